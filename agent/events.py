@@ -1,0 +1,134 @@
+"""The timeline of an attempt, as one typed union that CLI, pages and tests consume alike.
+
+Every node of the graph emits at least one event. Events are small: file contents, diffs and outputs travel as text that is already
+bounded. `msgspec.json.encode(event)` gives `{"kind": …, …}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="kind", kw_only=True):
+    """Base of all events. `text` is one line that a person reads in the progress of a run."""
+
+    text: str
+
+
+class StepStarted(Event, frozen=True, tag="step_started", kw_only=True):
+    step: str  # node of the graph, or "gather", "install", "publish"
+
+
+class StepDone(Event, frozen=True, tag="step_done", kw_only=True):
+    step: str
+    seconds: float
+
+
+class Reproduced(Event, frozen=True, tag="reproduced", kw_only=True):
+    red: list[str]  # verdict ids, at most 50
+    red_count: int
+    green_count: int
+    seconds: float
+
+
+class Localized(Event, frozen=True, tag="localized", kw_only=True):
+    suspects: list[str]  # "pkg/a.py:10-24 score reason", best first, at most 20
+
+
+class Diagnosed(Event, frozen=True, tag="diagnosed", kw_only=True):
+    cause: str
+    category: str
+    confidence: float
+    by: str
+
+
+class Proposed(Event, frozen=True, tag="proposed", kw_only=True):
+    rung: str
+    title: str
+    diff: str
+    iteration: int
+
+
+class Guarded(Event, frozen=True, tag="guarded", kw_only=True):
+    """A candidate was refused before anything ran."""
+
+    title: str
+    rule: str
+
+
+class Verified(Event, frozen=True, tag="verified", kw_only=True):
+    """The gate's verdict on one candidate."""
+
+    title: str
+    passed: bool
+    still_red: list[str]
+    newly_red: list[str]
+    seconds: float
+
+
+class Reflected(Event, frozen=True, tag="reflected", kw_only=True):
+    lesson: str
+    lessons: list[str]
+
+
+class RungSpent(Event, frozen=True, tag="rung_spent", kw_only=True):
+    rung: str
+    seconds: float
+    tried: int
+    passed: int
+    tokens: int
+    cost: float | None
+    note: str
+
+
+class ModelCalled(Event, frozen=True, tag="model_called", kw_only=True):
+    model: str
+    role: str
+    tokens_in: int
+    tokens_out: int
+    seconds: float
+    cost: float | None
+    error: str = ""
+
+
+class Degraded(Event, frozen=True, tag="degraded", kw_only=True):
+    """A step fell back to something weaker; the log shows it."""
+
+    step: str
+    why: str
+
+
+class Progress(Event, frozen=True, tag="progress", kw_only=True):
+    """Shown while something takes longer than two seconds; not kept in the database."""
+
+    step: str
+    done: int = 0
+    of: int = 0
+
+
+class Ended(Event, frozen=True, tag="ended", kw_only=True):
+    outcome: str
+    reason: str
+    next_step: str
+
+
+AnyEvent = (
+    StepStarted
+    | StepDone
+    | Reproduced
+    | Localized
+    | Diagnosed
+    | Proposed
+    | Guarded
+    | Verified
+    | Reflected
+    | RungSpent
+    | ModelCalled
+    | Degraded
+    | Progress
+    | Ended
+)
+
+Emit = Callable[[AnyEvent], Awaitable[None]]

@@ -1,0 +1,62 @@
+"""The ladder's rule: what a rung is told and what it answers.
+
+A rung only proposes. Every candidate, whoever proposed it, goes through the same gate (guard, then verify).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from agent.events import Emit
+from agent.task import Candidate, CheckRun, Diagnosis, Oracle, Policy, Span, Usage
+from sandbox.base import Sandbox
+
+if TYPE_CHECKING:
+    from agent.checks import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Everything a rung may know when it proposes."""
+
+    sandbox: Sandbox
+    runner: Runner
+    oracle: Oracle
+    red: tuple[CheckRun, ...]  # the base's runs, one a check
+    suspects: tuple[Span, ...]  # best first
+    policy: Policy
+    emit: Emit
+    seconds: float  # what this call may take
+    diagnosis: Diagnosis | None = None
+    lessons: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    tried: frozenset[str] = frozenset()  # digests (`agent.edits.digest`) of changes that were already judged
+    iteration: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a rung came up with; `exhausted` means asking it again brings nothing new."""
+
+    candidates: tuple[Candidate, ...] = ()
+    tried: int = 0  # changes evaluated inside the rung
+    plausible: int = 0  # of those, how many passed the failing verdicts inside the rung
+    usage: Usage = Usage()
+    note: str = ""
+    exhausted: bool = True
+
+
+class Proposer(Protocol):
+    """One rung of the ladder."""
+
+    @property
+    def rung(self) -> str:
+        """ "tools", "patterns" or "model:<name>"."""
+
+    def can_help(self, situation: Situation) -> str | None:
+        """None when it can, else the reason why it cannot, as a clause ("no Python file is suspicious")."""
+
+    async def propose(self, situation: Situation) -> Proposal:
+        """Raises `agent.model.ModelError` and `sandbox.base.SandboxError`; everything else it answers as values."""

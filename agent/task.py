@@ -1,0 +1,290 @@
+"""What goes into the engine and what comes out of it: the vocabulary of a repair, as values.
+
+This room knows nothing of GitHub, the database, Redis or settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, NewType
+
+from sandbox.base import Sandbox
+
+VerdictId = NewType("VerdictId", str)
+"""A test node id ("tests/test_a.py::test_b[1]"), a lint finding ("pkg/a.py: F401 `os` …"), a step ("exit")."""
+
+
+class Outcome(StrEnum):
+    """How an ended attempt ended: the closed list."""
+
+    HEALED = "healed"
+    NOT_REPRODUCED = "not_reproduced"
+    FLAKY = "flaky"
+    INFRASTRUCTURE = "infrastructure"
+    NEEDS_SERVICES = "needs_services"
+    NEEDS_SECRET = "needs_secret"  # noqa: S105 - an outcome's name
+    NEEDS_TEST_CHANGE = "needs_test_change"
+    SUPERSEDED = "superseded"
+    NOTHING_FAILED = "nothing_failed"
+    OUT_OF_BUDGET = "out_of_budget"
+    GAVE_UP = "gave_up"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+class Verdict(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"  # the check said no
+    ERROR = "error"  # it could not be asked: setup, collection, import
+    SKIPPED = "skipped"  # skipped, or failed as the test itself expects
+
+    @property
+    def red(self) -> bool:
+        return self in (Verdict.FAILED, Verdict.ERROR)
+
+
+Reader = Literal["pytest", "unittest", "findings", "exit"]
+"""Turns a command's run into verdicts: `findings` reads `path:line:col: CODE message` lines of linters and type checkers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A command and the reader that turns its run into verdicts."""
+
+    name: str  # "tests", "lint", …: unique in an oracle
+    command: str  # shell text, as the workflow or the user wrote it
+    reader: Reader
+    timeout: float = 600.0  # seconds for one run
+    cwd: str = "."
+    env: Mapping[str, str] = field(default_factory=dict)
+    source: str = "detected"  # where it came from, for people: "workflow ci.yml, job tests, step 3", "configuration", …
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One line of a traceback that lies inside the repository."""
+
+    path: str
+    line: int
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why one verdict is red. Texts come from hostile code: cleaned of control characters and bounded, never trusted."""
+
+    id: VerdictId
+    message: str  # one line: "AssertionError: assert 3 == 4"
+    details: str = ""  # traceback or finding, bounded
+    frames: tuple[Frame, ...] = ()  # outermost first
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """One run of one check, observed through our own runner's channel (never through a file that code under test writes)."""
+
+    check: str
+    ending: Literal["finished", "timeout", "crashed", "out_of_memory"]
+    verdicts: Mapping[VerdictId, Verdict]
+    failures: tuple[Failure, ...]
+    seconds: float
+    durations: Mapping[VerdictId, float] = field(default_factory=dict)  # seconds a verdict took, where known
+    exit_code: int | None = None
+    output: str = ""  # bounded tail of what it printed, cleaned
+
+    @property
+    def red(self) -> frozenset[VerdictId]:
+        return frozenset(i for i, v in self.verdicts.items() if v.red)
+
+    @property
+    def green(self) -> frozenset[VerdictId]:
+        return frozenset(i for i, v in self.verdicts.items() if v is Verdict.PASSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """What decides. Keys of the sets are per check, by its name."""
+
+    checks: tuple[Check, ...]
+    must_turn: Mapping[str, frozenset[VerdictId]]  # red at the base
+    must_stay: Mapping[str, frozenset[VerdictId]]  # green there
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file before and after, as text. `before=None` creates it, `after=None` removes it."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+Edits = tuple[FileChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One proposed change, from whichever rung."""
+
+    rung: str  # "tools", "patterns", "model:<name>"
+    edits: Edits
+    title: str  # what it does, one line: "`<` becomes `<=` in parse_range"
+    reasoning: str = ""  # why, in the proposer's own words
+    prior: float = 0.5  # how likely its proposer finds it, 0..1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A suspicious place: lines of one file, both ends included."""
+
+    path: str
+    first_line: int
+    last_line: int
+    score: float  # 0..1
+    reason: str  # "in the traceback of 3 failing tests", "runs in failing tests only"
+    name: str = ""  # qualified name of the function, where it is one
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is believed to be wrong."""
+
+    cause: str  # one or two sentences
+    category: str  # "logic", "boundary", "import", "dependency", "lint", "types", …
+    confidence: float  # 0..1
+    by: str  # "model:<name>" or "verdicts and change"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEvidence:
+    """One check's part of the proof. Counts are of verdicts; seconds are wall time."""
+
+    check: str
+    command: str
+    target: tuple[VerdictId, ...]  # what had to turn green
+    base_red: int
+    base_green: int
+    base_seconds: float
+    with_red: int
+    with_green: int
+    with_seconds: float
+    without_red: int  # of the target, in a fresh process without the patch
+    without_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Red at the base (twice), green with the patch, red again without it."""
+
+    checks: tuple[CheckEvidence, ...]
+    environment: str  # "Python 3.11.7, sandbox local, no network"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was spent. `cost` is in US dollars; None where the price is not known."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    calls: int = 0
+    cost: float | None = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost is not None and other.cost is not None
+        cost = (self.cost or 0.0) + (other.cost or 0.0) if known else None
+        return Usage(self.tokens_in + other.tokens_in, self.tokens_out + other.tokens_out, self.calls + other.calls, cost)
+
+
+@dataclass(frozen=True, slots=True)
+class RungCost:
+    """What one rung cost and brought, for the log."""
+
+    rung: str
+    seconds: float
+    tried: int  # candidates that were evaluated, also those that never left the rung
+    passed: int  # candidates that it handed on as plausible
+    usage: Usage
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One round of propose, verify, reflect, as the log tells it."""
+
+    number: int
+    rung: str
+    title: str
+    diff: str
+    result: str  # "verified", "2 of 3 failing tests still fail", "refused: edits a test"
+    lesson: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectionLog:
+    """The readable history of an attempt."""
+
+    diagnosis: Diagnosis | None
+    iterations: tuple[Iteration, ...]
+    lessons: tuple[str, ...]  # at most five
+    rungs: tuple[RungCost, ...]
+    notes: tuple[str, ...] = ()  # degraded steps, shortcomings of the sandbox, what was skipped and why
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    edits: Edits
+    title: str
+    diagnosis: Diagnosis
+    evidence: Evidence
+    confidence: float  # 0..1
+    usage: Usage
+    log: ReflectionLog
+    alternatives: int = 0  # other candidates that passed the same failing tests
+
+
+@dataclass(frozen=True, slots=True)
+class NoRepair:
+    outcome: Outcome
+    reason: str  # one sentence for the person who reads it
+    next_step: str  # what that person can do
+    usage: Usage
+    log: ReflectionLog
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What an attempt may spend; checked in one place (`agent/budget.py`)."""
+
+    iterations: int = 8
+    tokens: int = 200_000
+    cost: float = 2.0  # US dollars
+    seconds: float = 1800.0
+    reserve: float = 60.0  # seconds kept back to publish what is found
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a repair may do in this repository; a repository's own configuration can only narrow it."""
+
+    allow_test_edits: bool = False
+    protected: tuple[str, ...] = ()  # further globs that are never edited
+    max_files: int = 10
+    max_changed_lines: int = 400
+    rungs: tuple[str, ...] = ("tools", "patterns", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One commit to heal: its sandbox is unpacked and its dependencies are installed."""
+
+    id: str  # names the thread of checkpoints; the attempt's id
+    sandbox: Sandbox
+    checks: tuple[Check, ...]  # what failed in CI, or what was detected
+    policy: Policy = Policy()
+    budget: Budget = Budget()
+    hints: tuple[str, ...] = ()  # excerpts of the failing job's log, a person's words: quoted as data
+    environment: str = ""  # for the evidence
+    seed: int = 0

@@ -1,0 +1,137 @@
+"""Every setting of the service, in one place: the only reader of the environment.
+
+A wrong value gives one clear line that names the setting (`SettingsError`). `docs/configuration.md` and the README's table are
+generated from this class.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "SELFHEAL_"
+
+
+class SettingsError(Exception):
+    """A setting is wrong; the message is one line per setting and names it."""
+
+
+class Settings(BaseSettings):
+    """Settings of the service, read from `SELFHEAL_…` variables and `.env`."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=".env", extra="ignore", frozen=True)
+
+    # GitHub
+    github_app_id: int | None = Field(None, description="Id of your GitHub App, from its settings page.")
+    github_private_key: SecretStr | None = Field(
+        None, description="The App's private key (PEM text). Use this or `GITHUB_PRIVATE_KEY_FILE`."
+    )
+    github_private_key_file: Path | None = Field(None, description="File with the App's private key (PEM).")
+    github_api_url: str = Field("https://api.github.com", description="REST API of GitHub or GitHub Enterprise Server.")
+    github_webhook_secret: SecretStr | None = Field(
+        None, description="Secret that signs webhooks. The web process does not start without it."
+    )
+    github_webhook_secret_previous: SecretStr | None = Field(
+        None, description="The secret before the current one, accepted too while it is being rotated."
+    )
+
+    # Where things are kept
+    data_dir: Path = Field(Path(".selfheal"), description="Folder for the SQLite database, checkpoints, caches and sockets.")
+    database_url: SecretStr | None = Field(
+        None, description="SQLAlchemy URL of the database. Default: SQLite in the data folder."
+    )
+    redis_url: SecretStr | None = Field(
+        None, description="URL of Redis. Default: an embedded redis-server on a Unix socket in the data folder."
+    )
+
+    # Serving
+    host: str = Field("127.0.0.1", description="Address that the web process listens on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port that the web process listens on (0 picks a free one).")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe messages that are logged."
+    )
+    workers_jobs: int = Field(2, ge=1, le=64, description="Attempts that one worker process runs at a time.")
+
+    # Attempts
+    lease_seconds: float = Field(
+        30.0, gt=1, le=600, description="A worker that is silent for so long loses its attempt to another."
+    )
+    sweep_seconds: float = Field(15.0, gt=0, le=600, description="How often lost attempts are looked for and enqueued again.")
+    max_tries: int = Field(3, ge=1, le=20, description="Tries of one attempt before it ends as `error`.")
+    max_iterations: int = Field(8, ge=1, le=100, description="Rounds of propose, verify, reflect in one attempt.")
+    max_tokens: int = Field(200_000, ge=0, description="Model tokens that one attempt may use.")
+    max_cost: float = Field(2.0, ge=0, description="US dollars that one attempt may cost, where the model's price is known.")
+    max_seconds: float = Field(1800.0, gt=0, description="Wall time of one attempt, in seconds.")
+
+    # The sandbox
+    sandbox: Literal["auto", "local", "process", "e2b"] = Field(
+        "auto",
+        description="Where untrusted code runs. `auto`: E2B when its key is set, else `local` (bubblewrap). "
+        "`process` has no isolation and needs `TRUST_CODE`.",
+    )
+    trust_code: bool = Field(
+        False, description="Say that the code of every repository is trusted, so that `SANDBOX=process` is not refused."
+    )
+    e2b_api_key: SecretStr | None = Field(None, description="Key of E2B.")
+    package_index_hosts: tuple[str, ...] = Field(
+        (),
+        description="Hosts that an install step may reach. Default: those of the package client's own configuration.",
+    )
+    sandbox_memory_mb: int = Field(4096, ge=64, description="Memory of one sandbox, in MiB, where it can be bounded.")
+
+    # The model
+    model: str | None = Field(
+        None,
+        description="LiteLLM name of the model (`ollama_chat/qwen2.5-coder:7b`, `anthropic/…`, `openai/…`). "
+        "Default: Ollama's Qwen-Coder when Ollama answers on localhost:11434, else no model.",
+    )
+    model_api_base: str | None = Field(
+        None, description="URL of the model's server, for OpenAI-compatible servers or a remote Ollama."
+    )
+    model_api_key: SecretStr | None = Field(None, description="Key of the model's provider.")
+    model_timeout: float = Field(120.0, gt=0, description="Seconds that one model call may take.")
+    model_context: int = Field(
+        16384, ge=1024, description="Context window asked of Ollama, in tokens (its default cuts prompts)."
+    )
+
+    @field_validator("github_api_url", "model_api_base")
+    @classmethod
+    def _is_url(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must be a URL that starts with http:// or https://")
+        return value.rstrip("/") if value else value
+
+    @cached_property
+    def database(self) -> str:
+        """SQLAlchemy URL with an async driver."""
+        if self.database_url is not None:
+            return self.database_url.get_secret_value()
+        return f"sqlite+aiosqlite:///{(self.data_dir / 'selfheal.db').resolve()}"
+
+    @cached_property
+    def private_key(self) -> str | None:
+        """PEM text of the App's key. Raises `SettingsError` when its file cannot be read."""
+        if self.github_private_key is not None:
+            return self.github_private_key.get_secret_value().replace("\\n", "\n")
+        if self.github_private_key_file is None:
+            return None
+        try:
+            return self.github_private_key_file.read_text()
+        except OSError as error:
+            raise SettingsError(f"{PREFIX}GITHUB_PRIVATE_KEY_FILE: {error.strerror}: {self.github_private_key_file}") from error
+
+
+def load(**overrides: object) -> Settings:
+    """Read the settings; keyword arguments win over the environment. Raises `SettingsError`."""
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]
+    except ValidationError as error:
+        lines = []
+        for problem in error.errors(include_url=False, include_input=False):
+            name = PREFIX + str(problem["loc"][0]).upper() if problem["loc"] else "settings"
+            lines.append(f"{name}: {problem['msg']}")
+        raise SettingsError("\n".join(lines)) from error
