@@ -1,6 +1,6 @@
 """The timeline of an attempt, as one typed union that CLI, pages and tests consume alike.
 
-Every node of the graph emits at least one event. Events are small: file contents, diffs and outputs travel as text that is already
+Every node of the graph emits at least one event. Events are small: file contents, diffs and outputs travel as text already
 bounded. `msgspec.json.encode(event)` gives `{"kind": …, …}`.
 """
 

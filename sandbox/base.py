@@ -165,7 +165,7 @@ class Isolation:
 class Workspace(Protocol):
     """A repository's files inside the sandbox, and a place to run commands on them.
 
-    Paths given to `read`, `write` and `remove` are POSIX and relative; one that would leave the root, or pass through a symlink,
+    Paths given to `read`, `write` and `remove` are POSIX and relative; one that would leave the root, or pass a symlink,
     raises `ValueError`. There is no network.
     """
 
