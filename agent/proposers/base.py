@@ -43,7 +43,7 @@ class Proposal:
     candidates: tuple[Candidate, ...] = ()
     tried: int = 0  # changes evaluated inside the rung
     plausible: int = 0  # of those, how many passed the failing verdicts inside the rung
-    usage: Usage = Usage()  # noqa: RUF009 - frozen
+    usage: Usage = Usage()
     note: str = ""
     exhausted: bool = True
 
