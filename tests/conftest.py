@@ -4,7 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-OPTIONAL = pytest.StashKey[list[str]]()
+
+class Skips:
+    """Every test or module that was skipped without being marked `optional`."""
+
+    def __init__(self) -> None:
+        self.nodeids: dict[str, None] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        # An expected failure is also reported as skipped; it did run.
+        if report.skipped and not hasattr(report, "wasxfail") and "optional" not in report.keywords:
+            self.nodeids[report.nodeid] = None
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.nodeids[report.nodeid] = None
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if self.nodeids and exitstatus == 0:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.nodeids:
+            terminalreporter.section("skipped, but not marked optional", red=True)
+            for nodeid in self.nodeids:
+                terminalreporter.line(nodeid)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -14,32 +38,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[OPTIONAL] = []
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
-    outcome = yield
-    report = outcome.get_result()
-    # An expected failure is also reported as skipped; it did run.
-    if report.skipped and not hasattr(report, "wasxfail") and item.get_closest_marker("optional") is None:
-        item.config.stash[OPTIONAL].append(item.nodeid)
-
-
-def pytest_collectreport(report: pytest.CollectReport) -> None:
-    if report.skipped:
-        report.session_skipped = True  # type: ignore[attr-defined]
-
-
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    skipped = session.config.stash[OPTIONAL]
-    if session.config.getoption("--forbid-skips") and skipped and exitstatus == 0:
-        session.exitstatus = 1
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    skipped = config.stash[OPTIONAL]
-    if config.getoption("--forbid-skips") and skipped:
-        terminalreporter.section("skipped, but not marked optional", red=True)
-        for nodeid in skipped:
-            terminalreporter.line(nodeid)
+    if config.getoption("--forbid-skips") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Skips(), "skips")
