@@ -12,7 +12,7 @@ import msgspec
 
 from agent.events import AnyEvent, Ended, Progress
 
-_decoder = msgspec.json.Decoder(AnyEvent)
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
 @dataclass(frozen=True, slots=True)
