@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import and_, or_, select
@@ -14,14 +13,6 @@ from app.store.models import AttemptRow, EventRow, LessonRow, RepositoryRow
 from app.store.values import Attempt, Status, attempt_of
 
 _WHOLE = (joinedload(AttemptRow.repository), joinedload(AttemptRow.pull_request), selectinload(AttemptRow.requests))
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """An attempt that a worker should take. `abandoned`: its worker fell silent."""
-
-    id: str
-    abandoned: bool
 
 
 async def read_attempt(session: AsyncSession, attempt_id: str) -> Attempt | None:
@@ -60,20 +51,16 @@ async def latest_lessons(session: AsyncSession, repository_id: int, limit: int =
     return list(rows)
 
 
-async def due(session: AsyncSession, now: datetime, limit: int = 500) -> list[Due]:
-    """Attempts that wait for a worker, oldest first: queued ones, and running ones whose lease ran out."""
-    rows = await session.execute(
-        select(AttemptRow.id, AttemptRow.status)
-        .where(
-            or_(
-                AttemptRow.status == "queued",
-                and_(AttemptRow.status == "running", AttemptRow.lease_expires_at <= now),
-            )
-        )
+async def due(session: AsyncSession, now: datetime, limit: int = 500) -> list[str]:
+    """Ids of attempts that wait for a worker, oldest first: queued ones, and running ones whose lease ran out."""
+    abandoned = and_(AttemptRow.status == "running", AttemptRow.lease_expires_at <= now)
+    rows = await session.scalars(
+        select(AttemptRow.id)
+        .where(or_(AttemptRow.status == "queued", abandoned))
         .order_by(AttemptRow.created_at)
         .limit(limit)
     )
-    return [Due(attempt_id, status == "running") for attempt_id, status in rows]
+    return list(rows)
 
 
 def _literally(text: str) -> str:

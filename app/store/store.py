@@ -74,8 +74,8 @@ class Store:
         async with self.database.read() as session:
             return await queries.latest_lessons(session, repository_id, limit)
 
-    async def due(self) -> list[queries.Due]:
-        """Attempts that wait for a worker, oldest first."""
+    async def due(self) -> list[str]:
+        """Ids of attempts that wait for a worker, oldest first."""
         async with self.database.read() as session:
             return await queries.due(session, self.clock.now())
 
