@@ -1,4 +1,4 @@
-"""The web process: the app, its lifespan, and serving it. Imports nothing that heals: intake must start at once and stay small."""
+"""The web process: the app, its lifespan, and serving it. Imports nothing that heals: it starts at once and stays small."""
 
 from __future__ import annotations
 
@@ -59,11 +59,20 @@ async def _healthy() -> dict[str, str]:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to our process: uvicorn raises them again when it is done, before we could stop what we started."""
+    """Tells when it answers, and leaves signals to our process: uvicorn would raise them again when it is done, before we
+    could stop what we started."""
+
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_started()
 
 
 def _with(app: FastAPI, state: Mapping[str, object]) -> ASGIApp:
@@ -83,24 +92,25 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
     """
     app = create_app(settings)
     try:
-        listener = socket.create_server((settings.host, settings.port), family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET, backlog=2048)
+        listener = socket.create_server(
+            (settings.host, settings.port), family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET, backlog=2048
+        )
     except OSError as error:
-        raise SettingsError(f"{PREFIX}HOST, {PREFIX}PORT: cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
+        raise SettingsError(
+            f"{PREFIX}HOST, {PREFIX}PORT: cannot listen on {settings.host}:{settings.port}: {error.strerror}"
+        ) from error
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{host}:{listener.getsockname()[1]}"
     with listener:
         # The lifespan is run here, not by uvicorn: it would turn our errors into a log line and an exit.
         async with app.router.lifespan_context(app) as state:
-            assert state is not None
-            config = uvicorn.Config(_with(app, state), lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=10)
-            server = _Server(config)
+            config = uvicorn.Config(
+                _with(app, state or {}), lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=10
+            )
+            server = _Server(config, on_started=lambda: on_listening(url))
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             stopping = asyncio.create_task(stop.wait())
             try:
-                while not server.started and not serving.done():
-                    await asyncio.sleep(0.01)
-                if server.started:
-                    port = listener.getsockname()[1]
-                    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-                    on_listening(f"http://{host}:{port}")
                 await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 server.should_exit = True

@@ -137,7 +137,14 @@ class _Server:
             await process.wait()
 
     async def _start(self) -> None:
-        options = {"port": "0", "unixsocket": _SOCKET, "unixsocketperm": "600", "save": "", "appendonly": "no", "daemonize": "no"}
+        options = {
+            "port": "0",
+            "unixsocket": _SOCKET,
+            "unixsocketperm": "600",
+            "save": "",
+            "appendonly": "no",
+            "daemonize": "no",
+        }
         argv = [word for name, value in options.items() for word in (f"--{name}", value)]
         with (self._folder / "redis.log").open("wb") as log:
             # A session of its own: Ctrl-C is for us, who then stop it in order. Its folder is its cwd, so that neither

@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 from arq.connections import ArqRedis
@@ -30,6 +30,9 @@ from app.redis import open_redis
 from app.settings import Settings
 from app.store.leases import AttemptCancelled, LeaseLost, NotClaimed
 from app.store.store import Store, open_store
+
+if TYPE_CHECKING:
+    from arq.typing import WorkerCoroutine
 
 Heal = Callable[[str], Awaitable[None]]
 """Heals the attempt of that id; claims it itself. What it raises is logged; the lease has noted it by then."""
@@ -112,7 +115,7 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
         retry_on_error=[RedisConnectionError, RedisTimeoutError, OSError],
     )
     worker = Worker(
-        [func(run, name=FUNCTION, timeout=job_seconds(settings), keep_result=0, max_tries=1_000_000)],
+        [func(cast("WorkerCoroutine", run), name=FUNCTION, timeout=job_seconds(settings), keep_result=0, max_tries=1_000_000)],
         redis_pool=ArqRedis(pool, job_serializer=serialize, job_deserializer=deserialize),
         handle_signals=False,
         max_jobs=settings.workers_jobs,

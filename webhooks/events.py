@@ -6,7 +6,12 @@ Fields that GitHub leaves out or sends as null in some payloads are optional; wh
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+Id = Annotated[int, msgspec.Meta(ge=0, lt=2**63)]
+Sha = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -15,11 +20,11 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class Installation(msgspec.Struct, frozen=True):
-    id: int
+    id: Id
 
 
 class Repository(msgspec.Struct, frozen=True):
-    id: int
+    id: Id
     full_name: str
     default_branch: str = "main"
     private: bool = False
@@ -28,7 +33,7 @@ class Repository(msgspec.Struct, frozen=True):
 class Minimal(msgspec.Struct, frozen=True):
     """A repository where GitHub gives only its id and names."""
 
-    id: int
+    id: Id
     full_name: str = ""
     private: bool = False
 
@@ -42,18 +47,19 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
     sender: Account | None = None
 
 
-class Ping(Payload, frozen=True):
-    pass
+class Other(msgspec.Struct, frozen=True):
+    """An event that is not handled."""
+
+    action: str | None = None
 
 
 class Run(msgspec.Struct, frozen=True):
-    id: int
-    head_sha: str
+    id: Id
+    head_sha: Sha
     head_branch: str | None = None
     head_repository: Minimal | None = None
     conclusion: str | None = None
     name: str | None = None
-    event: str = ""
 
 
 class WorkflowRun(Payload, frozen=True, kw_only=True):
@@ -61,29 +67,29 @@ class WorkflowRun(Payload, frozen=True, kw_only=True):
 
 
 class GitHubApp(msgspec.Struct, frozen=True):
-    id: int = 0
+    id: Id = 0
     slug: str | None = None
-    name: str = ""
+    name: str | None = None
 
 
 class Side(msgspec.Struct, frozen=True):
     """Head or base of a pull request."""
 
     ref: str
-    sha: str
+    sha: Sha
     repo: Minimal | None = None
 
 
 class PullLink(msgspec.Struct, frozen=True):
     """A pull request as check events name it: `repo` has no full name there."""
 
-    number: int
+    number: Id
     head: Side
 
 
 class Suite(msgspec.Struct, frozen=True):
-    id: int
-    head_sha: str
+    id: Id
+    head_sha: Sha
     head_branch: str | None = None
     conclusion: str | None = None
     app: GitHubApp | None = None
@@ -95,13 +101,13 @@ class CheckSuite(Payload, frozen=True, kw_only=True):
 
 
 class SuiteLink(msgspec.Struct, frozen=True):
-    id: int = 0
+    id: Id = 0
     head_branch: str | None = None
 
 
 class Check(msgspec.Struct, frozen=True):
-    id: int
-    head_sha: str
+    id: Id
+    head_sha: Sha
     name: str = ""
     conclusion: str | None = None
     app: GitHubApp | None = None
@@ -120,13 +126,13 @@ class PullMark(msgspec.Struct, frozen=True):
 
 
 class Issue(msgspec.Struct, frozen=True):
-    number: int
+    number: Id
     pull_request: PullMark | None = None
     state: str | None = None
 
 
 class Comment(msgspec.Struct, frozen=True):
-    id: int
+    id: Id
     body: str | None = None
     user: Account | None = None
     performed_via_github_app: GitHubApp | None = None
@@ -138,7 +144,7 @@ class IssueComment(Payload, frozen=True, kw_only=True):
 
 
 class Pull(msgspec.Struct, frozen=True):
-    number: int
+    number: Id
     head: Side
     base: Side
     merged: bool | None = None
@@ -151,7 +157,7 @@ class PullRequest(Payload, frozen=True, kw_only=True):
 
 
 class InstallationBody(msgspec.Struct, frozen=True):
-    id: int
+    id: Id
     account: Account | None = None
     permissions: dict[str, str] = {}
 

@@ -6,6 +6,7 @@ Two processes may do the same at the same time: a unique constraint then refuses
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, and_, select
@@ -72,13 +73,15 @@ def _told(decision: Decision) -> tuple[str, str]:
 async def _request(session: AsyncSession, request: RepairRequest, now: datetime) -> str:
     """The attempt that does what was asked: the head's automatic one, or a new one for a command."""
     await _know(session, request.installation_id, request.repository, now)
-    row: AttemptRow | None = None
-    if not request.by_command:
-        row = await session.scalar(
-            select(AttemptRow).where(
-                AttemptRow.repository_id == request.repository.id, AttemptRow.automatic_sha == request.head_sha
-            )
-        )
+    here = select(AttemptRow).where(AttemptRow.repository_id == request.repository.id)
+    if request.by_command:
+        # The GUID is not signed: a comment that is delivered under another one is still the same command.
+        same = here.join(AttemptRow.requests).where(RequestRow.comment_id == request.comment_id)
+        row = await session.scalar(same.limit(1))
+        if row is not None:
+            return row.id
+    else:
+        row = await session.scalar(here.where(AttemptRow.automatic_sha == request.head_sha))
     if row is None:
         sha = request.head_sha
         row = AttemptRow(
@@ -119,14 +122,17 @@ async def _installation(session: AsyncSession, change: InstallationChange, now: 
     if change.permissions:
         row.permissions = dict(change.permissions)
     for repository in change.added:
-        await _know(session, change.installation_id, repository, now)
+        known = await session.get(RepositoryRow, repository.id)
+        # These events do not tell the default branch: what another one told stays.
+        branch = known.default_branch if known is not None else repository.default_branch
+        await _know(session, change.installation_id, replace(repository, default_branch=branch), now)
     if row.state != "active":
         why = "was removed from this account" if row.state == "removed" else "is suspended on this account"
         await _cancel(session, AttemptRow.installation_id == row.id, Outcome.CANCELLED, f"Selfheal {why}.", now)
     gone = [repository.id for repository in change.removed]
-    for known in await session.scalars(select(RepositoryRow).where(RepositoryRow.id.in_(gone))):
-        known.removed = True
-        known.updated_at = now
+    for left in await session.scalars(select(RepositoryRow).where(RepositoryRow.id.in_(gone))):
+        left.removed = True
+        left.updated_at = now
     why = "Selfheal was removed from this repository."
     await _cancel(session, AttemptRow.repository_id.in_(gone), Outcome.CANCELLED, why, now)
 

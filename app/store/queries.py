@@ -55,10 +55,7 @@ async def due(session: AsyncSession, now: datetime, limit: int = 500) -> list[st
     """Ids of attempts that wait for a worker, oldest first: queued ones, and running ones whose lease ran out."""
     abandoned = and_(AttemptRow.status == "running", AttemptRow.lease_expires_at <= now)
     rows = await session.scalars(
-        select(AttemptRow.id)
-        .where(or_(AttemptRow.status == "queued", abandoned))
-        .order_by(AttemptRow.created_at)
-        .limit(limit)
+        select(AttemptRow.id).where(or_(AttemptRow.status == "queued", abandoned)).order_by(AttemptRow.created_at).limit(limit)
     )
     return list(rows)
 
