@@ -73,6 +73,7 @@ class PullRequestChange:
     head_branch: str
     merged: bool
     closed: bool
+    before: str | None = None  # the head that a push left behind (`synchronize`)
 
 
 Decision = RepairRequest | InstallationChange | PullRequestChange | Ignored

@@ -1,0 +1,43 @@
+"""Takes what the webhooks decided: commits it, then enqueues the attempt's id. The database is the truth."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from app.queue import Queue
+from app.store.deliveries import take
+from app.store.store import Store
+from webhooks.intake import Decision, Delivery, NotDurable, Taken
+
+_RACES = 5  # that one delivery may lose against others, each on another row
+_COMMIT_SECONDS = 8.0  # GitHub hangs up after ten
+
+
+class StoreIntake:
+    """`webhooks.intake.Intake` on the store and the queue."""
+
+    def __init__(self, store: Store, queue: Queue) -> None:
+        self._store = store
+        self._queue = queue
+
+    async def take(self, delivery: Delivery, decision: Decision) -> Taken:
+        """Commit, then enqueue if that goes quickly (the sweeper enqueues what is missing). Raises `NotDurable`."""
+        try:
+            async with asyncio.timeout(_COMMIT_SECONDS):
+                taken = await self._commit(delivery, decision)
+        except (SQLAlchemyError, OSError) as error:
+            raise NotDurable(f"the delivery could not be stored: {type(error).__name__}") from error
+        if taken.attempt_id is not None and not taken.duplicate:
+            await self._queue.enqueue(taken.attempt_id)
+        return taken
+
+    async def _commit(self, delivery: Delivery, decision: Decision) -> Taken:
+        for _ in range(_RACES):
+            try:
+                async with self._store.database.write() as session:
+                    return await take(session, delivery, decision, self._store.clock.now())
+            except IntegrityError:
+                continue
+        raise NotDurable("the delivery lost too many races against others")

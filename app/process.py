@@ -1,0 +1,54 @@
+"""How the service's processes run: until a signal, the web and the worker apart or in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+
+from app.main import serve
+from app.settings import Settings
+from app.worker import OpenHeal, work
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[asyncio.Event]:
+    """An event that SIGTERM and SIGINT set. A second SIGINT or SIGTERM ends the process at once."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def told() -> None:
+        stop.set()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, told)
+    try:
+        yield stop
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def dev(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
+    """Web and worker in this process, until `stop` is set or one of them fails. Raises what `serve` and `work` raise."""
+
+    async def both(*running: asyncio.Task[None]) -> None:
+        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        stop.set()
+        await asyncio.wait(running)
+
+    web = asyncio.create_task(serve(settings, stop, on_listening), name="web")
+    worker = asyncio.create_task(work(settings, open_heal, stop), name="worker")
+    try:
+        await both(web, worker)
+    finally:
+        for task in (web, worker):
+            task.cancel()
+        await asyncio.wait({web, worker})
+    web.result()
+    worker.result()

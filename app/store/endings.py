@@ -1,0 +1,56 @@
+"""What every writer of an attempt does alike: add to its timeline, number it, end it. Inside the caller's transaction."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from agent.events import AnyEvent, Ended
+from agent.task import Outcome
+from app.events import encode
+from app.store.models import AttemptRow, EventRow
+
+_TRY_AGAIN = "Look at the timeline and the worker's log, then comment `/heal` on a pull request of the branch to try again."
+
+
+def add_event(session: AsyncSession, row: AttemptRow, event: AnyEvent, now: datetime) -> None:
+    """Append to the timeline; the caller's transaction holds the row, so the sequence has no gaps."""
+    row.event_count += 1
+    session.add(EventRow(attempt_id=row.id, sequence=row.event_count, at=now, body=encode(event)))
+
+
+async def next_number(session: AsyncSession, repository_id: int, head_sha: str) -> int:
+    """The next attempt's number of that head. The unique constraint decides between two that ask at once."""
+    highest = await session.scalar(
+        select(func.max(AttemptRow.number)).where(AttemptRow.repository_id == repository_id, AttemptRow.head_sha == head_sha)
+    )
+    return (highest or 0) + 1
+
+
+def end(session: AsyncSession, row: AttemptRow, event: Ended, now: datetime) -> None:
+    """End the attempt, whoever held it; a lease on it is lost by that."""
+    add_event(session, row, event, now)
+    row.status, row.outcome, row.reason, row.next_step = "ended", Outcome(event.outcome), event.reason, event.next_step
+    row.ended_at = now
+    row.lease_owner = row.lease_expires_at = row.running_sha = None
+    row.cancel_outcome = row.cancel_reason = None
+
+
+def ended(outcome: Outcome, reason: str, next_step: str = "") -> Ended:
+    return Ended(text=reason, outcome=outcome, reason=reason, next_step=next_step)
+
+
+def exhausted(row: AttemptRow) -> Ended:
+    """The end of an attempt that was tried too often."""
+    why = f"the last with {row.last_error}" if row.last_error else "each time the worker died or fell silent"
+    return ended(Outcome.ERROR, f"{row.tries} tries failed, {why}.", _TRY_AGAIN)
+
+
+def cancel(session: AsyncSession, row: AttemptRow, outcome: Outcome, reason: str, now: datetime) -> None:
+    """End a queued or waiting attempt; ask a running one's worker to end it at its next heartbeat."""
+    if row.status == "running":
+        row.cancel_outcome, row.cancel_reason = outcome, reason
+    elif row.status != "ended":
+        end(session, row, ended(outcome, reason), now)

@@ -1,0 +1,303 @@
+"""Who works on an attempt: claim, heartbeat, fenced writes, release.
+
+    NotClaimed               the attempt is not to be worked on now; there is nothing to undo
+    ├── HeadBusy             another attempt of that head runs; this one stays queued
+    └── TriesExhausted       it has just been ended as `error`            attempt
+    LeaseLost                another worker may have it: nothing may be written any more
+    AttemptCancelled         a person or a newer commit ended it          outcome, reason
+
+A claim raises the attempt's lease token, and every write of a lease is made under "the token is still mine", so a worker
+that slept through its lease can change nothing. Knows no queue and no GitHub.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import select, update
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from agent.events import AnyEvent, Degraded
+from agent.task import Outcome, Usage
+from app.clock import Clock
+from app.events import is_kept
+from app.log import redact
+from app.store import endings
+from app.store.database import Database
+from app.store.models import AttemptRow, LessonRow, PullRequestRow
+from app.store.queries import read_attempt
+from app.store.values import Attempt, PullRequest
+
+_BEATS_PER_LEASE = 6
+_RELEASE_SECONDS = 10.0
+
+
+class NotClaimed(Exception):
+    """The attempt is not to be worked on now; the message says why."""
+
+
+class HeadBusy(NotClaimed):
+    def __init__(self) -> None:
+        super().__init__("another attempt of this commit is running")
+
+
+class TriesExhausted(NotClaimed):
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt.reason or "")
+        self.attempt = attempt
+
+
+class LeaseLost(Exception):
+    pass
+
+
+class AttemptCancelled(Exception):
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How leases are given: `silence` seconds lose one, `longest` seconds fail a try, `tries` failed ones end the attempt."""
+
+    silence: float
+    longest: float
+    tries: int
+
+
+class Lease:
+    """One worker's hold on one attempt; made by `hold`. Every method raises `LeaseLost` when the hold is gone."""
+
+    def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: tuple[Attempt, int]) -> None:
+        self.attempt, self._token = claimed
+        self.ended = False
+        self._ending = False
+        self._database = database
+        self._clock = clock
+        self._terms = terms
+
+    async def record(self, event: AnyEvent) -> None:
+        """Add an event to the timeline. Progress is not kept, nor an end: `end` writes it."""
+        if is_kept(event):
+            async with self._fenced() as (session, row):
+                endings.add_event(session, row, event, self._clock.now())
+
+    async def set_head(self, sha: str, branch: str) -> Attempt:
+        """Say which commit a command's attempt heals; it gets its number by that. `HeadBusy` puts it back into the queue."""
+        while self.attempt.head_sha != sha:
+            with contextlib.suppress(IntegrityError):  # another attempt took that number: count again
+                await self._number(sha, branch)
+        try:
+            async with self._fenced() as (_, row):
+                row.running_sha = sha
+        except IntegrityError as error:
+            raise HeadBusy from error
+        return self.attempt
+
+    async def spend(self, usage: Usage) -> None:
+        """Note what the attempt has used so far, in all."""
+        async with self._fenced() as (_, row):
+            row.tokens_in, row.tokens_out, row.calls, row.cost = usage.tokens_in, usage.tokens_out, usage.calls, usage.cost
+
+    async def learn(self, lessons: Iterable[str]) -> None:
+        """Keep lessons for later attempts in this repository."""
+        async with self._fenced() as (session, row):
+            session.add_all(
+                LessonRow(repository_id=row.repository_id, attempt_id=row.id, text=lesson, created_at=self._clock.now())
+                for lesson in lessons
+            )
+
+    async def record_pull_request(self, pull: PullRequest) -> None:
+        """Note the head's one pull request, found or created; noting it again changes nothing. The head must be known."""
+        async with self._fenced() as (session, row):
+            if row.head_sha is None:
+                raise ValueError("the attempt's head is not known yet")
+            known = await session.scalar(
+                select(PullRequestRow).where(
+                    PullRequestRow.repository_id == row.repository_id, PullRequestRow.head_sha == row.head_sha
+                )
+            )
+            if known is None:
+                known = PullRequestRow(repository_id=row.repository_id, head_sha=row.head_sha, created_at=self._clock.now())
+                session.add(known)
+            known.number, known.branch, known.url, known.state = pull.number, pull.branch, pull.url, pull.state
+            await session.flush()
+            row.pull_request_id = known.id
+        self.attempt = replace(self.attempt, pull_request=pull)
+
+    async def end(self, outcome: Outcome, reason: str, next_step: str = "") -> None:
+        """End the attempt: its outcome, one sentence why, and what a person can do. The lease is over by that."""
+        self._ending = True
+        try:
+            async with self._fenced() as (session, row):
+                endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now())
+            self.ended = True
+        finally:
+            self._ending = False
+
+    async def _number(self, sha: str, branch: str) -> None:
+        async with self._fenced() as (session, row):
+            number = await endings.next_number(session, row.repository_id, sha)
+            row.head_sha, row.head_branch, row.number, row.running_sha = sha, branch, number, None
+        requests = tuple(replace(request, head_sha=sha, head_branch=branch) for request in self.attempt.requests)
+        self.attempt = replace(self.attempt, head_sha=sha, head_branch=branch, number=number, requests=requests)
+
+    @contextlib.asynccontextmanager
+    async def _fenced(self) -> AsyncIterator[tuple[AsyncSession, AttemptRow]]:
+        """A transaction that holds the attempt's row. Raises `LeaseLost` when it is not ours any more."""
+        async with self._database.write() as session:
+            # An update first: it takes the row's lock on every database.
+            held = await session.execute(
+                update(AttemptRow)
+                .where(AttemptRow.id == self.attempt.id, AttemptRow.lease_token == self._token, AttemptRow.status == "running")
+                .values(lease_token=self._token)
+                .returning(AttemptRow.id)
+            )
+            if held.first() is None:
+                raise LeaseLost(f"attempt {self.attempt.id} is no longer ours")
+            yield session, await session.get_one(AttemptRow, self.attempt.id)
+
+    async def _beat(self) -> Exception | None:
+        """Prolong the lease; answers why the work shall stop when that was asked for."""
+        async with self._fenced() as (_, row):
+            row.heartbeat_at = self._clock.now()
+            row.lease_expires_at = row.heartbeat_at + timedelta(seconds=self._terms.silence)
+            if row.cancel_outcome is None:
+                return None
+            return AttemptCancelled(Outcome(row.cancel_outcome), row.cancel_reason or "")
+
+    async def _keep(self, body: asyncio.Task[object]) -> Exception:
+        """Beat until the hold ends; then cancel the body and answer why.
+
+        A database that is away is waited for as long as the lease lasts.
+        """
+        began = beaten = time.monotonic()
+        why: Exception | None = None
+        while why is None:
+            await asyncio.sleep(self._terms.silence / _BEATS_PER_LEASE)
+            now = time.monotonic()
+            if now - began > self._terms.longest:
+                why = TimeoutError(f"the try took more than {self._terms.longest:g} s")
+                break
+            try:
+                async with asyncio.timeout(max(0.1, beaten + self._terms.silence - now)):
+                    why = await self._beat()
+                beaten = now
+            except LeaseLost as lost:
+                why = None if self._ending else lost
+            except (SQLAlchemyError, OSError) as error:
+                if time.monotonic() > beaten + self._terms.silence:
+                    why = LeaseLost(f"the database has been away for {self._terms.silence:g} s: {error}")
+        body.cancel()
+        return why
+
+    async def _release(self, error: BaseException | None) -> Attempt | None:
+        """Put the attempt back into the queue, or end it when it may not be tried again; then the ended attempt.
+
+        A try that was only interrupted (drain, busy head) does not count.
+        """
+        interrupted = isinstance(error, asyncio.CancelledError | NotClaimed)
+        now = self._clock.now()
+        async with self._fenced() as (session, row):
+            if isinstance(error, AttemptCancelled):
+                endings.end(session, row, endings.ended(error.outcome, error.reason), now)
+            elif error is not None and not interrupted:
+                row.last_error = redact(f"{type(error).__name__}: {error}")[:500]
+                failed = Degraded(text=f"Try {row.tries} failed: {row.last_error}", step="attempt", why=row.last_error)
+                endings.add_event(session, row, failed, now)
+                if row.tries >= self._terms.tries:
+                    endings.end(session, row, endings.exhausted(row), now)
+            elif interrupted:
+                row.tries -= 1
+            if row.status == "running":
+                row.status = "queued"
+                row.lease_owner = row.lease_expires_at = row.running_sha = None
+            await session.flush()
+            return await read_attempt(session, row.id) if row.status == "ended" else None
+
+
+@contextlib.asynccontextmanager
+async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> AsyncIterator[Lease]:
+    """Claim the attempt and keep it alive for the block; the module's tree says what it raises.
+
+    A block that leaves without `end` puts the attempt back into the queue.
+    """
+    lease = Lease(database, clock, terms, await _claim(database, clock, terms, attempt_id, worker))
+    body = asyncio.current_task()
+    assert body is not None
+    cancelling = body.cancelling()
+    keeper = asyncio.create_task(lease._keep(body), name=f"lease of {attempt_id}")
+    error: BaseException | None = None
+    try:
+        yield lease
+        await asyncio.sleep(0)  # a cancellation that the block did not live to see arrives here
+    except BaseException as raised:  # noqa: BLE001 - raised again below, once the lease is given back
+        error = raised
+    if keeper.done():
+        if body.uncancel() <= cancelling and isinstance(error, asyncio.CancelledError):
+            error = keeper.result()
+    else:
+        keeper.cancel()
+        await asyncio.wait({keeper})
+    ended: Attempt | None = None
+    if not lease.ended and not isinstance(error, LeaseLost):
+        releasing = asyncio.create_task(lease._release(error))
+        with contextlib.suppress(LeaseLost, SQLAlchemyError, OSError):  # else the lease runs out by itself
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                ended = await asyncio.shield(releasing)
+    if ended is not None and ended.outcome is Outcome.ERROR:
+        raise TriesExhausted(ended) from error
+    if error is not None:
+        raise error
+
+
+async def _claim(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> tuple[Attempt, int]:
+    refusal: str | None = None
+    attempt: Attempt | None = None
+    try:
+        async with database.write() as session:
+            row = await session.get(AttemptRow, attempt_id, with_for_update=True)
+            if row is None:
+                raise NotClaimed("there is no such attempt")
+            now = clock.now()
+            refusal = _refusal(row, now)
+            if refusal is None and row.cancel_outcome is not None:
+                refusal = row.cancel_reason or "it was cancelled"
+                endings.end(session, row, endings.ended(Outcome(row.cancel_outcome), refusal), now)
+            elif refusal is None and row.tries >= terms.tries:
+                endings.end(session, row, endings.exhausted(row), now)
+            elif refusal is None:
+                row.status, row.lease_owner, row.running_sha = "running", worker, row.head_sha
+                row.lease_token += 1
+                row.tries += 1
+                row.heartbeat_at = now
+                row.started_at = row.started_at or now
+                row.lease_expires_at = now + timedelta(seconds=terms.silence)
+            await session.flush()
+            token = row.lease_token
+            attempt = await read_attempt(session, attempt_id)
+    except IntegrityError as error:
+        raise HeadBusy from error
+    if refusal is not None or attempt is None:
+        raise NotClaimed(refusal)
+    if attempt.outcome is not None:
+        raise TriesExhausted(attempt)
+    return attempt, token
+
+
+def _refusal(row: AttemptRow, now: datetime) -> str | None:
+    if row.status == "ended":
+        return f"it has ended as {row.outcome}"
+    if row.status == "waiting":
+        return "it waits for a person"
+    if row.status == "running" and row.lease_expires_at is not None and row.lease_expires_at > now:
+        return f"{row.lease_owner} is working on it"
+    return None

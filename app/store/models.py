@@ -1,0 +1,221 @@
+"""The tables. What they hold is the truth of the service; Redis only carries ids of `attempts`.
+
+Written for SQLite and PostgreSQL alike: constraints, not locks, decide who was first.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.engine import Dialect
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+
+class Utc(TypeDecorator[datetime]):
+    """An aware time in UTC, also on SQLite, which forgets zones."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without a zone cannot be stored")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    type_annotation_map = {datetime: Utc, int: BigInteger, str: Text}  # noqa: RUF012 - read by SQLAlchemy only
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+# SQLite numbers rows by itself only when the key is a plain INTEGER.
+_Serial = BigInteger().with_variant(Integer(), "sqlite")
+
+
+class InstallationRow(Base):
+    """The App on one account. `id` is GitHub's."""
+
+    __tablename__ = "installations"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    account: Mapped[str] = mapped_column(default="")
+    state: Mapped[str] = mapped_column(String(16), default="active")  # active, suspended, removed
+    permissions: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
+    updated_at: Mapped[datetime]
+
+
+class RepositoryRow(Base):
+    """`id` is GitHub's; it stays when the repository is renamed."""
+
+    __tablename__ = "repositories"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    installation_id: Mapped[int] = mapped_column(ForeignKey("installations.id"), index=True)
+    full_name: Mapped[str] = mapped_column(index=True)
+    default_branch: Mapped[str]
+    private: Mapped[bool]
+    removed: Mapped[bool] = mapped_column(default=False)
+    updated_at: Mapped[datetime]
+
+
+class DeliveryRow(Base):
+    """One webhook delivery. Its GUID is handled once for ever."""
+
+    __tablename__ = "deliveries"
+
+    guid: Mapped[str] = mapped_column(String(64), primary_key=True)
+    event: Mapped[str]
+    action: Mapped[str | None]
+    payload_sha256: Mapped[str] = mapped_column(String(64))
+    decision: Mapped[str] = mapped_column(String(16))  # request, change, ignored, refused
+    reason: Mapped[str]
+    attempt_id: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"))
+    received_at: Mapped[datetime]
+
+
+class AttemptRow(Base):
+    """One try to heal one commit of one repository."""
+
+    __tablename__ = "attempts"
+    __table_args__ = (
+        # One automatic attempt per head; NULL (a command's) is distinct from every NULL.
+        UniqueConstraint("repository_id", "automatic_sha"),
+        # At most one attempt of a head runs at a time.
+        UniqueConstraint("repository_id", "running_sha"),
+        UniqueConstraint("repository_id", "head_sha", "number"),
+        Index("ix_attempts_status_lease_expires_at", "status", "lease_expires_at"),
+    )
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"))
+    installation_id: Mapped[int] = mapped_column(ForeignKey("installations.id"), index=True)
+    trigger: Mapped[str] = mapped_column(String(16))  # automatic, command
+    head_sha: Mapped[str | None] = mapped_column(String(64))
+    head_branch: Mapped[str | None]
+    automatic_sha: Mapped[str | None] = mapped_column(String(64))
+    running_sha: Mapped[str | None] = mapped_column(String(64))
+    number: Mapped[int | None]  # of the head's attempts, from 1; known when the head is
+
+    status: Mapped[str] = mapped_column(String(16))  # queued, running, waiting, ended
+    outcome: Mapped[str | None] = mapped_column(String(32))
+    reason: Mapped[str | None]
+    next_step: Mapped[str | None]
+    cancel_outcome: Mapped[str | None] = mapped_column(String(32))  # how it shall end, asked while it runs
+    cancel_reason: Mapped[str | None]
+
+    tries: Mapped[int] = mapped_column(default=0)
+    last_error: Mapped[str | None]
+    lease_owner: Mapped[str | None]
+    lease_token: Mapped[int] = mapped_column(default=0)  # grows with every claim; fences the writes of a lost one
+    lease_expires_at: Mapped[datetime | None]
+    heartbeat_at: Mapped[datetime | None]
+
+    pull_request_id: Mapped[int | None] = mapped_column(ForeignKey("pull_requests.id"))
+    event_count: Mapped[int] = mapped_column(default=0)
+    tokens_in: Mapped[int] = mapped_column(default=0)
+    tokens_out: Mapped[int] = mapped_column(default=0)
+    calls: Mapped[int] = mapped_column(default=0)
+    cost: Mapped[float | None] = mapped_column(default=0.0)
+    created_at: Mapped[datetime] = mapped_column(index=True)
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+
+    repository: Mapped[RepositoryRow] = relationship(lazy="raise")
+    requests: Mapped[list[RequestRow]] = relationship(lazy="raise", order_by="RequestRow.id")
+    pull_request: Mapped[PullRequestRow | None] = relationship(lazy="raise")
+
+
+class RequestRow(Base):
+    """What asked for an attempt; an automatic one may be asked for by many failing runs of its head."""
+
+    __tablename__ = "requests"
+
+    id: Mapped[int] = mapped_column(_Serial, primary_key=True)
+    attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), index=True)
+    source: Mapped[str] = mapped_column(String(16))
+    run_id: Mapped[int | None]
+    check_run_id: Mapped[int | None]
+    check_suite_id: Mapped[int | None]
+    pull_number: Mapped[int | None]
+    comment_id: Mapped[int | None]
+    sender: Mapped[str | None]
+    title: Mapped[str]
+    created_at: Mapped[datetime]
+
+
+class EventRow(Base):
+    """The timeline: only ever added to."""
+
+    __tablename__ = "events"
+
+    attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), primary_key=True)
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    at: Mapped[datetime]
+    body: Mapped[str]
+
+
+class BlobRow(Base):
+    """Contents by their SHA-256."""
+
+    __tablename__ = "blobs"
+
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+    created_at: Mapped[datetime]
+
+
+class LessonRow(Base):
+    """One bullet learned from a failed iteration."""
+
+    __tablename__ = "lessons"
+
+    id: Mapped[int] = mapped_column(_Serial, primary_key=True)
+    repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"), index=True)
+    attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), index=True)
+    text: Mapped[str]
+    created_at: Mapped[datetime]
+
+
+class PullRequestRow(Base):
+    """A pull request of ours: one per head, whichever of its attempts opened it."""
+
+    __tablename__ = "pull_requests"
+    __table_args__ = (UniqueConstraint("repository_id", "number"), UniqueConstraint("repository_id", "head_sha"))
+
+    id: Mapped[int] = mapped_column(_Serial, primary_key=True)
+    repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"))
+    head_sha: Mapped[str] = mapped_column(String(64))  # the failing commit that it heals
+    number: Mapped[int]
+    branch: Mapped[str]
+    url: Mapped[str]
+    state: Mapped[str] = mapped_column(String(16), default="open")  # open, closed, merged
+    created_at: Mapped[datetime]

@@ -1,0 +1,64 @@
+"""What is read: attempts, timelines, blobs' owners, as plain values. Writes nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import and_, or_, select
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import joinedload, selectinload
+
+from app.events import Stored, decode
+from app.store.models import AttemptRow, EventRow, LessonRow, RepositoryRow
+from app.store.values import Attempt, Status, attempt_of
+
+_WHOLE = (joinedload(AttemptRow.repository), joinedload(AttemptRow.pull_request), selectinload(AttemptRow.requests))
+
+
+async def read_attempt(session: AsyncSession, attempt_id: str) -> Attempt | None:
+    row = await session.scalar(
+        select(AttemptRow).where(AttemptRow.id == attempt_id).options(*_WHOLE).execution_options(populate_existing=True)
+    )
+    return attempt_of(row) if row is not None else None
+
+
+async def list_attempts(
+    session: AsyncSession, *, repository: str | None = None, status: Status | None = None, limit: int = 50
+) -> list[Attempt]:
+    """Newest first. `repository` is a full name, in any case."""
+    query = select(AttemptRow).join(AttemptRow.repository).options(*_WHOLE)
+    if repository is not None:
+        query = query.where(RepositoryRow.full_name.ilike(_literally(repository), escape="\\"))
+    if status is not None:
+        query = query.where(AttemptRow.status == status)
+    rows = await session.scalars(query.order_by(AttemptRow.created_at.desc(), AttemptRow.id).limit(limit))
+    return [attempt_of(row) for row in rows.unique()]
+
+
+async def timeline(session: AsyncSession, attempt_id: str, after: int = 0) -> list[Stored]:
+    """The attempt's events in order, those beyond the sequence number `after`."""
+    rows = await session.scalars(
+        select(EventRow).where(EventRow.attempt_id == attempt_id, EventRow.sequence > after).order_by(EventRow.sequence)
+    )
+    return [Stored(row.sequence, row.at, decode(row.body)) for row in rows]
+
+
+async def latest_lessons(session: AsyncSession, repository_id: int, limit: int = 5) -> list[str]:
+    """Lessons of the repository, newest first."""
+    rows = await session.scalars(
+        select(LessonRow.text).where(LessonRow.repository_id == repository_id).order_by(LessonRow.id.desc()).limit(limit)
+    )
+    return list(rows)
+
+
+async def due(session: AsyncSession, now: datetime, limit: int = 500) -> list[str]:
+    """Ids of attempts that wait for a worker, oldest first: queued ones, and running ones whose lease ran out."""
+    abandoned = and_(AttemptRow.status == "running", AttemptRow.lease_expires_at <= now)
+    rows = await session.scalars(
+        select(AttemptRow.id).where(or_(AttemptRow.status == "queued", abandoned)).order_by(AttemptRow.created_at).limit(limit)
+    )
+    return list(rows)
+
+
+def _literally(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,0 +1,102 @@
+"""The store as the rest of the service sees it: attempts and their leases, timelines, blobs."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+
+from sqlalchemy.exc import IntegrityError
+
+from agent.task import Outcome
+from app.clock import Clock
+from app.events import Stored
+from app.settings import Settings
+from app.store import endings, queries
+from app.store.database import Database
+from app.store.leases import Lease, Terms, hold
+from app.store.models import AttemptRow, BlobRow
+from app.store.values import Attempt, Status
+
+
+class Blobs:
+    """Contents by their SHA-256 (hex), so that any worker can go on with them."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def put(self, content: bytes) -> str:
+        """Keep the content and answer its hash; the same content is kept once."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        if await self.get(sha256) is None:
+            with contextlib.suppress(IntegrityError):  # another one put it just now
+                async with self._database.write() as session:
+                    session.add(BlobRow(sha256=sha256, content=content, created_at=self._clock.now()))
+        return sha256
+
+    async def get(self, sha256: str) -> bytes | None:
+        async with self._database.read() as session:
+            row = await session.get(BlobRow, sha256)
+            return row.content if row is not None else None
+
+
+class Store:
+    """Everything that is kept. Made by `open_store`."""
+
+    def __init__(self, database: Database, clock: Clock, terms: Terms) -> None:
+        self.database = database
+        self.clock = clock
+        self.blobs = Blobs(database, clock)
+        self._terms = terms
+
+    def lease(self, attempt_id: str, worker: str) -> AbstractAsyncContextManager[Lease]:
+        """Claim an attempt and keep it alive for the block; see `app/store/leases.py` for what it raises."""
+        return hold(self.database, self.clock, self._terms, attempt_id, worker)
+
+    async def attempt(self, attempt_id: str) -> Attempt | None:
+        async with self.database.read() as session:
+            return await queries.read_attempt(session, attempt_id)
+
+    async def attempts(self, *, repository: str | None = None, status: Status | None = None, limit: int = 50) -> list[Attempt]:
+        """Newest first. `repository` is a full name, in any case."""
+        async with self.database.read() as session:
+            return await queries.list_attempts(session, repository=repository, status=status, limit=limit)
+
+    async def timeline(self, attempt_id: str, after: int = 0) -> list[Stored]:
+        """The attempt's events in order, those beyond the sequence number `after`."""
+        async with self.database.read() as session:
+            return await queries.timeline(session, attempt_id, after)
+
+    async def lessons(self, repository_id: int, limit: int = 5) -> list[str]:
+        """Lessons of the repository, newest first."""
+        async with self.database.read() as session:
+            return await queries.latest_lessons(session, repository_id, limit)
+
+    async def due(self) -> list[str]:
+        """Ids of attempts that wait for a worker, oldest first."""
+        async with self.database.read() as session:
+            return await queries.due(session, self.clock.now())
+
+    async def cancel(self, attempt_id: str, outcome: Outcome, reason: str) -> None:
+        """End a queued attempt; a running one's worker is told at its next heartbeat. One that has ended stays as it is."""
+        async with self.database.write() as session:
+            row = await session.get(AttemptRow, attempt_id, with_for_update=True)
+            if row is not None:
+                endings.cancel(session, row, outcome, reason, self.clock.now())
+
+
+def terms_of(settings: Settings) -> Terms:
+    # The budget ends an attempt; a try that does not even then is broken.
+    return Terms(settings.lease_seconds, longest=settings.max_seconds * 1.5 + 600, tries=settings.max_tries)
+
+
+@contextlib.asynccontextmanager
+async def open_store(settings: Settings, clock: Clock) -> AsyncIterator[Store]:
+    """Open the database, bring it up to date, close it at the end. Raises `StoreError`."""
+    database = await Database.open(settings.database)
+    try:
+        yield Store(database, clock, terms_of(settings))
+    finally:
+        await database.close()

@@ -1,0 +1,94 @@
+"""What the store hands out: frozen values, free of any session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, cast
+
+from agent.task import Outcome, Usage
+from app.store.models import AttemptRow
+from webhooks.intake import RepairRequest, RepositoryRef
+
+Status = Literal["queued", "running", "waiting", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A pull request of ours. `state` is open, closed or merged."""
+
+    number: int
+    branch: str
+    url: str
+    state: str = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt as it was when it was read. `head_sha` and `number` of a command are None until a worker resolved them."""
+
+    id: str
+    repository: RepositoryRef
+    installation_id: int
+    by_command: bool
+    head_sha: str | None
+    head_branch: str | None
+    number: int | None
+    status: Status
+    outcome: Outcome | None
+    reason: str | None
+    next_step: str | None
+    tries: int
+    worker: str | None
+    requests: tuple[RepairRequest, ...]
+    pull_request: PullRequest | None
+    usage: Usage
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+def attempt_of(row: AttemptRow) -> Attempt:
+    """The value of a row whose relations are loaded."""
+    repository = RepositoryRef(
+        row.repository.id, row.repository.full_name, row.repository.default_branch, row.repository.private
+    )
+    requests = tuple(
+        RepairRequest(
+            source=cast(Literal["workflow_run", "check_run", "check_suite", "comment"], request.source),
+            installation_id=row.installation_id,
+            repository=repository,
+            head_sha=row.head_sha,
+            head_branch=row.head_branch,
+            run_id=request.run_id,
+            check_run_id=request.check_run_id,
+            check_suite_id=request.check_suite_id,
+            pull_number=request.pull_number,
+            comment_id=request.comment_id,
+            sender=request.sender,
+            title=request.title,
+        )
+        for request in row.requests
+    )
+    pull = row.pull_request
+    return Attempt(
+        id=row.id,
+        repository=repository,
+        installation_id=row.installation_id,
+        by_command=row.trigger == "command",
+        head_sha=row.head_sha,
+        head_branch=row.head_branch,
+        number=row.number,
+        status=cast(Status, row.status),
+        outcome=Outcome(row.outcome) if row.outcome else None,
+        reason=row.reason,
+        next_step=row.next_step,
+        tries=row.tries,
+        worker=row.lease_owner,
+        requests=requests,
+        pull_request=PullRequest(pull.number, pull.branch, pull.url, pull.state) if pull else None,
+        usage=Usage(row.tokens_in, row.tokens_out, row.calls, row.cost),
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+    )

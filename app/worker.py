@@ -1,0 +1,149 @@
+"""The worker: takes attempts' ids from Redis and runs them, a few at a time, for as long as the process lives.
+
+It survives a Redis that goes away. When it is told to stop, running attempts are interrupted, and their leases put them
+back into the queue. What an attempt does is not known here: `heal` is handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, cast
+
+import structlog
+from arq.connections import ArqRedis
+from arq.worker import Worker, func
+from redis.asyncio import ConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import ConstantBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from app.clock import SystemClock
+from app.queue import FUNCTION, Queue, deserialize, job_seconds, serialize, sweep_for_ever
+from app.redis import open_redis
+from app.settings import Settings
+from app.store.leases import AttemptCancelled, LeaseLost, NotClaimed
+from app.store.store import Store, open_store
+
+if TYPE_CHECKING:
+    from arq.typing import WorkerCoroutine
+
+Heal = Callable[[str], Awaitable[None]]
+"""Heals the attempt of that id; claims it itself. What it raises is logged; the lease has noted it by then."""
+
+OpenHeal = Callable[[Settings, Store], AbstractAsyncContextManager[Heal]]
+"""Opens what healing needs, for as long as the worker runs."""
+
+_POLL_SECONDS = 0.05
+_HEALTH_SECONDS = 10
+_REDIS_RETRIES = 30  # a second apart: Redis may restart without disturbing what runs
+_DRAIN_SECONDS = 20.0
+_log = structlog.get_logger(__name__)
+
+
+def worker_name() -> str:
+    """Names this process in leases: host and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+async def work(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event) -> None:
+    """The whole worker process: opens the store, Redis and what healing needs; works until `stop` is set.
+
+    Raises `StoreError`, `RedisMissing` and what `open_heal` raises, when it cannot start.
+    """
+    async with (
+        open_store(settings, SystemClock()) as store,
+        open_redis(settings) as redis_url,
+        open_heal(settings, store) as heal,
+    ):
+        working = asyncio.create_task(run_worker(settings, store, redis_url, heal))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            working.cancel()
+            stopping.cancel()
+            await asyncio.wait({working, stopping})
+    if not working.cancelled():
+        working.result()
+
+
+async def run_worker(settings: Settings, store: Store, redis_url: str, heal: Heal) -> None:
+    """Work and sweep until cancelled; reconnects with backoff when Redis has been away for long."""
+    queue = Queue.to(redis_url, settings)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(sweep_for_ever(store, queue, settings.sweep_seconds))
+            tasks.create_task(_work_for_ever(settings, redis_url, heal))
+    finally:
+        await queue.close()
+
+
+async def _work_for_ever(settings: Settings, redis_url: str, heal: Heal) -> None:
+    pause = 1.0
+    while True:
+        began = asyncio.get_running_loop().time()
+        try:
+            async with _arq_worker(settings, redis_url, heal) as worker:
+                await worker.async_run()
+        except (RedisError, OSError) as error:
+            _log.warning("redis is away", error=repr(error), again_in=pause)
+        # arq's bookkeeping of one job must not end the process that runs others.
+        except (KeyError, RuntimeError):
+            _log.exception("the arq worker stopped", again_in=pause)
+        lasted = asyncio.get_running_loop().time() - began
+        pause = 1.0 if lasted > 60 else min(pause * 2, 15.0)
+        await asyncio.sleep(pause)
+
+
+@contextlib.asynccontextmanager
+async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIterator[Worker]:
+    async def run(_: dict[Any, Any], attempt_id: str) -> None:
+        await _run_one(heal, attempt_id)
+
+    pool: ConnectionPool = ConnectionPool.from_url(
+        redis_url,
+        socket_timeout=5,
+        socket_connect_timeout=5,
+        retry=Retry(ConstantBackoff(1), _REDIS_RETRIES),
+        retry_on_error=[RedisConnectionError, RedisTimeoutError, OSError],
+    )
+    worker = Worker(
+        [func(cast("WorkerCoroutine", run), name=FUNCTION, timeout=job_seconds(settings), keep_result=0, max_tries=1_000_000)],
+        redis_pool=ArqRedis(pool, job_serializer=serialize, job_deserializer=deserialize),
+        handle_signals=False,
+        max_jobs=settings.workers_jobs,
+        poll_delay=_POLL_SECONDS,
+        health_check_interval=_HEALTH_SECONDS,
+        job_serializer=serialize,
+        job_deserializer=deserialize,
+        log_results=False,
+    )
+    try:
+        yield worker
+    finally:
+        # Closing cancels the jobs and waits for them; only Redis may keep it from coming to its end.
+        with contextlib.suppress(RedisError, OSError, asyncio.CancelledError):
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await worker.close()
+        await pool.disconnect()
+
+
+async def _run_one(heal: Heal, attempt_id: str) -> None:
+    with structlog.contextvars.bound_contextvars(attempt=attempt_id):
+        try:
+            await heal(attempt_id)
+        except NotClaimed as refusal:
+            _log.info("not claimed", why=str(refusal))
+        except AttemptCancelled as cancelled:
+            _log.info("cancelled", outcome=cancelled.outcome, why=cancelled.reason)
+        except LeaseLost as lost:
+            _log.warning("lease lost", why=str(lost))
+        except Exception:  # noqa: BLE001 - the last line of defence: one attempt never takes the worker down
+            _log.exception("the try failed")

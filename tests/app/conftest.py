@@ -1,0 +1,41 @@
+"""Real parts for the service's tests: a database of their own, a real Redis, a clock that can be moved."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.clock import SystemClock
+from app.redis import RedisMissing, embedded, server_binary
+from app.settings import Settings, load
+from app.store.store import Store, open_store
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load(
+        _env_file=None,
+        data_dir=tmp_path / "data",
+        github_webhook_secret="hush",
+        lease_seconds=1.2,
+        sweep_seconds=0.2,
+        port=0,
+    )
+
+
+@pytest.fixture
+async def store(settings: Settings) -> AsyncIterator[Store]:
+    async with open_store(settings, SystemClock()) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def redis_url(tmp_path: Path) -> AsyncIterator[str]:
+    try:
+        server_binary()
+    except RedisMissing as missing:
+        pytest.skip(str(missing))
+    async with embedded(tmp_path / "redis") as url:
+        yield url

@@ -1,0 +1,43 @@
+"""Requests and deliveries as the webhooks would make them."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from app.store.deliveries import take
+from app.store.store import Store
+from webhooks.intake import Decision, Delivery, RepairRequest, RepositoryRef
+
+REPOSITORY = RepositoryRef(7, "octo/calculator", "main")
+SHA = "a" * 40
+RUN = RepairRequest("workflow_run", 11, REPOSITORY, SHA, "main", run_id=1, title="CI")
+COMMAND = RepairRequest(
+    "comment", 11, REPOSITORY, None, None, pull_number=3, comment_id=5, sender="alice", title="/heal by alice"
+)
+
+
+class MovableClock:
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+def delivery(guid: str | None = None) -> Delivery:
+    return Delivery(guid or str(uuid.uuid4()), "workflow_run", "completed", "0" * 64)
+
+
+async def taken(store: Store, decision: Decision) -> str:
+    """Commit the decision, as a new delivery; the attempt's id ("" without one)."""
+    async with store.database.write() as session:
+        return (await take(session, delivery(), decision, store.clock.now())).attempt_id or ""
+
+
+def run_of(sha: str, **changes: object) -> RepairRequest:
+    return replace(RUN, head_sha=sha, **changes)

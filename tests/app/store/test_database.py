@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, text
+
+from app.store.database import Database, StoreError
+from app.store.models import Base
+
+
+def url(folder: Path) -> str:
+    return f"sqlite+aiosqlite:///{folder / 'deep' / 'selfheal.db'}"
+
+
+async def test_migrations_from_nothing_make_the_tables_of_the_models(tmp_path: Path) -> None:
+    def differences(connection: Connection) -> list[object]:
+        return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), Base.metadata))
+
+    database = await Database.open(url(tmp_path))
+    async with database.engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
+        assert await connection.scalar(text("PRAGMA journal_mode")) == "wal"
+        assert await connection.scalar(text("PRAGMA foreign_keys")) == 1
+    await database.close()
+
+
+async def test_processes_that_start_together_migrate_once(tmp_path: Path) -> None:
+    program = f"""
+import asyncio
+from app.store.database import Database
+async def main():
+    await (await Database.open({url(tmp_path)!r})).close()
+asyncio.run(main())
+"""
+    starting = [await asyncio.create_subprocess_exec(sys.executable, "-c", program) for _ in range(3)]
+    assert [await process.wait() for process in starting] == [0, 0, 0]
+
+
+async def test_opening_again_changes_nothing(tmp_path: Path) -> None:
+    for _ in range(2):
+        await (await Database.open(url(tmp_path))).close()
+
+
+async def test_a_database_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
+    database = await Database.open(url(tmp_path))
+    async with database.write() as session:
+        await session.execute(text("UPDATE alembic_version SET version_num = 'from the future'"))
+    await database.close()
+    with pytest.raises(StoreError, match="another version"):
+        await Database.open(url(tmp_path))
+
+
+async def test_a_url_that_is_none_is_an_error_that_names_the_setting() -> None:
+    with pytest.raises(StoreError, match="SELFHEAL_DATABASE_URL"):
+        await Database.open("nonsense")
+
+
+async def test_a_database_that_cannot_be_opened_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "deep").write_text("a file where a folder should be")
+    with pytest.raises(StoreError, match="cannot be opened"):
+        await Database.open(url(tmp_path))

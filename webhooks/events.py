@@ -1,0 +1,175 @@
+"""The few fields of GitHub's payloads that are used. Everything else in them is ignored, so that they may grow.
+
+Fields that GitHub leaves out or sends as null in some payloads are optional; what is wrong with them is judged in
+`triggers.py`, not here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+Id = Annotated[int, msgspec.Meta(ge=0, lt=2**63)]
+Sha = Annotated[str, msgspec.Meta(max_length=64)]
+
+
+class Account(msgspec.Struct, frozen=True):
+    login: str = ""
+    type: str = "User"
+
+
+class Installation(msgspec.Struct, frozen=True):
+    id: Id
+
+
+class Repository(msgspec.Struct, frozen=True):
+    id: Id
+    full_name: str
+    default_branch: str = "main"
+    private: bool = False
+
+
+class Minimal(msgspec.Struct, frozen=True):
+    """A repository where GitHub gives only its id and names."""
+
+    id: Id
+    full_name: str = ""
+    private: bool = False
+
+
+class Payload(msgspec.Struct, frozen=True, kw_only=True):
+    """What every event has."""
+
+    action: str | None = None
+    installation: Installation | None = None
+    repository: Repository | None = None
+    sender: Account | None = None
+
+
+class Other(msgspec.Struct, frozen=True):
+    """An event that is not handled."""
+
+    action: str | None = None
+
+
+class Run(msgspec.Struct, frozen=True):
+    id: Id
+    head_sha: Sha
+    head_branch: str | None = None
+    head_repository: Minimal | None = None
+    conclusion: str | None = None
+    name: str | None = None
+
+
+class WorkflowRun(Payload, frozen=True, kw_only=True):
+    workflow_run: Run
+
+
+class GitHubApp(msgspec.Struct, frozen=True):
+    id: Id = 0
+    slug: str | None = None
+    name: str | None = None
+
+
+class Side(msgspec.Struct, frozen=True):
+    """Head or base of a pull request."""
+
+    ref: str
+    sha: Sha
+    repo: Minimal | None = None
+
+
+class PullLink(msgspec.Struct, frozen=True):
+    """A pull request as check events name it: `repo` has no full name there."""
+
+    number: Id
+    head: Side
+
+
+class Suite(msgspec.Struct, frozen=True):
+    id: Id
+    head_sha: Sha
+    head_branch: str | None = None
+    conclusion: str | None = None
+    app: GitHubApp | None = None
+    pull_requests: list[PullLink] = []
+
+
+class CheckSuite(Payload, frozen=True, kw_only=True):
+    check_suite: Suite
+
+
+class SuiteLink(msgspec.Struct, frozen=True):
+    id: Id = 0
+    head_branch: str | None = None
+
+
+class Check(msgspec.Struct, frozen=True):
+    id: Id
+    head_sha: Sha
+    name: str = ""
+    conclusion: str | None = None
+    app: GitHubApp | None = None
+    check_suite: SuiteLink | None = None
+    pull_requests: list[PullLink] = []
+
+
+class CheckRun(Payload, frozen=True, kw_only=True):
+    check_run: Check
+
+
+class PullMark(msgspec.Struct, frozen=True):
+    """There when an issue is a pull request."""
+
+    url: str | None = None
+
+
+class Issue(msgspec.Struct, frozen=True):
+    number: Id
+    pull_request: PullMark | None = None
+    state: str | None = None
+
+
+class Comment(msgspec.Struct, frozen=True):
+    id: Id
+    body: str | None = None
+    user: Account | None = None
+    performed_via_github_app: GitHubApp | None = None
+
+
+class IssueComment(Payload, frozen=True, kw_only=True):
+    issue: Issue
+    comment: Comment
+
+
+class Pull(msgspec.Struct, frozen=True):
+    number: Id
+    head: Side
+    base: Side
+    merged: bool | None = None
+    state: str = "open"
+
+
+class PullRequest(Payload, frozen=True, kw_only=True):
+    pull_request: Pull
+    before: str | None = None
+
+
+class InstallationBody(msgspec.Struct, frozen=True):
+    id: Id
+    account: Account | None = None
+    permissions: dict[str, str] = {}
+
+
+class InstallationEvent(msgspec.Struct, frozen=True, kw_only=True):
+    action: str
+    installation: InstallationBody
+    repositories: list[Minimal] | None = None
+
+
+class InstallationRepositories(msgspec.Struct, frozen=True, kw_only=True):
+    action: str
+    installation: InstallationBody
+    repositories_added: list[Minimal] = []
+    repositories_removed: list[Minimal] = []

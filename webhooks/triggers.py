@@ -1,0 +1,247 @@
+"""Decides what an event means: pure functions from a payload to a decision with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import msgspec
+
+from webhooks.commands import asks_to_heal
+from webhooks.events import (
+    CheckRun,
+    CheckSuite,
+    GitHubApp,
+    InstallationEvent,
+    InstallationRepositories,
+    IssueComment,
+    Minimal,
+    Other,
+    Payload,
+    PullLink,
+    PullRequest,
+    Repository,
+    WorkflowRun,
+)
+from webhooks.intake import Decision, Ignored, InstallationChange, PullRequestChange, RepairRequest, RepositoryRef
+
+FAILING: Final = frozenset({"failure", "timed_out"})
+"""Conclusions that say that the code was tried and found wanting. `startup_failure` is a broken workflow file, which a repair
+never edits; `action_required` waits for a person; `cancelled`, `stale`, `skipped` and `neutral` say nothing about the code."""
+
+OWN_BRANCHES: Final = "selfheal/"
+_ACTIONS_SLUG: Final = "github-actions"
+_FORK: Final = Ignored("the head is in a fork, where Selfheal may not push", refused=True)
+
+E = TypeVar("E", bound=msgspec.Struct)
+
+
+class Malformed(ValueError):
+    """The payload is not what GitHub sends for that event; the message says where."""
+
+
+def decide(event: str, body: bytes, own_app_id: int | None = None) -> tuple[str | None, Decision]:
+    """The payload's action, and what is to be done about it. Raises `Malformed`."""
+    match event:
+        case "workflow_run":
+            run = _parse(body, WorkflowRun)
+            return run.action, on_workflow_run(run)
+        case "check_run":
+            check = _parse(body, CheckRun)
+            return check.action, on_check_run(check, own_app_id)
+        case "check_suite":
+            suite = _parse(body, CheckSuite)
+            return suite.action, on_check_suite(suite, own_app_id)
+        case "issue_comment":
+            comment = _parse(body, IssueComment)
+            return comment.action, on_issue_comment(comment, own_app_id)
+        case "pull_request":
+            pull = _parse(body, PullRequest)
+            return pull.action, on_pull_request(pull)
+        case "installation":
+            installation = _parse(body, InstallationEvent)
+            return installation.action, on_installation(installation)
+        case "installation_repositories":
+            repositories = _parse(body, InstallationRepositories)
+            return repositories.action, on_installation_repositories(repositories)
+        case "ping":
+            return _parse(body, Other).action, Ignored("pong: the webhook reaches Selfheal")
+        case _:
+            return _parse(body, Other).action, Ignored(f"{_line(event)} events are not handled")
+
+
+def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
+    run = event.workflow_run
+    if event.action != "completed":
+        return Ignored(f"the run was {_line(event.action)}, not completed")
+    if run.conclusion not in FAILING:
+        return Ignored(f"the run ended with {_line(run.conclusion)}")
+    if event.repository is not None and run.head_repository is not None and run.head_repository.id != event.repository.id:
+        return _FORK
+    return _automatic(
+        event,
+        run.head_branch,
+        lambda installation, repository: RepairRequest(
+            "workflow_run", installation, repository, run.head_sha, run.head_branch, run_id=run.id, title=_line(run.name)
+        ),
+    )
+
+
+def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairRequest | Ignored:
+    check = event.check_run
+    ignored = _not_a_failing_ci(event.action, check.conclusion, check.app, own_app_id)
+    if ignored is not None:
+        return ignored
+    branch = check.check_suite.head_branch if check.check_suite else None
+    branch = branch or _branch_here(event.repository, check.pull_requests)
+    return _automatic(
+        event,
+        branch,
+        lambda installation, repository: RepairRequest(
+            "check_run", installation, repository, check.head_sha, branch, check_run_id=check.id, title=_line(check.name)
+        ),
+    )
+
+
+def on_check_suite(event: CheckSuite, own_app_id: int | None = None) -> RepairRequest | Ignored:
+    suite = event.check_suite
+    ignored = _not_a_failing_ci(event.action, suite.conclusion, suite.app, own_app_id)
+    if ignored is not None:
+        return ignored
+    branch = suite.head_branch or _branch_here(event.repository, suite.pull_requests)
+    title = _line(suite.app.name if suite.app else None)
+    return _automatic(
+        event,
+        branch,
+        lambda installation, repository: RepairRequest(
+            "check_suite", installation, repository, suite.head_sha, branch, check_suite_id=suite.id, title=title
+        ),
+    )
+
+
+def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> RepairRequest | Ignored:
+    """A command. Whether its author may give it, and which commit it means, the worker finds out."""
+    comment, author = event.comment, event.comment.user
+    if event.action != "created":
+        return Ignored(f"the comment was {_line(event.action)}, not created")
+    if author is None or not author.login or author.type == "Bot":
+        return Ignored("the comment was not written by a person")
+    if comment.performed_via_github_app is not None and comment.performed_via_github_app.id == own_app_id:
+        return Ignored("the comment is Selfheal's own")
+    if not asks_to_heal(comment.body or ""):
+        return Ignored("the comment holds no /heal command")
+    if event.issue.pull_request is None:
+        return Ignored("the comment is on an issue, not on a pull request")
+    if event.issue.state == "closed":
+        return Ignored("the pull request is closed")
+    if event.installation is None or event.repository is None:
+        return Ignored("the delivery does not come from an installation of the App")
+    return RepairRequest(
+        "comment",
+        event.installation.id,
+        _ref(event.repository),
+        head_sha=None,
+        head_branch=None,
+        pull_number=event.issue.number,
+        comment_id=comment.id,
+        sender=author.login,
+        title=_line(f"/heal by {author.login}"),
+    )
+
+
+def on_pull_request(event: PullRequest) -> PullRequestChange | Ignored:
+    pull = event.pull_request
+    if event.action not in ("opened", "reopened", "synchronize", "closed"):
+        return Ignored(f"the pull request was {_line(event.action)}: its commits are the same")
+    if event.repository is None:
+        return Ignored("the delivery names no repository")
+    if pull.head.repo is None or pull.head.repo.id != event.repository.id:
+        return Ignored("the pull request comes from a fork")
+    return PullRequestChange(
+        event.action,
+        event.installation.id if event.installation else None,
+        _ref(event.repository),
+        pull.number,
+        pull.head.sha,
+        pull.head.ref,
+        merged=bool(pull.merged),
+        closed=event.action == "closed",
+        before=event.before if event.action == "synchronize" else None,
+    )
+
+
+def on_installation(event: InstallationEvent) -> InstallationChange:
+    return InstallationChange(
+        event.action,
+        event.installation.id,
+        event.installation.account.login if event.installation.account else "",
+        added=_refs(event.repositories or []) if event.action != "deleted" else (),
+        removed=_refs(event.repositories or []) if event.action == "deleted" else (),
+        permissions=tuple(sorted(event.installation.permissions.items())),
+    )
+
+
+def on_installation_repositories(event: InstallationRepositories) -> InstallationChange:
+    return InstallationChange(
+        event.action,
+        event.installation.id,
+        event.installation.account.login if event.installation.account else "",
+        added=_refs(event.repositories_added),
+        removed=_refs(event.repositories_removed),
+        permissions=tuple(sorted(event.installation.permissions.items())),
+    )
+
+
+def _not_a_failing_ci(
+    action: str | None, conclusion: str | None, app: GitHubApp | None, own_app_id: int | None
+) -> Ignored | None:
+    if action != "completed":
+        return Ignored(f"the check was {_line(action)}, not completed")
+    if app is not None and app.slug == _ACTIONS_SLUG:
+        return Ignored("checks of GitHub Actions are told by its workflow runs")
+    if app is not None and own_app_id is not None and app.id == own_app_id:
+        return Ignored("the check is Selfheal's own")
+    if conclusion not in FAILING:
+        return Ignored(f"the check ended with {_line(conclusion)}")
+    return None
+
+
+def _automatic(
+    event: Payload, branch: str | None, request: Callable[[int, RepositoryRef], RepairRequest]
+) -> RepairRequest | Ignored:
+    """What every automatic trigger needs: an installation, and a branch of the repository that is not ours."""
+    if event.installation is None or event.repository is None:
+        return Ignored("the delivery does not come from an installation of the App")
+    if not branch:
+        # GitHub names no branch for a head that is in a fork.
+        return Ignored("the head is on no branch of this repository (a fork, or a tag)", refused=True)
+    if branch.startswith(OWN_BRANCHES):
+        return Ignored("the branch is one of Selfheal's own")
+    return request(event.installation.id, _ref(event.repository))
+
+
+def _branch_here(repository: Repository | None, pulls: list[PullLink]) -> str | None:
+    for pull in pulls:
+        if repository is not None and pull.head.repo is not None and pull.head.repo.id == repository.id:
+            return pull.head.ref
+    return None
+
+
+def _ref(repository: Repository) -> RepositoryRef:
+    return RepositoryRef(repository.id, repository.full_name, repository.default_branch, repository.private)
+
+
+def _refs(repositories: list[Minimal]) -> tuple[RepositoryRef, ...]:
+    return tuple(RepositoryRef(each.id, each.full_name, private=each.private) for each in repositories)
+
+
+def _line(text: str | None) -> str:
+    """Text from outside as one short printable line."""
+    return "".join(c for c in " ".join((text or "nothing").split()) if c.isprintable())[:200]
+
+
+def _parse(body: bytes, model: type[E]) -> E:
+    try:
+        return msgspec.json.decode(body, type=model)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed(str(error)) from error
