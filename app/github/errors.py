@@ -1,14 +1,14 @@
 """How a call to GitHub fails. Everything that leaves `app.github` is one of these, never an exception of a library.
 
-    GitHubError
-    ├── NotFound         no such thing, or this installation may not see it
-    ├── Forbidden        the App lacks a permission             permission: "contents=write" where GitHub names it
-    ├── BadCredentials   the App's id or key, or its token, is not accepted
-    ├── RateLimited      GitHub asks to wait longer than we do   retry_after: seconds
-    ├── Unavailable      network, time-out, 5xx, an answer that is none
-    ├── Conflict         what stands there is not ours to change
-    ├── Invalid          GitHub refuses the content (422)        reasons: its own words
-    └── TooLarge         a download has more bytes than we take  limit: bytes
+GitHubError
+├── NotFound         no such thing, or this installation may not see it
+├── Forbidden        the App lacks a permission             permission: "contents=write" where GitHub names it
+├── BadCredentials   the App's id or key, or its token, is not accepted
+├── RateLimited      GitHub asks to wait longer than we do   retry_after: seconds
+├── Unavailable      network, time-out, 5xx, an answer that is none
+├── Conflict         what stands there is not ours to change
+├── Invalid          GitHub refuses the content (422)        reasons: its own words
+└── TooLarge         a download has more bytes than we take  limit: bytes
 """
 
 from __future__ import annotations

@@ -131,11 +131,11 @@ class FileWrite:
 
 @dataclass(frozen=True, slots=True)
 class NewCommit:
-    """One commit on top of `parent`. No author is named: only so does GitHub sign it as the App's."""
+    """One commit on top of `parent`. No author or date is named: only so does GitHub sign it as the App's."""
 
     parent: str
+    tree: str
     message: str
-    files: tuple[FileWrite, ...]
 
 
 @dataclass(frozen=True, slots=True)
