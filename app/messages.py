@@ -86,15 +86,19 @@ def _proof(publication: Publication, repair: Repair, quote: Quoter, ids: int) ->
     checks = repair.evidence.checks
     parts = [
         pull_marker(publication.attempt_id),
-        f"{quote.span(publication.run_title)} failed on {quote.span(publication.head_branch)} at "
-        f"{quote.span(publication.head_sha[:10])} ({what}). With this change it passes, and what passed before still does.",
+        (
+            f"{quote.span(publication.run_title)} failed on {quote.span(publication.head_branch)} at "
+            f"{quote.span(publication.head_sha[:10])} ({what}). With this change it passes, and what passed before still does."
+        ),
         "## What failed",
         *(_failed(check, quote, ids) for check in checks[:_ROWS]),
         *_more(len(checks) - _ROWS, "check"),
         "## The cause",
         quote.prose(diagnosis.cause, 1500),
-        f"Category: {quote.prose(diagnosis.category, 60)}. Diagnosed by {quote.prose(diagnosis.by, 80)}, "
-        f"{_percent(diagnosis.confidence)} sure.",
+        (
+            f"Category: {quote.prose(diagnosis.category, 60)}. Diagnosed by {quote.prose(diagnosis.by, 80)}, "
+            f"{_percent(diagnosis.confidence)} sure."
+        ),
         "## What was changed, and why",
         quote.prose(repair.title, 300),
         *_found_by(repair, quote),
@@ -102,14 +106,18 @@ def _proof(publication: Publication, repair: Repair, quote: Quoter, ids: int) ->
         *_more(len(repair.edits) - 50, "file"),
         "## Evidence",
         _table(repair.evidence, quote),
-        f"Environment: {quote.prose(repair.evidence.environment, 500)}. Each check ran in a sandbox; the run with the patch and "
-        "the last run without it were fresh processes.",
+        (
+            f"Environment: {quote.prose(repair.evidence.environment, 500)}. Each check ran in a sandbox; the run with the "
+            "patch and the last run without it were fresh processes."
+        ),
         "## How sure",
         _sureness(repair),
         f"Cost: {spent(repair.usage)}.",
         "## What to do next",
-        "1. Read the diff: passing tests show that the tested behaviour is right, not that the intent is.\n"
-        "2. Merge it into the branch, or push your own commits on top. Closing it is fine too: it is not opened again.",
+        (
+            "1. Read the diff: passing tests show that the tested behaviour is right, not that the intent is.\n"
+            "2. Merge it into the branch, or push your own commits on top. Closing it is fine too: it is not opened again."
+        ),
     ]
     return "\n\n".join(part for part in parts if part)
 

@@ -61,8 +61,8 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
     """Open (or find) the draft pull request that carries the repair, and end the check run with it.
 
     One pull request per head: a further attempt of the same head renews the one that is open. `NoRepair(superseded)` when the
-    branch is gone meanwhile (nothing is published then: call `explanation`). Raises `GitHubError`; `Conflict` when the repair does not fit
-    the commit or its branch holds other people's work.
+    branch is gone meanwhile (nothing is published then: call `explanation`). Raises `GitHubError`; `Conflict` when the repair
+    does not fit the commit or its branch holds other people's work.
     """
     place = await _place(publication, repository)
     if place.pull is None and await repository.branch_head(publication.head_branch) is None:
