@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from tests.standins.github.git import git
 from tests.standins.github.state import Repository, World
@@ -43,7 +44,11 @@ class Downloads:
     def log(self, name: str, text: bytes) -> str:
         return self._link(f"/logs/{name}.txt", text=text)
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
         path = request.url.path
         self.served.append(f"{request.method} {path}")
         if "authorization" in request.headers:

@@ -19,9 +19,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
-
 from tests.standins.github import actions, apps, checks, git_data, issues, pulls, repositories
 from tests.standins.github.auth import Tokens, private_pem
 from tests.standins.github.deliveries import Attempt, Deliveries
@@ -113,7 +110,7 @@ class GitHub:
     async def start(self, port: int = 0) -> None:
         """Open both origins on 127.0.0.1."""
         own = await self._open.enter_async_context(listening(self.api, port))
-        other = await self._open.enter_async_context(listening(self._download, 0))
+        other = await self._open.enter_async_context(listening(self.downloads))
         self.world.url = f"http://127.0.0.1:{own}"
         self.world.downloads_url = f"http://localhost:{other}"
 
@@ -121,10 +118,6 @@ class GitHub:
         await self.world.cancel()
         await self._open.aclose()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    async def _download(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self.downloads(Request(scope, receive))
-        await response(scope, receive, send)
 
     @property
     def violations(self) -> list[str]:
