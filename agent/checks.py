@@ -1,7 +1,8 @@
 """Runs a check inside a workspace and reads its verdicts.
 
-Knows the sandbox and the guest that observes the run from inside; knows nothing of repairs. What comes back was near hostile code:
-it is validated, cleaned and bounded here, and a report that is not there or not believable makes the run "crashed", never green.
+Knows the sandbox and the guest that observes the run from inside; knows nothing of repairs. What comes back was near
+hostile code: it is validated, cleaned and bounded here, and a report that is missing or not believable makes the run
+"crashed", never green.
 """
 
 from __future__ import annotations

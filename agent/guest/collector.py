@@ -1,7 +1,7 @@
 """A pytest plugin that tells what every test did, as it happens; runs in the process of the tests.
 
-Loaded by `-p` from the environment, so that any command that ends up in pytest is observed. It also sees to it that all verdicts
-are seen (no stop at the first failure, no interruption by a file that cannot be collected, no distribution over processes).
+Loaded by `-p` from the environment, so that any command that ends up in pytest is observed. It also sees to it that all
+verdicts are seen (no stop at the first failure, no interruption by a file that cannot be collected, no distribution over processes).
 """
 
 import atexit
@@ -15,7 +15,7 @@ from .text import clean, identity
 
 _RANK = {"passed": 0, "skipped": 1, "failed": 2, "error": 3}
 
-# Options of plugins that a workflow may name although they do not matter here: accepted and ignored where the plugin is missing.
+# Options of plugins that a workflow may name although they do not matter here: ignored where the plugin is missing.
 _OPTIONS = {
     "pytest_cov": (
         ("--cov", "--cov-report", "--cov-config", "--cov-fail-under", "--cov-context", "--cov-precision"),

@@ -1,8 +1,8 @@
 """`python guest.pyz run`: runs one shell command and tells what its tests did; never imports code of the repository.
 
-Reads a JSON request from stdin, writes one line `NONCE JSON` to stdout. The command cannot write there: it gets pipes of its own,
-and this process is closed to its peers of the same user. What tests do arrives over the private channel as it happens, so that a
-timeout or a crash keeps what was seen before.
+Reads a JSON request from stdin, writes one line `NONCE JSON` to stdout. The command cannot write there: it gets pipes of its
+own, and this process is closed to its peers of the same user. What tests do arrives over the private channel as it happens,
+so that a timeout or a crash keeps what was seen before.
 """
 
 import json
@@ -133,16 +133,12 @@ class Supervisor:
         guest = request["guest"]
         environment["PATH"] = shims.install(self.folder, guest, environment.get("PATH", os.defpath))
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [restore["PYTHONPATH"], guest]))
-        environment["PYTEST_ADDOPTS"] = " ".join(
-            filter(
-                None, ["-p " + __package__ + ".collector" if request["reader"] == "pytest" else "", restore["PYTEST_ADDOPTS"]]
-            )
-        )
+        if request["reader"] == "pytest":
+            options = ["-p " + __package__ + ".collector", restore["PYTEST_ADDOPTS"]]
+            environment["PYTEST_ADDOPTS"] = " ".join(filter(None, options))
         # The tests get the virtual environment's folder first, without the shims.
         restore["PATH"] = os.path.dirname(sys.executable) + os.pathsep + (restore["PATH"] or os.defpath)
         environment[channel.VARIABLE] = self.folder
-        if not environment["PYTEST_ADDOPTS"]:
-            del environment["PYTEST_ADDOPTS"]
         with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:
             json.dump({"root": request["root"], "only": request["only"], "restore": restore}, file)
         bash = shutil.which("bash")

@@ -13,7 +13,7 @@ class _MustFail(pytest.Item):
 
 
 def still_fails(session):
-    """Whether a failing test is still reported as failed, after every hook of the repository had its say; not logged anywhere."""
+    """Whether a failing test is still reported as failed after every hook of the repository had its say; logged nowhere."""
     try:
         item = _MustFail.from_parent(session, name="must fail", nodeid="must fail")
         reports = runtestprotocol(item, log=False, nextitem=None)

@@ -30,7 +30,8 @@ shift
 while [ $# -gt 0 ]; do
     case "$1" in
         --) shift; break ;;
-        -p|--python|--group|--extra|--with|--with-editable|--with-requirements|--package|--project|--directory|--env-file|--only-group|--no-group|-C|-P) shift 2 ;;
+        -p|--python|--group|--extra|--with|--with-editable|--with-requirements|--package) shift 2 ;;
+        --project|--directory|--env-file|--only-group|--no-group|-C|-P) shift 2 ;;
         -m|--module) set -- python "$@"; break ;;
         -*) shift ;;
         *) break ;;

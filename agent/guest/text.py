@@ -8,7 +8,7 @@ import re
 
 ID_LIMIT = 1000  # characters of one verdict id
 _ESCAPES = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[PX^_][^\x1b]*(?:\x1b\\\\)?|[ -/]*[0-~])")
-# Control characters but tab and newline, lone surrogates, bidirectional and invisible ones, line separators, the byte order mark.
+# Control characters but tab and newline, lone surrogates, bidirectional and invisible ones, line separators, byte order mark.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )

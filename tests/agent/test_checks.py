@@ -125,7 +125,7 @@ async def test_a_command_that_ends_up_in_pytest_is_observed(run_check: RunCheck)
     run = await run_check(
         {
             "src/pkg.py": "",
-            "tests/test_a.py": "import os, pkg\ndef test_a(): assert 'SELFHEAL_GUEST' not in os.environ and 'PYTEST_ADDOPTS' not in os.environ\n",
+            "tests/test_a.py": "import os, pkg\ndef test_a(): assert not {'SELFHEAL_GUEST', 'PYTEST_ADDOPTS'} & set(os.environ)\n",
             "run.sh": "cd tests\nPYTHONPATH=../src python -m pytest\n",
         },
         "sh run.sh && uv run --group dev pytest --version",
@@ -248,29 +248,25 @@ async def test_unittest_verdicts(run_check: RunCheck) -> None:
     assert failures["tests.test_bad"].message == "ModuleNotFoundError: No module named 'gone'"
     assert failures[f"{name}test_raises"].frames[-1] == Frame("calc.py", 2, "add")
 
-    made = await run_check({**files, "tests/test_bad.py": "import unittest\nclass T(unittest.TestCase):\n def test_t(self): pass\n"},
-                           "make test", "unittest", only=frozenset({"tests.test_bad", f"{name}test_red"}))  # fmt: skip
+    healed = {**files, "tests/test_bad.py": "import unittest\nclass T(unittest.TestCase):\n def test_t(self): pass\n"}
+    made = await run_check(healed, "make test", "unittest", only=frozenset({"tests.test_bad", f"{name}test_red"}))
     assert dict(made.verdicts) == {"tests.test_bad": PASSED, "tests.test_bad.T.test_t": PASSED, f"{name}test_red": FAILED}
 
 
 async def test_findings_keep_their_ids_when_lines_shift(run_check: RunCheck) -> None:
-    run = await run_check({"a.py": "import os\nx = y\nz = y\n"}, "python -m ruff check --isolated --select F .", "findings")
-    assert run.red == {
+    ruff = "python -m ruff check --isolated --select F ."
+    unused, first, second = (
         "a.py: F401 `os` imported but unused",
         "a.py: F821 Undefined name `y`",
         "a.py: F821 Undefined name `y`#2",
-    }
-    shifted = await run_check(
-        {"a.py": "y = 1\nimport os\nx = y\n"}, "python -m ruff check --isolated --select F .", "findings", only=run.red
     )
-    assert dict(shifted.verdicts) == {
-        "a.py: F401 `os` imported but unused": FAILED,
-        "a.py: F821 Undefined name `y`": PASSED,
-        "a.py: F821 Undefined name `y`#2": PASSED,
-    } | {i: FAILED for i in shifted.red}
-    clean = await run_check({"a.py": ""}, "python -m ruff check --isolated --select F .", "findings")
+    run = await run_check({"a.py": "import os\nx = y\nz = y\n"}, ruff, "findings")
+    assert run.red == {unused, first, second}
+    shifted = await run_check({"a.py": "y = 1\nimport os\nx = y\n"}, ruff, "findings", only=run.red)
+    assert dict(shifted.verdicts) == {unused: FAILED, first: PASSED, second: PASSED}
+    clean = await run_check({"a.py": ""}, ruff, "findings")
     assert dict(clean.verdicts) == {"exit": PASSED}
-    broken = await run_check({"a.py": ""}, "python -m ruff check --no-such", "findings")
+    broken = await run_check({"a.py": ""}, ruff + " --no-such", "findings")
     assert dict(broken.verdicts) == {"exit": FAILED}
 
 
