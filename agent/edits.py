@@ -1,7 +1,7 @@
 """Changes of files as values: their digest, their diff, and their exact way into a workspace and out of it.
 
-Content is UTF-8 text with its own line ends; anything else is refused (`EditProblem`), never guessed. How a model writes changes
-down is `agent/answer.py`.
+Content is UTF-8 text with its own line ends; anything else is refused (`EditProblem`), never guessed. How a model writes
+changes down is `agent/answer.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def lines(text: str) -> list[str]:
     """Lines with their ends, as Python and git count them: split at newlines alone, not at form feeds."""
     parts = text.split("\n")
     ended = [part + "\n" for part in parts[:-1]]
-    return ended + [parts[-1]] if parts[-1] else ended
+    return [*ended, parts[-1]] if parts[-1] else ended
 
 
 def diff(edits: Edits, context: int = 3) -> str:
@@ -77,7 +77,7 @@ def _marked(edits: Edits, mark: str) -> list[str]:
     return found
 
 
-async def read_text(workspace: Workspace, path: str) -> str | None | EditProblem:
+async def read_text(workspace: Workspace, path: str) -> str | EditProblem | None:
     """A file as text; None when there is none; a problem when it cannot be edited as text."""
     try:
         content = await workspace.read(path, EDITABLE)

@@ -19,7 +19,7 @@ from agent.blobs import Blobs
 from agent.budget import Ledger
 from agent.events import Emit
 from agent.proposers.base import Proposer
-from agent.task import Task, Usage
+from agent.task import Check, Task, Usage
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -60,6 +60,16 @@ class Work:
     runner: Runner
     ledger: Ledger
 
+    def patience(self, check: Check) -> float:
+        """Seconds that one run of a check may take now: its own limit, within what the attempt has left."""
+        return max(1.0, min(check.timeout, self.ledger.seconds_left()))
+
+    @property
+    def ladder(self) -> tuple[Proposer, ...]:
+        """The rungs that the policy lets climb, cheapest first."""
+        allowed = self.task.policy.rungs
+        return tuple(proposer for proposer in self.context.proposers if proposer.rung.partition(":")[0] in allowed)
+
 
 class State(TypedDict, total=False):
     """Everything that a resumed repair needs. `…_ref` names a blob."""
@@ -76,7 +86,7 @@ class State(TypedDict, total=False):
 
     rung: int  # where on the ladder the next proposal is asked
     iteration: int
-    failures_in_a_row: int  # rounds of the current rung that brought nothing that could be judged
+    fruitless: int  # rounds of the current rung, in a row, that brought nothing new to judge
     rungs: Annotated[list[Any], operator.add]  # packed `RungCost`, one a proposal
     pending: list[str]  # refs of Candidate that wait for their judgement, best first
     alternatives: int  # further candidates of the same proposal that passed the failing verdicts
