@@ -21,6 +21,7 @@ from . import splice, warm
 
 SLACK = 0.08  # CPU seconds a test may take besides a multiple of what it took
 GREEN_CPU = 2.0  # CPU seconds of passing tests for one change
+LOOPING = 0.1  # CPU seconds supposed of a test that never ended on the unchanged code
 MEMORY = 2 << 30  # bytes that one try may add
 
 
@@ -92,7 +93,7 @@ def attempt(tests, names, costs):
 
     def work(write):
         for name in names:
-            allow(SLACK + 4 * costs.get(name, 0.5))
+            allow(SLACK + 4 * costs.get(name, LOOPING))
             passed = bool(tests[name]())
             write(passed)
             if not passed:
@@ -107,7 +108,7 @@ def judge(fork, names, costs):
     try:
         for name in names:
             # Wall time only backs up the limit on CPU time: for sleeps and locks.
-            if fork.word(time.monotonic() + 1.0 + 10 * costs.get(name, 0.5)) is not True:
+            if fork.word(time.monotonic() + 1.0 + 10 * costs.get(name, LOOPING)) is not True:
                 break
             passed += 1
     finally:
@@ -155,6 +156,7 @@ class Server(object):
                 self.calls[name] = {tuple(c) for c in word[2]}
             fork.end()
             if names and time.monotonic() < until:  # this one killed the fork
+                self.costs[names[0]] = LOOPING
                 verdicts[names.pop(0)] = None
         return verdicts
 
@@ -162,7 +164,7 @@ class Server(object):
         plan = self.plan
         red = [n for n in plan["red"] if n in self.tests]
         verdicts = self.measure(red, plan["seconds"] * 0.3)
-        red = sorted((n for n in red if verdicts.get(n) is not True), key=lambda n: self.costs.get(n, 9.0))
+        red = sorted((n for n in red if verdicts.get(n) is not True), key=lambda n: self.costs.get(n, LOOPING))
         wanted = set(plan["green"])
         related = [n for n in self.tests if n in wanted]
         verdicts = self.measure(related, plan["seconds"] * 0.2)
@@ -208,7 +210,7 @@ class Server(object):
         passed = 0
         try:
             for name in names:
-                word = fork.word(time.monotonic() + 1.0 + 10 * self.costs.get(name, 0.5))
+                word = fork.word(time.monotonic() + 1.0 + 10 * self.costs.get(name, LOOPING))
                 if word in ("fresh", "wrong"):
                     return [word]
                 if word is not True:
