@@ -1,0 +1,6 @@
+"""Asking language models: the only room that imports LiteLLM."""
+
+from __future__ import annotations
+
+
+class Models: ...
