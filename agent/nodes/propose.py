@@ -9,7 +9,7 @@ from agent.events import Degraded, Proposed, RungSpent
 from agent.model import ModelError
 from agent.proposers.base import Proposal, Situation
 from agent.state import State, Work, pack, remember, unpack
-from agent.task import Candidate, CheckRun, Diagnosis, Oracle, RungCost, Span, Usage
+from agent.task import CheckRun, Diagnosis, Oracle, RungCost, Span, Usage
 from sandbox.base import DeadlinePassed, LimitExceeded
 
 FRUITLESS = 2  # rounds in a row without anything new to judge, after which a rung is left
@@ -38,7 +38,9 @@ async def propose(state: State, work: Work) -> State:
     for candidate in fresh.values():
         text = f"{candidate.rung}: {candidate.title}"
         shown = diff(candidate.edits)[:20_000]
-        await context.emit(Proposed(text=text, rung=candidate.rung, title=candidate.title, diff=shown, iteration=situation.iteration))
+        await context.emit(
+            Proposed(text=text, rung=candidate.rung, title=candidate.title, diff=shown, iteration=situation.iteration)
+        )
     lessons = state.get("lessons", [])
     if proposal.candidates and not fresh:
         lessons = remember(state, "The same change as before was proposed again; propose something else.")
