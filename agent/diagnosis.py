@@ -57,7 +57,9 @@ def from_verdicts(failures: Sequence[Failure], change: Candidate | None = None) 
     if change is None:
         return Diagnosis(f"{told}.", _category(first, None), 0.3, BY_VERDICTS)
     where = ", ".join(edit.path for edit in change.edits)
-    return Diagnosis(f"{told}. The verdicts turn green when {change.title} ({where}).", _category(first, change), 0.7, BY_VERDICTS)
+    return Diagnosis(
+        f"{told}. The verdicts turn green when {change.title} ({where}).", _category(first, change), 0.7, BY_VERDICTS
+    )
 
 
 def _category(failure: Failure | None, change: Candidate | None) -> str:

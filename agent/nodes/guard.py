@@ -21,7 +21,9 @@ async def guard(state: State, work: Work) -> State:
     taken: State = {"pending": rest, "judged_ref": ref, "verification": None}
     if refusal is None:
         return taken
-    await context.emit(Guarded(text=f"refused: {candidate.title}: {refusal.sentence}", title=candidate.title, rule=refusal.rule))
+    await context.emit(
+        Guarded(text=f"refused: {candidate.title}: {refusal.sentence}", title=candidate.title, rule=refusal.rule)
+    )
     before = state.get("refused", [])
     insists = refusal.rule == rules.TESTS and before[-1:] == [rules.TESTS]
     return {

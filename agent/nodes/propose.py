@@ -38,7 +38,9 @@ async def propose(state: State, work: Work) -> State:
     for candidate in fresh.values():
         text = f"{candidate.rung}: {candidate.title}"
         shown = diff(candidate.edits)[:20_000]
-        await context.emit(Proposed(text=text, rung=candidate.rung, title=candidate.title, diff=shown, iteration=situation.iteration))
+        await context.emit(
+            Proposed(text=text, rung=candidate.rung, title=candidate.title, diff=shown, iteration=situation.iteration)
+        )
     lessons = state.get("lessons", [])
     if proposal.candidates and not fresh:
         lessons = remember(state, "The same change as before was proposed again; propose something else.")

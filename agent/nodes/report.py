@@ -20,9 +20,7 @@ async def report(state: State, work: Work) -> State:
     ending = unpack(Ending, state["ending"]) if "ending" in state else _ending(state, work, known)
     log = await log_of(state, work.context, None, known)
     result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log)
-    await work.context.emit(
-        Ended(text=ending.reason, outcome=ending.outcome, reason=ending.reason, next_step=ending.next_step)
-    )
+    await work.context.emit(Ended(text=ending.reason, outcome=ending.outcome, reason=ending.reason, next_step=ending.next_step))
     return {"result": ["no_repair", await work.context.keep(result)]}
 
 
