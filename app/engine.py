@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.blobs import Blobs
-from agent.ci.configuration import Configuration
+from agent.ci.configuration import NO_CONFIGURATION, Configuration
 from agent.ci.plan import FailedJob, Plan, plan
 from agent.events import Emit, StepDone, StepStarted
 from agent.task import Budget, NoRepair, Outcome, Policy, ReflectionLog, Repair, Task, Usage
@@ -31,7 +31,7 @@ class Case:
     label: str  # for people
     archive: AsyncIterator[bytes]  # gzipped tar with one top folder
     jobs: tuple[FailedJob, ...] = ()
-    configuration: Configuration = Configuration()
+    configuration: Configuration = NO_CONFIGURATION
     command: str | None = None  # a person's own test command
     hints: tuple[str, ...] = ()
 

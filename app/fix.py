@@ -20,7 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.blobs import MemoryBlobs
-from agent.ci.configuration import CONFIGURATION_PATH, Configuration, ConfigurationProblem, read_configuration
+from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
+from agent.ci.configuration import PATH as CONFIGURATION
 from agent.edits import diff
 from agent.events import AnyEvent, Degraded, Ended, Progress, StepDone
 from agent.reflection import to_markdown
@@ -83,9 +84,7 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
             budget=budget_of(settings),
             limits=limits_of(settings),
         )
-        case = Case(
-            id=uuid4().hex, label=root.name, archive=checkout.packed(root), configuration=configuration, command=test
-        )
+        case = Case(id=uuid4().hex, label=root.name, archive=checkout.packed(root), configuration=configuration, command=test)
         return await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
     except SandboxError as error:
         return without_a_run(
@@ -106,13 +105,13 @@ async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
 
 
 def _own_configuration(root: Path) -> Configuration | NoRepair:
-    file = root / CONFIGURATION_PATH
+    file = root / CONFIGURATION
     if not file.is_file():
-        return Configuration()
-    configuration = read_configuration(file.read_bytes())
-    if isinstance(configuration, ConfigurationProblem):
+        return NO_CONFIGURATION
+    configuration = read_configuration(file.read_text("utf-8", "replace"))
+    if isinstance(configuration, Problem):
         return without_a_run(
-            Outcome.REFUSED, f"{CONFIGURATION_PATH} cannot be followed: {configuration.sentence}", "Mend it and run again."
+            Outcome.REFUSED, f"{CONFIGURATION} cannot be followed. {configuration.sentence}", "Mend it and run again."
         )
     return configuration
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.ci.configuration import CONFIGURATION_PATH, Configuration, ConfigurationProblem, read_configuration
+from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
+from agent.ci.configuration import PATH as CONFIGURATION
 from agent.ci.logs import excerpt
 from agent.ci.plan import FailedJob
 from agent.task import Outcome
@@ -122,20 +123,20 @@ async def gather(attempt: Attempt, head: Head, repository: Repository) -> Gather
 
 async def _configuration(attempt: Attempt, head: Head, repository: Repository) -> Configuration | Stop:
     """The owners' word: from the default branch, never from the commit under repair."""
-    content = await repository.file(CONFIGURATION_PATH, attempt.repository.default_branch)
+    content = await repository.file(CONFIGURATION, attempt.repository.default_branch)
     if content is None:
-        return Configuration()
-    configuration = read_configuration(content)
-    if isinstance(configuration, ConfigurationProblem):
+        return NO_CONFIGURATION
+    configuration = read_configuration(content.decode("utf-8", "replace"))
+    if isinstance(configuration, Problem):
         return Stop(
             Outcome.REFUSED,
-            f"{CONFIGURATION_PATH} on {attempt.repository.default_branch} cannot be followed: {configuration.sentence}",
-            f"Mend {CONFIGURATION_PATH} on {attempt.repository.default_branch}, then comment `/heal`.",
+            f"{CONFIGURATION} on {attempt.repository.default_branch} cannot be followed. {configuration.sentence}",
+            f"Mend {CONFIGURATION} on {attempt.repository.default_branch}, then comment `/heal`.",
         )
     if not configuration.enabled and not attempt.by_command:
-        return Stop(Outcome.REFUSED, f"{CONFIGURATION_PATH} turns Selfheal off.", "Set `enabled: true` there to turn it on.")
-    if not configuration.wants(head.branch) and not attempt.by_command:
-        return Stop(Outcome.REFUSED, f"{CONFIGURATION_PATH} leaves out the branch {head.branch}.", "Nothing to do.")
+        return Stop(Outcome.REFUSED, f"{CONFIGURATION} turns Selfheal off.", "Set `enabled: true` there to turn it on.")
+    if not configuration.wants_branch(head.branch) and not attempt.by_command:
+        return Stop(Outcome.REFUSED, f"{CONFIGURATION} leaves out the branch {head.branch}.", "Nothing to do.")
     return configuration
 
 

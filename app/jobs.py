@@ -20,7 +20,7 @@ from app.engine import Case, Engine
 from app.gather import Head, Stop, gather, has_moved, resolve_head
 from app.github import PUBLISHING, READING, Forbidden, GitHub, GitHubError, NotFound, Repository
 from app.github.types import Reaction
-from app.publish import Publication
+from app.messages import Publication
 from app.store.leases import AttemptCancelled, Lease, NotClaimed, TriesExhausted
 from app.store.store import Store
 from app.store.values import Attempt, PullRequest
@@ -92,7 +92,7 @@ async def _repaired(lease: Lease, head: Head, reading: Repository, writing: Repo
     """Gather, then heal in a sandbox."""
     attempt = lease.attempt
     publication = publication_of(attempt, head)
-    await publish.queued(publication, writing)
+    await publish.progress(publication, writing, None)
     await lease.record(StepStarted(step="gather", text="Reading the failing jobs"))
     gathered = await has_moved(attempt, head, reading) or await gather(attempt, head, reading)
     if isinstance(gathered, Stop):
@@ -131,6 +131,10 @@ async def _published(lease: Lease, head: Head, result: Repair | NoRepair, readin
         await lease.end(result.outcome, result.reason, result.next_step)
         return
     published = await publish.pull_request(publication, result, writing)
+    if isinstance(published, NoRepair):  # the branch went away just now
+        await publish.explanation(publication, published, writing)
+        await lease.end(published.outcome, published.reason, published.next_step)
+        return
     await lease.record_pull_request(PullRequest(published.number, published.branch, published.url))
     await lease.end(
         Outcome.HEALED, f"Pull request #{published.number} heals it: {result.title}", "Review the pull request and merge it."
@@ -149,7 +153,7 @@ class Timeline:
         if isinstance(event, StepStarted) and time.monotonic() - self._told >= TELL_SECONDS:
             self._told = time.monotonic()
             try:
-                await publish.progress(self._publication, event.text, self._repository)
+                await publish.progress(self._publication, self._repository, event.text)
             except GitHubError as error:
                 # What is shown on the way is a courtesy; what is shown at the end is not.
                 log.warning("progress not shown", attempt=self._publication.attempt_id, error=str(error))
@@ -163,8 +167,9 @@ def publication_of(attempt: Attempt, head: Head) -> Publication:
         repository=attempt.repository.full_name,
         head_sha=head.sha,
         head_branch=head.branch,
-        title=request.title,
-        pull_number=request.pull_number if attempt.by_command else None,
+        run_title=request.title,
+        pull_number=request.pull_number,
+        by_command=attempt.by_command,
     )
 
 

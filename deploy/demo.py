@@ -170,7 +170,9 @@ async def _interrupted() -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="make demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--once", action="store_true", help="end when the attempt has ended")
     parser.add_argument("--bug", choices=sorted(BUGS), default="easy", help="which commit breaks the sample")
     options = parser.parse_args()
