@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-Id = Annotated[int, msgspec.Meta(ge=0, lt=2**63)]
+Id = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Sha = Annotated[str, msgspec.Meta(max_length=64)]
 
 

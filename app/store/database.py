@@ -40,6 +40,8 @@ class Database:
             engine = _engine(url)
         except (ArgumentError, ModuleNotFoundError) as error:
             raise StoreError(f"SELFHEAL_DATABASE_URL: {error}") from error
+        except OSError as error:
+            raise StoreError(f"the database cannot be opened: {error}") from error
         try:
             async with engine.begin() as connection:
                 await connection.run_sync(_migrate)

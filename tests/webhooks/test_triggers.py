@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from webhooks.intake import Ignored, InstallationChange, PullRequestChange, RepairRequest
+from webhooks.triggers import Malformed, decide
+
+APP = 99
+REPOSITORY = {"id": 7, "full_name": "octo/calculator", "default_branch": "trunk", "private": True}
+BASE = {"repository": REPOSITORY, "installation": {"id": 11}, "sender": {"login": "alice", "type": "User"}}
+RUN = BASE | {
+    "action": "completed",
+    "workflow_run": {
+        "id": 1,
+        "name": "CI",
+        "head_sha": "a" * 40,
+        "head_branch": "trunk",
+        "head_repository": {"id": 7},
+        "conclusion": "failure",
+    },
+}
+CHECK = BASE | {
+    "action": "completed",
+    "check_run": {
+        "id": 2,
+        "name": "build",
+        "head_sha": "a" * 40,
+        "conclusion": "failure",
+        "app": {"id": 5, "slug": "other-ci"},
+        "check_suite": {"id": 3, "head_branch": "trunk"},
+        "pull_requests": [],
+    },
+}
+SUITE = BASE | {
+    "action": "completed",
+    "check_suite": {
+        "id": 3,
+        "head_sha": "a" * 40,
+        "head_branch": "trunk",
+        "conclusion": "failure",
+        "app": {"id": 5, "slug": "other-ci", "name": "Other CI"},
+        "pull_requests": [],
+    },
+}
+COMMENT = BASE | {
+    "action": "created",
+    "issue": {"number": 3, "state": "open", "pull_request": {"url": "https://api.github.com/x"}},
+    "comment": {"id": 4, "body": "/heal", "user": {"login": "alice", "type": "User"}},
+}
+PULL = BASE | {
+    "action": "synchronize",
+    "before": "b" * 40,
+    "pull_request": {
+        "number": 3,
+        "merged": False,
+        "head": {"ref": "fix", "sha": "a" * 40, "repo": {"id": 7}},
+        "base": {"ref": "trunk", "sha": "c" * 40, "repo": {"id": 7}},
+    },
+}
+
+
+def changed(payload: dict[str, Any], path: str, value: object) -> dict[str, Any]:
+    payload = copy.deepcopy(payload)
+    *parents, last = path.split(".")
+    target = payload
+    for name in parents:
+        target = target[name]
+    target[last] = value
+    return payload
+
+
+def decided(event: str, payload: dict[str, Any]) -> Any:
+    return decide(event, json.dumps(payload).encode(), APP)[1]
+
+
+def test_a_failing_run_asks_for_an_attempt() -> None:
+    request = decided("workflow_run", RUN)
+    assert isinstance(request, RepairRequest)
+    assert (request.source, request.installation_id, request.run_id, request.title) == ("workflow_run", 11, 1, "CI")
+    assert (request.head_sha, request.head_branch) == ("a" * 40, "trunk")
+    assert (request.repository.id, request.repository.full_name) == (7, "octo/calculator")
+    assert (request.repository.default_branch, request.repository.private) == ("trunk", True)
+
+
+@pytest.mark.parametrize("conclusion", ["failure", "timed_out"])
+def test_failing_conclusions_ask_for_an_attempt(conclusion: str) -> None:
+    assert isinstance(decided("workflow_run", changed(RUN, "workflow_run.conclusion", conclusion)), RepairRequest)
+
+
+@pytest.mark.parametrize(
+    "conclusion", ["success", "neutral", "cancelled", "skipped", "stale", "action_required", "startup_failure", None]
+)
+@pytest.mark.parametrize(("event", "payload"), [("workflow_run", RUN), ("check_run", CHECK), ("check_suite", SUITE)])
+def test_other_conclusions_are_ignored(event: str, payload: dict[str, Any], conclusion: str | None) -> None:
+    ignored = decided(event, changed(payload, f"{event}.conclusion", conclusion))
+    assert isinstance(ignored, Ignored)
+    assert not ignored.refused
+
+
+@pytest.mark.parametrize(("event", "payload"), [("check_run", CHECK), ("check_suite", SUITE)])
+def test_failing_checks_of_other_ci_services_ask_for_an_attempt(event: str, payload: dict[str, Any]) -> None:
+    request = decided(event, payload)
+    assert isinstance(request, RepairRequest)
+    assert (request.source, request.head_branch) == (event, "trunk")
+    assert (request.check_run_id, request.check_suite_id) == ((2, None) if event == "check_run" else (None, 3))
+
+
+@pytest.mark.parametrize("app", [{"id": 1, "slug": "github-actions"}, {"id": APP, "slug": "selfheal"}])
+@pytest.mark.parametrize(("event", "payload"), [("check_run", CHECK), ("check_suite", SUITE)])
+def test_checks_of_github_actions_and_our_own_are_ignored(event: str, payload: dict[str, Any], app: object) -> None:
+    assert isinstance(decided(event, changed(payload, f"{event}.app", app)), Ignored)
+
+
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        ("workflow_run", changed(RUN, "workflow_run.head_repository", {"id": 8})),
+        ("workflow_run", changed(RUN, "workflow_run.head_branch", None)),
+        ("check_run", changed(CHECK, "check_run.check_suite", {"id": 3, "head_branch": None})),
+        ("check_suite", changed(SUITE, "check_suite.head_branch", None)),
+    ],
+)
+def test_forks_are_refused_visibly(event: str, payload: dict[str, Any]) -> None:
+    refused = decided(event, payload)
+    assert isinstance(refused, Ignored)
+    assert refused.refused
+
+
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        ("workflow_run", changed(RUN, "workflow_run.head_branch", "selfheal/fix-1")),
+        ("workflow_run", changed(RUN, "action", "requested")),
+        ("workflow_run", changed(RUN, "installation", None)),
+        ("check_run", changed(CHECK, "check_run.check_suite.head_branch", "selfheal/fix-1")),
+        ("check_run", changed(CHECK, "action", "rerequested")),
+        ("issue_comment", changed(COMMENT, "action", "edited")),
+        ("issue_comment", changed(COMMENT, "comment.body", "nice")),
+        ("issue_comment", changed(COMMENT, "comment.body", None)),
+        ("issue_comment", changed(COMMENT, "comment.user.type", "Bot")),
+        ("issue_comment", changed(COMMENT, "comment.user", None)),
+        ("issue_comment", changed(COMMENT, "comment.performed_via_github_app", {"id": APP})),
+        ("issue_comment", changed(COMMENT, "issue.pull_request", None)),
+        ("issue_comment", changed(COMMENT, "issue.state", "closed")),
+        ("issue_comment", changed(COMMENT, "installation", None)),
+        ("pull_request", changed(PULL, "action", "labeled")),
+        ("pull_request", changed(PULL, "pull_request.head.repo", {"id": 8})),
+        ("pull_request", changed(PULL, "pull_request.head.repo", None)),
+        ("ping", {"zen": "Keep it logically awesome."}),
+        ("star", {"action": "created"}),
+    ],
+)
+def test_what_asks_for_nothing_is_ignored_with_a_reason(event: str, payload: dict[str, Any]) -> None:
+    ignored = decided(event, payload)
+    assert isinstance(ignored, Ignored)
+    assert ignored.reason
+    assert not ignored.refused
+
+
+def test_a_command_on_a_pull_request_asks_for_an_attempt_whose_head_is_unknown() -> None:
+    request = decided("issue_comment", COMMENT)
+    assert isinstance(request, RepairRequest)
+    assert request.by_command
+    assert (request.pull_number, request.comment_id, request.sender, request.head_sha) == (3, 4, "alice", None)
+
+
+def test_a_push_and_a_close_are_told() -> None:
+    pushed = decided("pull_request", PULL)
+    assert isinstance(pushed, PullRequestChange)
+    assert (pushed.before, pushed.head_sha, pushed.closed) == ("b" * 40, "a" * 40, False)
+    closed = decided("pull_request", changed(changed(PULL, "action", "closed"), "pull_request.merged", True))
+    assert (closed.merged, closed.closed, closed.before) == (True, True, None)
+
+
+def test_installations_are_told() -> None:
+    payload = {
+        "action": "created",
+        "installation": {"id": 11, "account": {"login": "octo"}, "permissions": {"checks": "write"}},
+        "repositories": [{"id": 7, "full_name": "octo/calculator", "private": True}],
+    }
+    change = decided("installation", payload)
+    assert isinstance(change, InstallationChange)
+    assert (change.account, change.permissions) == ("octo", (("checks", "write"),))
+    assert [repository.full_name for repository in change.added] == ["octo/calculator"]
+    removed = decided("installation", payload | {"action": "deleted"})
+    assert (len(removed.added), len(removed.removed)) == (0, 1)
+
+
+def test_names_from_outside_become_one_short_printable_line() -> None:
+    request = decided("workflow_run", changed(RUN, "workflow_run.name", "CI\n\x1b[31m" + "x" * 500))
+    assert "\n" not in request.title
+    assert "\x1b" not in request.title
+    assert len(request.title) <= 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"nonsense",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"action": "completed"}',
+        b"[" * 100_000,
+        json.dumps(changed(RUN, "workflow_run.id", "1")).encode(),
+        json.dumps(changed(RUN, "workflow_run.id", 2**80)).encode(),
+        json.dumps(changed(RUN, "workflow_run.head_sha", "a" * 1000)).encode(),
+    ],
+)
+def test_malformed_payloads_are_said_so(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        decide("workflow_run", body)
+
+
+def test_every_public_example_payload_is_decided() -> None:
+    seen = set()
+    for group in _examples():
+        for example in group["examples"]:
+            decision = decide(group["name"], json.dumps(example).encode(), APP)[1]
+            assert isinstance(decision, RepairRequest | Ignored | InstallationChange | PullRequestChange)
+            seen.add(group["name"])
+    handled = {"ping", "workflow_run", "check_suite", "check_run", "issue_comment", "pull_request"}
+    assert seen >= handled | {"installation", "installation_repositories"}
+
+
+def _examples() -> list[dict[str, Any]]:
+    name = "github-webhook-examples.json.gz"
+    here = Path(__file__).parents[2].parent / "shared" / "data"
+    for folder in (here, Path(os.environ.get("SELFHEAL_TEST_DATA") or here)):
+        if (folder / name).exists():
+            return json.loads(gzip.decompress((folder / name).read_bytes()))  # type: ignore[no-any-return]
+    pytest.skip(f"{name} is neither in ../shared/data nor in $SELFHEAL_TEST_DATA")
