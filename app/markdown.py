@@ -26,6 +26,18 @@ _SPECIAL = re.compile(r"([\\`*_\[\]~|$^])")
 _LINE_START = re.compile(r"^(\d*)([-+#=.)])")
 
 
+class _Visible(dict[int, int | None]):
+    """A table for `str.translate` that drops control, format (bidirectional, zero-width), private and unassigned characters."""
+
+    def __missing__(self, code: int) -> int | None:
+        dropped = unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs", "Co", "Cn") and chr(code) not in "\n\t"
+        self[code] = None if dropped else code
+        return self[code]
+
+
+_VISIBLE = _Visible()
+
+
 class Quoter:
     """Quotes outside text; `secrets` are this installation's own, hidden besides every known shape of token."""
 
@@ -34,8 +46,9 @@ class Quoter:
 
     def clean(self, text: str, limit: int) -> str:
         """Visible characters, tabs and newlines only, no secrets, at most `limit` characters. Not yet safe as Markdown."""
+        text = text[: 4 * limit + 4096]  # far more than is shown, so that no secret is cut in the middle unseen
         text = _NEWLINES.sub("\n", _ANSI.sub("", text))
-        text = "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn"))
+        text = text.translate(_VISIBLE)
         text = redact(text, self._secrets)
         return text if len(text) <= limit else text[: max(0, limit - 1)] + ELLIPSIS
 

@@ -10,11 +10,14 @@ from app.markdown import Quoter
 _SHRINK = (2000, 600, 0)
 """Characters of each iteration's diff, tried in turn until the log fits."""
 
+_MOST = 60
+"""Iterations that are shown at most: no more would fit."""
+
 
 def log_markdown(log: ReflectionLog, quote: Quoter, limit: int) -> str:
     """At most `limit` bytes (UTF-8). What does not fit goes in this order: diffs, then the oldest iterations, then the rest."""
     for diff in _SHRINK:
-        text = _whole(log, log.iterations, quote, diff)
+        text = _whole(log, log.iterations[-_MOST:], quote, diff)
         if _size(text) <= limit:
             return text
     for kept in (20, 8, 3, 1, 0):
