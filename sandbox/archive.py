@@ -1,8 +1,8 @@
 """The way in: a repository's archive becomes files, or is refused as a whole.
 
-The archive is hostile. It is read as a stream with bounds on bytes, ratio, count and on what one header may ask for; every file is
-created by `Tree`, which follows nothing; links are made last, so that no file can be written through one. `.git` is left out:
-nothing on this side may ever trust one. `pack` is the reverse for a local checkout.
+The archive is hostile. It is read as a stream with bounds on bytes, ratio, count and on what one header may ask for; every
+file is created by `Tree`, which follows nothing; links are made last, so that no file can be written through one. `.git` is
+left out: nothing on this side may ever trust one. `pack` is the reverse for a local checkout.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from sandbox.base import MIB, UnsafeArchive
 from sandbox.tree import Tree, parts_of
 
 # What no checkout needs to bring along: made by tools, large, or bound to the machine.
-LEFT_OUT = frozenset({".git", ".hg", ".tox", ".nox", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+LEFT_OUT = frozenset(
+    {".git", ".hg", ".tox", ".nox", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+)
 CHUNK = 1 << 18
 
 
@@ -40,7 +42,7 @@ class ArchiveLimits:
     header: int = 4 * MIB  # bytes that one read of tarfile may ask for: its extended headers are read whole
 
 
-async def unpack(archive: AsyncIterator[bytes], tree: Tree, limits: ArchiveLimits = ArchiveLimits()) -> int:  # noqa: B008
+async def unpack(archive: AsyncIterator[bytes], tree: Tree, limits: ArchiveLimits = ArchiveLimits()) -> int:
     """Unpack a gzipped tar whose single top folder is dropped; returns the number of files. Raises `UnsafeArchive`."""
     with tempfile.TemporaryFile() as packed:
         async for chunk in archive:

@@ -1,8 +1,8 @@
 """The way out of a workspace, and the way in for single files: host-side access to a tree that hostile code owns.
 
-The files belong to code that nobody vouches for and may change while we look: every path is walked one name at a time from a folder
-descriptor, never through a symlink, and a file is only read when it is a regular one with a single name. That walk equals
-`openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)` without needing a system call that Python does not offer.
+The files belong to code that nobody vouches for and may change while we look: every path is walked one name at a time from a
+folder descriptor, never through a symlink, and a file is only read when it is a regular one with a single name. That walk
+equals `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)` without needing a system call that Python does not offer.
 
 Knows nothing of processes or namespaces. Everything here blocks: call it in a thread.
 """

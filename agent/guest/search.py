@@ -11,70 +11,16 @@ which is a fork of the driver. All of it is hostile: a fork may hang, exit, cras
 import json
 import os
 import resource
-import select
-import signal
 import sys
 import time
 from importlib.machinery import SourceFileLoader
 
 from . import splice, warm
+from .forks import LOOPING, Forked, allow, observed
 
 SLACK = 0.08  # CPU seconds a test may take besides a multiple of what it took
 GREEN_CPU = 2.0  # CPU seconds of passing tests for one change
-LOOPING = 0.1  # CPU seconds supposed of a test that never ended on the unchanged code
 MEMORY = 2 << 30  # bytes that one try may add
-
-
-class Forked(object):
-    """A fork that runs `work(write)`; its words come back as lines, until it ends or is killed."""
-
-    def __init__(self, work, close=()):
-        self.reader, writer = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                os.setsid()
-                os.close(self.reader)
-                for fd in close:
-                    os.close(fd)
-                work(lambda word: os.write(writer, (json.dumps(word) + "\n").encode()))
-            except BaseException:
-                pass
-            finally:
-                os._exit(0)
-        os.close(writer)
-        self.pending = b""
-
-    def word(self, deadline):
-        """The next line, or None when it is dead, silent until `deadline`, or talks nonsense."""
-        while b"\n" not in self.pending:
-            left = deadline - time.monotonic()
-            if left <= 0 or len(self.pending) > 1 << 22 or not select.select([self.reader], [], [], left)[0]:
-                return None
-            chunk = os.read(self.reader, 1 << 16)
-            if not chunk:
-                return None
-            self.pending += chunk
-        line, self.pending = self.pending.split(b"\n", 1)
-        try:
-            return json.loads(line.decode())
-        except ValueError:
-            return None
-
-    def end(self):
-        for kill in (os.killpg, os.kill):
-            try:
-                kill(self.pid, signal.SIGKILL)
-            except OSError:
-                pass
-        os.waitpid(self.pid, 0)
-        os.close(self.reader)
-
-
-def allow(cpu):
-    """The kernel ends this process after so much CPU time: a busy machine does not make a test fail, a loop does."""
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_PROF, cpu)
 
 
 def bound_memory():
@@ -116,48 +62,37 @@ def judge(fork, names, costs):
     return passed
 
 
+def watch_calls(root):
+    """Note which functions of the repository are called, until the returned callable is called."""
+    seen, prefix = set(), root + os.sep
+
+    def profile(frame, event, arg):
+        if event == "call":
+            seen.add(frame.f_code)
+
+    def stop():
+        sys.setprofile(None)
+        places = sorted({(os.path.realpath(c.co_filename), c.co_name, c.co_firstlineno) for c in seen})
+        return [(path[len(prefix) :], name, line) for path, name, line in places if path.startswith(prefix)]
+
+    sys.setprofile(profile)
+    return stop
+
+
 class Server(object):
     """Lives in a fork of the driver, after collection: measures the tests, then tries changes that can be swapped in."""
 
-    def __init__(self, plan, tests, requests, write):
-        self.plan, self.tests, self.requests, self.write = plan, tests, requests, write
+    def __init__(self, plan, root, tests, requests, write):
+        self.plan, self.root, self.tests, self.requests, self.write = plan, root, tests, requests, write
         self.costs, self.calls, self.swappers = {}, {}, {}
 
     def measure(self, names, seconds):
         """Run each test on the unchanged code; returns verdicts. Fills what they cost and which functions they call."""
-        verdicts, names, until = {}, list(names), time.monotonic() + seconds
-        root = os.path.realpath(".") + os.sep
-
-        def work(write):
-            for name in names:
-                seen = set()
-
-                def profile(frame, event, arg, seen=seen):
-                    if event == "call":
-                        seen.add(frame.f_code)
-
-                allow(5.0)
-                begin = time.process_time()
-                sys.setprofile(profile)
-                passed = self.tests[name]()
-                sys.setprofile(None)
-                cost = time.process_time() - begin
-                places = sorted({(os.path.realpath(c.co_filename), c.co_name, c.co_firstlineno) for c in seen})
-                write([bool(passed), cost, [(p[len(root) :], n, line) for p, n, line in places if p.startswith(root)]])
-
-        while names and time.monotonic() < until:
-            fork = Forked(work)
-            while names:
-                word = fork.word(min(until, time.monotonic() + 6.0))
-                if word is None:
-                    break
-                name = names.pop(0)
-                verdicts[name], self.costs[name] = word[0], word[1]
-                self.calls[name] = {tuple(c) for c in word[2]}
-            fork.end()
-            if names and time.monotonic() < until:  # this one killed the fork
-                self.costs[names[0]] = LOOPING
-                verdicts[names.pop(0)] = None
+        verdicts = {}
+        for name, passed, cost, seen in observed(self.tests, names, lambda: watch_calls(self.root), seconds, 5.0):
+            verdicts[name], self.costs[name] = passed, cost
+            if seen is not None:
+                self.calls[name] = {tuple(place) for place in seen}
         return verdicts
 
     def run(self):
@@ -177,7 +112,7 @@ class Server(object):
     def answer(self, candidate, red, green):
         path = candidate["path"]
         if path not in self.swappers:
-            self.swappers[path] = splice.Swapper(path)
+            self.swappers[path] = splice.Swapper(os.path.join(self.root, path))
         swapper = self.swappers[path]
         place = swapper.functions.get(candidate["line"])
         if place is None:
@@ -221,27 +156,27 @@ class Server(object):
         return ["judged", passed, len(red), len(names)]
 
 
-def serving(plan, requests):
+def serving(plan, root, requests):
     """Work of the fork that becomes a server."""
 
     def work(write):
         with os.fdopen(requests, "rb") as lines:
-            collect = warm.SUITES[plan["reader"]]
             try:
-                collect(plan["args"], plan["red"] + plan["green"], lambda tests: Server(plan, tests, lines, write).run())
+                ids = plan["red"] + plan["green"]
+                warm.collect(plan, root, ids, lambda tests: Server(plan, root, tests, lines, write).run())
             except warm.Unavailable as why:
                 write(["unavailable", str(why)])
 
     return work
 
 
-def afresh(plan, candidate, red, costs):
+def afresh(plan, root, candidate, red, costs):
     """Work of a fork that has imported nothing of the repository: imports the changed file as if it were on disk."""
 
     def work(write):
         bound_memory()
         allow(5.0)
-        real = os.path.realpath(candidate["path"])
+        real = os.path.realpath(os.path.join(root, candidate["path"]))
         changed = splice.spliced(splice.read_text(real), candidate)
         original = SourceFileLoader.get_code
 
@@ -251,7 +186,7 @@ def afresh(plan, candidate, red, costs):
             return original(self, name)
 
         SourceFileLoader.get_code = get_code
-        warm.SUITES[plan["reader"]](plan["args"], red, lambda tests: attempt(tests, red, costs)(write))
+        warm.collect(plan, root, red, lambda tests: attempt(tests, red, costs)(write))
 
     return work
 
@@ -259,8 +194,8 @@ def afresh(plan, candidate, red, costs):
 class Driver(object):
     """Holds the answer channel and the clock; imports nothing of the repository."""
 
-    def __init__(self, plan, candidates, answers):
-        self.plan, self.candidates, self.answers = plan, candidates, answers
+    def __init__(self, plan, root, candidates, answers):
+        self.plan, self.root, self.candidates, self.answers = plan, root, candidates, answers
         self.deadline = time.monotonic() + plan["seconds"]
         self.server = self.requests = None
         self.red, self.costs = [], {}
@@ -270,7 +205,7 @@ class Driver(object):
 
     def start(self):
         reader, writer = os.pipe()
-        self.server = Forked(serving(self.plan, reader), close=(writer, self.answers))
+        self.server = Forked(serving(self.plan, self.root, reader), close=(writer, self.answers))
         os.close(reader)
         self.requests = writer
         word = self.server.word(self.deadline)
@@ -317,7 +252,9 @@ class Driver(object):
                 continue
             tried += 1
             if word[0] == "fresh":
-                fork = Forked(afresh(self.plan, candidate, self.red, self.costs), close=(self.answers, self.requests))
+                fork = Forked(
+                    afresh(self.plan, self.root, candidate, self.red, self.costs), close=(self.answers, self.requests)
+                )
                 passed = judge(fork, self.red, self.costs)
                 needed = of = len(self.red)
             else:
@@ -339,10 +276,6 @@ class Driver(object):
 def main():
     plan = json.loads(sys.stdin.buffer.readline().decode())
     candidates = [json.loads(line.decode()) for line in sys.stdin.buffer]
-    answers = os.dup(1)
-    os.set_inheritable(answers, False)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(nothing, fd)
-    sys.path.insert(0, os.getcwd())
-    Driver(plan, candidates, answers).run()
+    answers, root = warm.silence()
+    Driver(plan, root, candidates, answers).run()
+    return 0

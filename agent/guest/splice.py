@@ -47,9 +47,14 @@ class Swapper:
         self.functions = {}
         self._collect(self.tree.body, ())
         self.live = {}
-        real = os.path.realpath(path)
+        real, known = os.path.realpath(path), {}
         for thing in gc.get_objects():
-            if type(thing) is types.FunctionType and os.path.realpath(thing.__code__.co_filename) == real:
+            if type(thing) is not types.FunctionType:
+                continue
+            name = thing.__code__.co_filename
+            if name not in known:
+                known[name] = os.path.realpath(name) == real
+            if known[name]:
                 self.live.setdefault(thing.__code__, []).append(thing)
         self.by_place = {(code.co_name, code.co_firstlineno): code for code in self.live}
 

@@ -8,22 +8,52 @@ import os
 import sys
 import unittest
 
+from .text import identity
+
 
 class Unavailable(Exception):
     """Nothing could be collected; the message says why."""
 
 
-def with_pytest(args, ids, serve):
-    """Collect `args` and call `serve(tests)`, where tests maps an id to a callable that says whether it passes."""
-    import pytest
+def silence():
+    """Take the answer channel away from everything that runs later; returns its descriptor and the repository's root."""
+    answers = os.dup(1)
+    os.set_inheritable(answers, False)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nothing, fd)
+    return answers, os.path.realpath(os.getcwd())
+
+
+def collect(plan, root, ids, serve):
+    """Collect what the plan names and call `serve(tests)`; tests maps ids to callables that say whether one passes.
+
+    Raises Unavailable.
+    """
+    os.chdir(os.path.join(root, plan.get("cwd", ".")))
+    sys.path.insert(0, os.getcwd())
+    if plan["reader"] == "pytest":
+        _with_pytest(root, [os.path.join(root, arg) for arg in plan["args"]], set(ids), serve)
+    else:
+        serve({name: _UnittestTest(unittest.defaultTestLoader.loadTestsFromName(name)) for name in ids})
+
+
+def _with_pytest(root, args, wanted, serve):
+    try:
+        import pytest
+    except ImportError:
+        raise Unavailable("pytest is not installed")
 
     class Loop:
         served = False
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtestloop(self, session):
-            wanted = set(ids)
-            serve({i.nodeid: _PytestTest(i) for i in session.items if not wanted or i.nodeid in wanted})
+            # The same ids as the collector's: relative to the repository's root.
+            prefix = os.path.relpath(os.path.realpath(str(session.config.rootdir)), root).replace(os.sep, "/")
+            prefix = "" if prefix == "." or prefix.startswith("..") else prefix + "/"
+            tests = {identity(prefix + item.nodeid): _PytestTest(item) for item in session.items}
+            serve({name: test for name, test in tests.items() if name in wanted})
             self.served = True
             return True
 
@@ -59,17 +89,6 @@ class _PytestTest(object):
         return passed
 
 
-def with_unittest(args, ids, serve):
-    """The same for plain unittest; `args` are folders that come first on the path, ids are dotted names."""
-    for folder in args:
-        sys.path.insert(0, os.path.abspath(folder))
-    tests = {}
-    for name in ids:
-        suite = unittest.defaultTestLoader.loadTestsFromName(name)
-        tests[name] = _UnittestTest(suite)
-    serve(tests)
-
-
 class _UnittestTest(object):
     def __init__(self, suite):
         self.suite = suite
@@ -78,6 +97,3 @@ class _UnittestTest(object):
         result = unittest.TestResult()
         self.suite.run(result)
         return result.testsRun > 0 and result.wasSuccessful() and not result.skipped
-
-
-SUITES = {"pytest": with_pytest, "unittest": with_unittest}

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from sandbox.base import Command, Completed, DeadlinePassed
+from sandbox.base import MIB, Command, Completed, DeadlinePassed, Entry
 
 
 class Folder:
@@ -33,6 +33,14 @@ class Folder:
             await process.wait()
             raise DeadlinePassed(command.timeout) from None
         return Completed(process.returncode or 0, out, err, time.monotonic() - started)
+
+    async def files(self) -> tuple[Entry, ...]:
+        root = Path(self.root)
+        paths = sorted(path for path in root.rglob("*") if path.is_file())
+        return tuple(Entry(path.relative_to(root).as_posix(), path.stat().st_size) for path in paths)
+
+    async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
+        return (Path(self.root) / path).read_bytes()
 
     def write_files(self, files: dict[str, str]) -> None:
         for name, text in files.items():

@@ -23,7 +23,23 @@ METHODS: tuple[tuple[str, ...], ...] = (
     ("acquire", "release"), ("total_seconds", "seconds"), ("bisect_left", "bisect_right", "bisect"), ("iteritems", "items"),
     ("itervalues", "values"), ("iterkeys", "keys"), ("floor", "ceil"), ("now", "utcnow"), ("log", "log2", "log10"), ("sin", "cos"),
 )  # fmt: skip
-WRAPPERS = ("abs", "len", "str", "int", "list", "sorted", "set", "sum", "float", "bool", "tuple", "reversed", "dict", "iter", "round")
+WRAPPERS = (
+    "abs",
+    "len",
+    "str",
+    "int",
+    "list",
+    "sorted",
+    "set",
+    "sum",
+    "float",
+    "bool",
+    "tuple",
+    "reversed",
+    "dict",
+    "iter",
+    "round",
+)
 
 
 def _relatives(name: str, families: tuple[tuple[str, ...], ...]) -> dict[str, float]:
@@ -77,7 +93,17 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         extra += ["reverse=True"] if name in ("sorted", "sort") and "reverse" not in known else []
         for text in extra:
             yield Rewrite(close, close, comma + text, f"`{before[:60]}` gets `{text}`", 0.45)
-    optional = {"get": "0", "pop": "0", "round": "2", "enumerate": "1", "sum": "0", "int": "2", "split": "' '", "join": "", "range": "2"}
+    optional = {
+        "get": "0",
+        "pop": "0",
+        "round": "2",
+        "enumerate": "1",
+        "sum": "0",
+        "int": "2",
+        "split": "' '",
+        "join": "",
+        "range": "2",
+    }
     if len(node.args) == 1 and not node.keywords and optional.get(name):
         yield Rewrite(close, close, ", " + optional[name], f"`{before[:60]}` gets `{optional[name]}`", 0.3)
 
@@ -115,7 +141,12 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                     node, f"{name}({inside})", compound=False, title=quoted(before, f"{name}({inside})"), prior=0.42 if name in WRAPPERS[:6] else 0.3
                 )  # fmt: skip
         if not isinstance(node, ast.ListComp | ast.GeneratorExp):
-            for text in (f"-{before}" if not is_compound(node) else f"-({before})", f"{before}[::-1]", f"{before}[1:]", f"{before}[0]"):
+            for text in (
+                f"-{before}" if not is_compound(node) else f"-({before})",
+                f"{before}[::-1]",
+                f"{before}[1:]",
+                f"{before}[0]",
+            ):
                 if is_compound(node) and text.startswith(before):
                     continue
                 yield source.replaced(node, text, compound=text.startswith("-"), title=quoted(before, text), prior=0.3)

@@ -10,7 +10,6 @@ import heapq
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from agent.proposers.patterns import calls, names, operators, statements, values
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
@@ -44,16 +43,6 @@ class Change:
         return f"{self.rewrite.title}{place} ({self.path}:{self.line})"
 
 
-def is_searchable(path: str) -> bool:
-    """Product code in Python: not a test, nor what configures tests or packaging."""
-    pure = PurePosixPath(path)
-    return (
-        pure.suffix == ".py"
-        and not any(part in ("tests", "test", "testing") for part in pure.parts[:-1])
-        and not (pure.name.startswith("test_") or pure.stem.endswith("_test") or pure.name in ("conftest.py", "setup.py", "sitecustomize.py"))
-    )
-
-
 def changes(texts: Mapping[str, str], suspects: Sequence[Span], limit: int) -> tuple[list[Change], dict[str, str]]:
     """At most `limit` changes, best first, and the files that were skipped with the reason. CPU-bound: call it in a thread."""
     skipped: dict[str, str] = {}
@@ -82,7 +71,9 @@ def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
         if place is None:
             continue
         anchor, function = place
-        here = max((suspicion.get(line, -1.0) for line in range(anchor.lineno, (anchor.end_lineno or anchor.lineno) + 1)), default=-1.0)
+        here = max(
+            (suspicion.get(line, -1.0) for line in range(anchor.lineno, (anchor.end_lineno or anchor.lineno) + 1)), default=-1.0
+        )
         inside = function is not None and _in_body(source, node, function)
         if here < 0:
             if function is not None:

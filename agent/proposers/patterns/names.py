@@ -36,7 +36,13 @@ def _scope(source: Source, function: FunctionNode) -> list[str]:
     around = [function, *(n for n in source.above(function) if isinstance(n, FunctionNode))]
     for each in around:
         a = each.args
-        for argument in (*a.posonlyargs, *a.args, *a.kwonlyargs, *([a.vararg] if a.vararg else []), *([a.kwarg] if a.kwarg else [])):
+        for argument in (
+            *a.posonlyargs,
+            *a.args,
+            *a.kwonlyargs,
+            *([a.vararg] if a.vararg else []),
+            *([a.kwarg] if a.kwarg else []),
+        ):
             names[argument.arg] = None
         for inner in ast.walk(each):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
@@ -81,7 +87,10 @@ def _kind(value: ast.expr) -> str:
             return "dict"
         case ast.Set() | ast.SetComp() | ast.Call(func=ast.Name(id="set")):
             return "set"
-        case ast.Call(func=ast.Name(id="len" | "int" | "sum" | "abs" | "round" | "float")) | ast.BinOp(right=ast.Constant(value=int())):
+        case (
+            ast.Call(func=ast.Name(id="len" | "int" | "sum" | "abs" | "round" | "float"))
+            | ast.BinOp(right=ast.Constant(value=int()))
+        ):
             return "number"
     return ""
 
@@ -109,15 +118,21 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if function is None or not isinstance(node, ast.expr) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
         return
     before = source.segment(node)
-    if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Constant) and not isinstance(source.parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue):
+    if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Constant) and not isinstance(
+        source.parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue
+    ):
         if isinstance(source.parents[node], ast.Call) and node is source.parents[node].func:  # type: ignore[attr-defined]
             return
         for rank, name in enumerate(_scope(source, function)[:MAX_NAMES]):
             yield source.replaced(node, name, compound=False, title=quoted(before, name), prior=0.42 - 0.01 * rank)
-    if isinstance(node, ast.Name | ast.Constant | ast.Subscript) and not isinstance(source.parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue):
+    if isinstance(node, ast.Name | ast.Constant | ast.Subscript) and not isinstance(
+        source.parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue
+    ):
         donors: dict[str, bool] = {}
         for other in ast.walk(function):
-            if isinstance(other, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Tuple) and isinstance(getattr(other, "ctx", ast.Load()), ast.Load):
+            if isinstance(other, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Tuple) and isinstance(
+                getattr(other, "ctx", ast.Load()), ast.Load
+            ):
                 text = source.segment(other)
                 if len(text) <= 40 and text != before and "\n" not in text:
                     donors.setdefault(text, is_compound(other))

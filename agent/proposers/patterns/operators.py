@@ -87,7 +87,9 @@ def arithmetic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             return
         for after, prior in [*others, ("", 0.6)]:
             if after != "and":
-                yield Rewrite(*place, after + "=", quoted(source.segment(node), source.segment(node.target) + f" {after}= …"), prior)
+                yield Rewrite(
+                    *place, after + "=", quoted(source.segment(node), source.segment(node.target) + f" {after}= …"), prior
+                )
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Invert):
         text = source.segment(node.operand)
         yield source.replaced(
@@ -128,7 +130,10 @@ def logic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if isinstance(node, ast.BoolOp):
         before, after = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
         parts = [source.segment(v) for v in node.values]
-        wrapped = [f"({p})" if isinstance(v, ast.BoolOp | ast.IfExp | ast.Lambda) else p for v, p in zip(node.values, parts, strict=True)]
+        wrapped = [
+            f"({p})" if isinstance(v, ast.BoolOp | ast.IfExp | ast.Lambda) else p
+            for v, p in zip(node.values, parts, strict=True)
+        ]
         whole = source.segment(node)
         shown = quoted(whole, f" {after} ".join(parts))
         if len(parts) == 2:
@@ -148,9 +153,13 @@ def logic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             yield source.replaced(node, text, compound=True, title=quoted(whole, text), prior=prior * 0.7)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         text = source.segment(node.operand)
-        yield source.replaced(node, text, compound=is_compound(node.operand), title=quoted(source.segment(node), text), prior=0.8)
+        yield source.replaced(
+            node, text, compound=is_compound(node.operand), title=quoted(source.segment(node), text), prior=0.8
+        )
         if is_place(node.operand):
-            yield source.replaced(node, f"{text} is None", compound=True, title=quoted(source.segment(node), f"{text} is None"), prior=0.7)
+            yield source.replaced(
+                node, f"{text} is None", compound=True, title=quoted(source.segment(node), f"{text} is None"), prior=0.7
+            )
     elif isinstance(node, ast.If | ast.While | ast.IfExp) or (isinstance(node, ast.comprehension) and node.ifs):
         for test in node.ifs if isinstance(node, ast.comprehension) else [node.test]:
             yield from _condition(source, test)

@@ -135,7 +135,9 @@ ATOMS = (
 
 def is_compound(node: ast.expr) -> bool:
     """Might its text bind differently elsewhere?"""
-    return not isinstance(node, ATOMS) or (isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes | int | float))
+    return not isinstance(node, ATOMS) or (
+        isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes | int | float)
+    )
 
 
 def short(text: str, limit: int = 40) -> str:

@@ -27,7 +27,9 @@ def _line_end(source: Source) -> str:
 
 
 def dropped(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    if isinstance(node, ast.stmt) and not isinstance(node, FunctionNode | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass):
+    if isinstance(node, ast.stmt) and not isinstance(
+        node, FunctionNode | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass
+    ):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return
         if source.function(node) is not None and _alone(source, node):
@@ -56,7 +58,11 @@ def flow(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             yield Rewrite(start, start, "yield from ", quoted(text, "yield from " + text), 0.6)
         if isinstance(function, ast.AsyncFunctionDef):
             yield Rewrite(start, start, "await ", quoted(text, "await " + text), 0.7)
-        if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute) and isinstance(node.value.func.value, ast.Name):
+        if (
+            isinstance(node.value, ast.Call)
+            and isinstance(node.value.func, ast.Attribute)
+            and isinstance(node.value.func.value, ast.Name)
+        ):
             name = node.value.func.value.id
             yield Rewrite(start, start, f"{name} = ", quoted(text, f"{name} = {text}"), 0.35)
     elif isinstance(node, ast.Yield) and node.value is not None:
@@ -84,7 +90,9 @@ def flow(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         gap = source.text[end:value]
         if gap.strip() == "=":
             for op in ("+", "-", "*"):
-                yield Rewrite(end, value, gap.replace("=", op + "="), quoted(source.segment(node), f"{node.targets[0].id} {op}= …"), 0.35)
+                yield Rewrite(
+                    end, value, gap.replace("=", op + "="), quoted(source.segment(node), f"{node.targets[0].id} {op}= …"), 0.35
+                )
     if isinstance(node, ast.If) and _alone(source, node) and source.text.startswith("if", source.span(node)[0]):
         block = _siblings(source, node)
         index = block.index(node)
@@ -116,18 +124,31 @@ def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if index + 1 < len(block) and _alone(source, block[index + 1]) and _indent(source, block[index + 1]) == indent:
         other = block[index + 1]
         a, b = source.span(other)
-        if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.If) and isinstance(other, ast.Assign | ast.AugAssign | ast.Expr | ast.If):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.If) and isinstance(
+            other, ast.Assign | ast.AugAssign | ast.Expr | ast.If
+        ):
             first, second = source.segment(node), source.segment(other)
-            yield Rewrite(start, b, second + source.text[end:a] + first, f"`{short(first)}` and `{short(second)}` change places", 0.4)
+            yield Rewrite(
+                start, b, second + source.text[end:a] + first, f"`{short(first)}` and `{short(second)}` change places", 0.4
+            )
         if isinstance(node, ast.For | ast.While | ast.If | ast.With) and "\n" not in source.segment(other):
             # What follows a block moves into it.
             inner = node.body[-1] if not getattr(node, "orelse", None) else node.orelse[-1]  # type: ignore[attr-defined]
             if _alone(source, inner):
                 yield Rewrite(a, a, _indent(source, inner).removeprefix(indent), f"`{short(source.segment(other))}` moves into the block before it", 0.35)  # fmt: skip
     parent = source.parents[node]
-    if index == len(block) - 1 and index > 0 and isinstance(parent, ast.For | ast.While | ast.If | ast.With) and "\n" not in source.segment(node):
+    if (
+        index == len(block) - 1
+        and index > 0
+        and isinstance(parent, ast.For | ast.While | ast.If | ast.With)
+        and "\n" not in source.segment(node)
+    ):
         outer = _indent(source, parent)
-        if not outer.strip() and block is not getattr(parent, "test", None) and not (getattr(parent, "orelse", None) and block is parent.body):
+        if (
+            not outer.strip()
+            and block is not getattr(parent, "test", None)
+            and not (getattr(parent, "orelse", None) and block is parent.body)
+        ):
             line = source.offset(node.lineno, 0)
             yield Rewrite(line, end, outer + source.text[start:end], f"`{short(source.segment(node))}` leaves its block", 0.45)
 

@@ -64,7 +64,14 @@ def _strings(source: Source, node: ast.Constant, before: str) -> Iterator[Rewrit
     quote = before[0]
     for text, _ in near.most_common(MAX_STRINGS):
         yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), 0.45)
-    variants = {value + " ": 0.25, value.strip(): 0.35, "": 0.35, value.lower(): 0.35, value.upper(): 0.35, " " if not value else value: 0.4}
+    variants = {
+        value + " ": 0.25,
+        value.strip(): 0.35,
+        "": 0.35,
+        value.lower(): 0.35,
+        value.upper(): 0.35,
+        " " if not value else value: 0.4,
+    }
     for text, prior in variants.items():
         if text != value:
             yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), prior)
@@ -124,7 +131,12 @@ def _range(source: Source, node: ast.Call) -> Iterator[Rewrite]:
     if len(parts) == 1:
         versions = [f"1, {parts[0]} + 1", f"1, {parts[0]}", f"{parts[0]} - 1, -1, -1"]
     elif len(parts) == 2:
-        versions = [parts[1], f"{parts[0]} + 1, {parts[1]} + 1", f"{parts[0]} - 1, {parts[1]} - 1", f"{parts[0]}, {parts[1]}, 2"]
+        versions = [
+            parts[1],
+            f"{parts[0]} + 1, {parts[1]} + 1",
+            f"{parts[0]} - 1, {parts[1]} - 1",
+            f"{parts[0]}, {parts[1]}, 2",
+        ]
     elif len(parts) == 3:
         versions = [f"{parts[0]}, {parts[1]}", f"{parts[0]}, {parts[1]}, -({parts[2]})"]
     else:
