@@ -47,14 +47,14 @@ async def models_of(settings: Settings) -> Models | None:
     )
 
 
-def sandboxes_of(settings: Settings) -> Sandboxes:
-    """Raises `SandboxUnavailable` when the configured kind cannot be had here."""
+async def sandboxes_of(settings: Settings) -> Sandboxes:
+    """The service's sandboxes. Raises `SandboxUnavailable` when the configured kind is not allowed or not known."""
     from sandbox.choose import open_sandboxes
 
-    return open_sandboxes(
+    return await open_sandboxes(
         settings.sandbox,
+        settings.data_dir.resolve() / "sandboxes",
         trusted=settings.trust_code,
-        cache=settings.data_dir.resolve() / "cache",
         index_hosts=settings.package_index_hosts,
     )
 

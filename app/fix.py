@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from langgraph.checkpoint.memory import InMemorySaver
+from platformdirs import user_cache_path
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
@@ -27,7 +28,7 @@ from agent.events import AnyEvent, Degraded, Ended, Progress, StepDone
 from agent.reflection import to_markdown
 from agent.task import NoRepair, Outcome, Repair
 from app import checkout
-from app.assembly import budget_of, limits_of, models_of, sandboxes_of
+from app.assembly import budget_of, limits_of, models_of
 from app.engine import Case, Engine, without_a_run
 from app.settings import Settings
 from sandbox.base import Sandboxes, SandboxError, SandboxUnavailable
@@ -93,15 +94,23 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
 
 
 async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
-    """The configured sandbox; without bubblewrap a plain subprocess, which is enough for the person's own code."""
+    """The configured sandbox; without bubblewrap a plain subprocess, which is enough for the person's own code.
+
+    Kept in the person's cache folder: the checkout, which may be the current folder, stays as it is.
+    """
+    folder = user_cache_path("selfheal")
+    hosts = settings.package_index_hosts
+    # Whoever runs their own checkout's tests vouches for its code.
+    sandboxes = await open_sandboxes(settings.sandbox, folder, trusted=True, index_hosts=hosts)
+    if settings.sandbox != "auto":
+        return sandboxes
     try:
-        return sandboxes_of(settings)
+        async with sandboxes.open("probe"):
+            return sandboxes
     except SandboxUnavailable as error:
-        if settings.sandbox != "auto":
-            raise
-        why = f"{error.reason}; your checkout is run as a plain process, with limits but without isolation"
+        why = f"{error.reason}; until then your checkout runs as a plain process, with limits but without isolation"
         await screen.emit(Degraded(text=why, step="sandbox", why=why))
-        return open_sandboxes("process", trusted=True)
+        return await open_sandboxes("process", folder, trusted=True, index_hosts=hosts)
 
 
 def _own_configuration(root: Path) -> Configuration | NoRepair:

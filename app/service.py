@@ -50,7 +50,7 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
     from app.engine import Engine
     from app.jobs import Deps, heal
 
-    sandboxes = sandboxes_of(settings)
+    sandboxes = await sandboxes_of(settings)
     models = await models_of(settings)
     for shortcoming in sandboxes.isolation.shortcomings:
         _log.warning("the sandbox falls short", sandbox=sandboxes.isolation.name, shortcoming=shortcoming)

@@ -383,7 +383,9 @@ async def test_a_comment_of_somebody_else_with_our_marker_is_not_ours(standin: S
 async def test_a_check_run_goes_from_queued_to_its_conclusion(standin: StandIn, writer: Repository) -> None:
     sha = (await standin.branches(NAME))["main"]
     for status, conclusion in (("queued", None), ("in_progress", None), ("completed", "neutral")):
-        await writer.report_check(CheckReport("Selfheal", sha, "a1", status, "t", "s", conclusion, details_url="https://x.example/"))  # type: ignore[arg-type]
+        await writer.report_check(
+            CheckReport("Selfheal", sha, "a1", status, "t", "s", conclusion, details_url="https://x.example/")
+        )  # type: ignore[arg-type]
     await writer.report_check(CheckReport("Selfheal", sha, "a2", "queued", "t", "s"))
     shown = [(c.name, c.external_id, c.status, c.conclusion) for c in standin.check_runs(NAME)]
     assert shown == [("Selfheal", "a1", "completed", "neutral"), ("Selfheal", "a2", "queued", None)]
