@@ -23,6 +23,7 @@ from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.text import Text
 
+from agent.events import StepDone
 from agent.task import Outcome
 from app.clock import SystemClock
 from app.settings import load
@@ -98,7 +99,7 @@ async def demo(bug: Bug, teller: Teller, folder: Path, *, once: bool) -> bool:
                 attempt = await _watch(github, store, teller)
             opened = _show(github, attempt, teller)
             if opened:
-                await _show_diff(github, attempt, sha, teller)
+                await _show_diff(github, sha, teller)
             if not once:
                 teller.title("still serving; Ctrl-C ends it")
                 teller.say(f"git clone {github.url}/{REPOSITORY}.git")
@@ -120,7 +121,8 @@ async def _watch(github: GitHub, store: Store, teller: Teller) -> Attempt:
         for attempt in await store.attempts(limit=1):
             for stored in await store.timeline(attempt.id, after=seen):
                 seen = stored.sequence
-                teller.say(stored.event.text, "dim")
+                if not isinstance(stored.event, StepDone):
+                    teller.say(stored.event.text, "dim")
             if attempt.status == "ended":
                 return attempt
         await asyncio.sleep(0.1)
