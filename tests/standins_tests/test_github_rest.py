@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from githubkit import AppAuthStrategy, GitHub as Client
+from githubkit import AppAuthStrategy
+from githubkit import GitHub as Client
 from githubkit.webhooks import verify
 
 from tests.standins.github import GitHub

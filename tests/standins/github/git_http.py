@@ -26,7 +26,7 @@ class GitOverHttp:
         return PATH.match(path) is not None
 
     async def __call__(self, request: Request) -> Response:
-        match = PATH.match(request.url.path)
+        match = PATH.match(request.scope["path"])
         assert match is not None
         repository = self.world.repository(match["repository"])
         pushing = "git-receive-pack" in (match["rest"], request.query_params.get("service"))

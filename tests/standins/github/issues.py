@@ -19,7 +19,7 @@ class Issues:
         self.show = show
 
     def reactions(self, repository: Repository, subject: Subject, url: str) -> Json:
-        counts = {content: 0 for content in CONTENTS}
+        counts = dict.fromkeys(CONTENTS, 0)
         for reaction in repository.reactions.values():
             if reaction.subject == subject:
                 counts[reaction.content] += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from tests.standins.github.git import Change, Commit, Entry
 from tests.standins.github.state import Account, App, Installation, Json, Repository, World
@@ -37,7 +38,8 @@ class Serialiser:
         return f"{self.url}/{repository.full_name}{path}"
 
     def user(self, account: Account) -> Json:
-        one = f"{self.url}/users/{account.login}"
+        name = quote(account.login)  # the brackets of "selfheal[bot]"
+        one = f"{self.url}/users/{name}"
         return {
             "login": account.login,
             "id": account.id,
@@ -45,7 +47,7 @@ class Serialiser:
             "avatar_url": f"{self.url}/avatars/{account.id}",
             "gravatar_id": "",
             "url": one,
-            "html_url": f"{self.url}/{account.login}",
+            "html_url": f"{self.url}/{name}",
             "followers_url": f"{one}/followers",
             "following_url": f"{one}/following{{/other_user}}",
             "gists_url": f"{one}/gists{{/gist_id}}",

@@ -39,14 +39,14 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        if self.git.wants(request.url.path):
+        if self.git.wants(scope["path"]):
             response = await self.git(request)
             self.requests.append(f"{request.method} {request.url.path} > {response.status_code}")
             await response(scope, receive, send)
             return
         headers = {name.lower(): value for name, value in request.headers.items()}
         query = parse_query(request.url.query)
-        call = Call(self.world, request.method, request.url.path, query, headers, await request.body())
+        call = Call(self.world, request.method, scope["path"], query, headers, await request.body())
         try:
             answer = await self._answer(call)
         except ConnectionReset:
