@@ -29,7 +29,7 @@ from tests.standins.github.routing import Routes
 from tests.standins.github.runner import Runner
 from tests.standins.github.runs import Runs
 from tests.standins.github.serialise import Serialiser
-from tests.standins.github.server import Api, Judge, listening
+from tests.standins.github.server import Api, Judge
 from tests.standins.github.state import (
     CheckRun,
     Comment,
@@ -44,6 +44,7 @@ from tests.standins.github.state import (
     World,
     now,
 )
+from tests.standins.sockets import listening
 
 Files = Mapping[str, str | bytes | None]  # path -> content; None deletes
 
