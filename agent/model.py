@@ -184,7 +184,7 @@ class Models:
             text = choice.message.content or ""
             finish = str(choice.finish_reason or "stop")
         except (AttributeError, IndexError, TypeError):
-            raise Unavailable("its answer has no message", Usage(calls=1, cost=None)) from None
+            raise Unavailable("its answer has no message", Usage(calls=1)) from None
         text = str(text)[:LONGEST_ANSWER].encode("utf-8", "replace").decode("utf-8").replace("\0", "")
         usage = self._usage(response, messages, text)
         if finish == "length":
@@ -221,15 +221,18 @@ class Models:
 
     def _translated(self, litellm: Any, error: Exception) -> ModelError:
         """LiteLLM's error as ours. Subclasses come before what they derive from."""
-        usage = Usage(calls=1, cost=None)
+        usage = Usage(calls=1)
         told = self._clean(str(getattr(error, "message", "") or error))
         status = getattr(error, "status_code", None)
         if isinstance(error, litellm.ContextWindowExceededError):
             return ContextTooLong(f"the prompt does not fit into its window: {told}", usage)
-        if isinstance(error, litellm.ContentPolicyViolationError):
+        if isinstance(error, litellm.ContentPolicyViolationError) or _code(error) in (
+            "content_policy_violation",
+            "content_filter",
+        ):
             return Refused(f"the provider refused: {told}", usage)
         if isinstance(error, litellm.Timeout):
-            return Timeout(f"no answer in time: {told}", usage)
+            return Timeout(f"no answer in time: {told}", Usage(calls=1, cost=None))
         if isinstance(error, litellm.RateLimitError):
             if _code(error) == "insufficient_quota":
                 return Misconfigured(f"its quota is used up: {told}", usage)
@@ -282,9 +285,10 @@ def _wait_before_retry(error: ModelError, tries: int) -> float | None:
 def _retry_after(error: Exception) -> float | None:
     headers = getattr(error, "litellm_response_headers", None) or getattr(getattr(error, "response", None), "headers", None)
     try:
-        return max(0.0, float(str((headers or {}).get("retry-after"))))
+        seconds = float(str((headers or {}).get("retry-after")))
     except ValueError:
         return None
+    return max(0.0, seconds)
 
 
 def _code(error: Exception) -> str:

@@ -15,6 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agent import events
 from agent.blobs import MemoryBlobs
 from agent.graph import repair
+from agent.model import Models
 from agent.proposers.base import Proposal, Situation
 from agent.reflection import to_markdown
 from agent.state import Context
@@ -84,10 +85,11 @@ class Bench:
         checks: tuple[Check, ...] = (PYTEST,),
         policy: Policy = Policy(),
         budget: Budget = Budget(),
+        models: Models | None = None,
     ) -> Repair | NoRepair:
         self.sandbox = Copies(self.folder, files)
         task = Task("t1", self.sandbox, checks, policy, budget, environment="this machine")  # type: ignore[arg-type]
-        return await repair(task, Context(self.emit, proposers, None, self.blobs, self.saver))
+        return await repair(task, Context(self.emit, proposers, models, self.blobs, self.saver))
 
     def steps(self) -> list[str]:
         return [event.step for event in self.events if isinstance(event, events.StepStarted)]
