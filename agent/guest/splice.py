@@ -13,6 +13,7 @@ import os
 import re
 import types
 
+_INSIDE = {}  # memory of `inside`: one root a process
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -24,6 +25,15 @@ def read_text(path):
     """The file's text with its line ends kept, so that offsets mean the same as outside."""
     with io.open(path, encoding="utf-8", newline="") as file:
         return file.read()
+
+
+def inside(root, filename):
+    """The path relative to the repository's root of code that lies there, else None ("<frozen abc>", installed packages)."""
+    if filename not in _INSIDE:
+        path = os.path.realpath(filename)
+        within = path.startswith(root + os.sep) and not filename.startswith("<") and "site-packages" not in path
+        _INSIDE[filename] = path[len(root) + 1 :] if within else None
+    return _INSIDE[filename]
 
 
 def spliced(text, candidate):

@@ -110,7 +110,7 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 def _dropped_keyword(source: Source, node: ast.Call, keyword: ast.keyword) -> Iterator[Rewrite]:
     start, end = source.span(keyword)
-    earlier = [source.span(a)[1] for a in [*node.args, *node.keywords] if source.span(a)[1] <= start]
+    earlier = [source.span(a)[1] for a in (*node.args, *(k.value for k in node.keywords)) if source.span(a)[1] <= start]
     if earlier:
         yield Rewrite(max(earlier), end, "", f"`{source.segment(keyword)}` is dropped", 0.6)
 

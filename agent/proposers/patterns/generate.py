@@ -71,10 +71,10 @@ def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
         if place is None:
             continue
         anchor, function = place
-        here = max(
-            (suspicion.get(line, -1.0) for line in range(anchor.lineno, (anchor.end_lineno or anchor.lineno) + 1)), default=-1.0
-        )
         inside = function is not None and _in_body(source, node, function)
+        seen_as = anchor if inside or function is None else function  # defaults run at import: their function stands for them
+        lines = range(seen_as.lineno, (seen_as.end_lineno or seen_as.lineno) + 1)
+        here = max((suspicion.get(line, -1.0) for line in lines), default=-1.0)
         if here < 0:
             if function is not None:
                 continue
