@@ -6,6 +6,7 @@ replaces the old one on every live function. What cannot be swapped that way (cl
 """
 
 import __future__
+
 import ast
 import gc
 import io
@@ -115,7 +116,7 @@ class Swapper:
         inner_old = [c for c in old.co_consts if isinstance(c, types.CodeType)]
         inner_new = [c for c in new.co_consts if isinstance(c, types.CodeType)]
         if [c.co_name for c in inner_old] == [c.co_name for c in inner_new]:
-            for one, other in zip(inner_old, inner_new):
+            for one, other in zip(inner_old, inner_new):  # noqa: B905 - old Pythons
                 self._replace(one, other)
         elif any(c in self.live for c in inner_old):
             raise NotSwappable

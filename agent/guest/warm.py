@@ -42,7 +42,7 @@ def _with_pytest(root, args, wanted, serve):
     try:
         import pytest
     except ImportError:
-        raise Unavailable("pytest is not installed")
+        raise Unavailable("pytest is not installed") from None
 
     class Loop:
         served = False

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - sources of tiny repositories
 from pathlib import Path
 
 import pytest

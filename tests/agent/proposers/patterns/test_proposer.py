@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - sources of tiny repositories
 """The whole rung on tiny repositories: real guest, real pytest, real processes."""
 
 from collections.abc import Awaitable, Callable
