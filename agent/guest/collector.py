@@ -1,7 +1,8 @@
 """A pytest plugin that tells what every test did, as it happens; runs in the process of the tests.
 
 Loaded by `-p` from the environment, so that any command that ends up in pytest is observed. It also sees to it that all
-verdicts are seen (no stop at the first failure, no interruption by a file that cannot be collected, no distribution over processes).
+verdicts are seen (no stop at the first failure, no interruption by a file that cannot be collected, no distribution over
+processes).
 """
 
 import atexit

@@ -1,7 +1,11 @@
 import textwrap
 
+import pytest
+
 from agent.task import Frame, Verdict
 from tests.agent.conftest import RunCheck
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PASSED, FAILED, ERROR, SKIPPED = Verdict.PASSED, Verdict.FAILED, Verdict.ERROR, Verdict.SKIPPED
 
@@ -125,7 +129,7 @@ async def test_a_command_that_ends_up_in_pytest_is_observed(run_check: RunCheck)
     run = await run_check(
         {
             "src/pkg.py": "",
-            "tests/test_a.py": "import os, pkg\ndef test_a(): assert not {'SELFHEAL_GUEST', 'PYTEST_ADDOPTS'} & set(os.environ)\n",
+            "tests/test_a.py": "import os, pkg\ndef test_a(): assert not {'SELFHEAL_GUEST', 'PYTEST_ADDOPTS'} & {*os.environ}",
             "run.sh": "cd tests\nPYTHONPATH=../src python -m pytest\n",
         },
         "sh run.sh && uv run --group dev pytest --version",
