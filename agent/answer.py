@@ -62,6 +62,7 @@ def parse(answer: str) -> tuple[Change, ...] | EditProblem:
     changes: list[Change] = []
     rest = [line.removesuffix("\r") for line in answer.split("\n")]
     at, path = 0, ""
+    found: tuple[Change, int] | EditProblem
     while at < len(rest):
         line = rest[at]
         if _SEARCH.match(line):
@@ -231,10 +232,7 @@ def _replace_function(change: WholeFunction, path: str, text: str) -> str | Edit
         return EditProblem(f"The code of FUNCTION {path}::{change.name} is not one whole definition of that name.")
     (node,) = found
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    if first == node.lineno or any(line.lstrip().startswith("@") for line in body[:1]):
-        start = first
-    else:
-        start = node.lineno  # the answer left the decorators out: they stay
+    start = first if first_line.lstrip().startswith("@") else node.lineno  # decorators that the answer leaves out stay
     indent = " " * node.col_offset
     new = tuple(indent + line.removeprefix(margin) if line.strip() else "" for line in body)
     assert node.end_lineno is not None

@@ -14,7 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
 
 from agent.blobs import BlobMissing
 from agent.budget import Ledger
@@ -31,10 +37,6 @@ from agent.nodes.verify import verify
 from agent.state import Context, State, Work, spent
 from agent.task import NoRepair, Repair, Task
 
-if TYPE_CHECKING:
-    from langgraph.graph.state import CompiledStateGraph
-    from langgraph.runtime import Runtime
-
 GRAPH_VERSION = 1  # raise it when a node is renamed or the state changes its meaning
 MOST_STEPS = 1000  # a bound for loops that should not be; the budget ends a repair long before
 
@@ -50,10 +52,17 @@ STEPS: dict[str, Callable[[State, Work], Awaitable[State]]] = {
 }
 
 
-def build(checkpointer: Any) -> CompiledStateGraph[State, Resources, State, State]:
-    """The flow: nodes, edges, and the questions that choose between them."""
-    from langgraph.graph import END, START, StateGraph  # half a second: only who repairs pays it
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What every step of one run is lent; LangGraph hands it in and never writes it down."""
 
+    task: Task
+    context: Context
+    runner: Runner
+
+
+def build(checkpointer: BaseCheckpointSaver[str]) -> CompiledStateGraph[State, Resources, State, State]:
+    """The flow: nodes, edges, and the questions that choose between them."""
     graph = StateGraph(State, context_schema=Resources)
     for name, step in STEPS.items():
         graph.add_node(name, _recorded(name, step))
@@ -110,8 +119,6 @@ async def repair(task: Task, context: Context) -> Repair | NoRepair:
 
 
 async def _run(task: Task, context: Context, *, afresh: bool) -> Repair | NoRepair:
-    from langchain_core.runnables import RunnableConfig
-
     graph = build(context.checkpointer)
     config = RunnableConfig(configurable={"thread_id": task.id}, recursion_limit=MOST_STEPS)
     known: State = {} if afresh else (await graph.aget_state(config)).values  # type: ignore[assignment]
@@ -129,15 +136,6 @@ async def _run(task: Task, context: Context, *, afresh: bool) -> Repair | NoRepa
         known = await graph.ainvoke(start, config, context=resources, durability="sync")  # type: ignore[assignment]
     kind, ref = known["result"]
     return await context.recall(Repair, ref) if kind == "repair" else await context.recall(NoRepair, ref)
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What every step of one run is lent; LangGraph hands it in and never writes it down."""
-
-    task: Task
-    context: Context
-    runner: Runner
 
 
 def _work(state: State, runtime: Runtime[Resources]) -> Work:

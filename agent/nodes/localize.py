@@ -8,6 +8,8 @@ from agent.state import State, Work
 from agent.task import CheckRun, Oracle
 from sandbox.base import DeadlinePassed, LimitExceeded
 
+LONGEST = 30.0  # seconds
+
 
 async def localize(state: State, work: Work) -> State:
     """Raises `SandboxError` when the sandbox is lost."""
@@ -16,7 +18,9 @@ async def localize(state: State, work: Work) -> State:
     red = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     notes = []
     try:
-        suspects = await suspects_of(work.task.sandbox, work.runner, oracle, red, emit=context.emit)
+        suspects = await suspects_of(
+            work.task.sandbox, work.runner, oracle, red, emit=context.emit, seconds=min(LONGEST, work.ledger.seconds_left() / 4)
+        )
     except (LimitExceeded, DeadlinePassed) as error:
         suspects = ()
         notes = [f"Localization was given up: {error}."]

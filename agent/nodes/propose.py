@@ -9,7 +9,7 @@ from agent.events import Degraded, Proposed, RungSpent
 from agent.model import ModelError
 from agent.proposers.base import Proposal, Situation
 from agent.state import State, Work, pack, remember, unpack
-from agent.task import Candidate, CheckRun, Diagnosis, Oracle, RungCost, Span, Usage
+from agent.task import CheckRun, Diagnosis, Oracle, RungCost, Span, Usage
 from sandbox.base import DeadlinePassed, LimitExceeded
 
 FRUITLESS = 2  # rounds in a row without anything new to judge, after which a rung is left

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from agent import diagnosis, endings, guard
 from agent.edits import changed_lines, diff
 from agent.endings import Ending
@@ -9,14 +11,14 @@ from agent.events import Ended
 from agent.oracle import Verification, failures
 from agent.reflection import log_of
 from agent.state import State, Work, spent, unpack
-from agent.task import Candidate, CheckRun, Diagnosis, Evidence, Iteration, NoRepair, Oracle, Outcome, Repair, RungCost
+from agent.task import Candidate, CheckRun, Diagnosis, Evidence, Failure, Iteration, NoRepair, Oracle, Outcome, Repair, RungCost
 
 
 async def report(state: State, work: Work) -> State:
     """Puts `Repair` or `NoRepair` into the blobs."""
     if (packed := state.get("verification")) and (verification := unpack(Verification, packed)).passed:
         return await _repaired(state, work, verification)
-    known = unpack(Diagnosis, state["diagnosis"]) if "diagnosis" in state else await _diagnosis(state, work, None)
+    known = await _known(state, work)
     ending = unpack(Ending, state["ending"]) if "ending" in state else _ending(state, work, known)
     log = await log_of(state, work.context, None, known)
     result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log)
@@ -26,9 +28,10 @@ async def report(state: State, work: Work) -> State:
 
 async def _repaired(state: State, work: Work, verification: Verification) -> State:
     candidate = await work.context.recall(Candidate, state["judged_ref"])
-    known = unpack(Diagnosis, state["diagnosis"]) if "diagnosis" in state else None
-    if known is None or not candidate.rung.startswith("model"):
-        known = await _diagnosis(state, work, candidate)
+    if candidate.rung.startswith("model") and "diagnosis" in state:
+        known = unpack(Diagnosis, state["diagnosis"])
+    else:
+        known = diagnosis.from_verdicts(await _red(state, work), candidate)
     last = Iteration(state["iteration"], candidate.rung, candidate.title, diff(candidate.edits), verification.reason)
     alternatives = state.get("alternatives", 0)
     result = Repair(
@@ -52,21 +55,25 @@ def confidence(candidate: Candidate, alternatives: int) -> float:
     """0..1: how likely the change is right and not only green.
 
     Begins at what was measured for a single plausible patch of the search (33 of 36), or 0.85 for a model's; each other
-    plausible change takes off 3 % (44 of 56 at eight), each ten changed lines 5 %; the proposer's own prior moves it by a tenth.
+    plausible change takes off 3 % (44 of 56 at eight), each ten changed lines 5 %, and the proposer's own prior up to a tenth.
     """
     start = 0.85 if candidate.rung.startswith("model") else 0.92
-    shared = 0.97 ** min(alternatives, 10)
-    size = 0.95 ** (changed_lines(candidate.edits) / 10)
+    shared = math.pow(0.97, min(alternatives, 10))
+    size = math.pow(0.95, changed_lines(candidate.edits) / 10)
     return round(min(1.0, max(0.05, start * shared * size * (0.9 + 0.1 * candidate.prior))), 2)
 
 
-async def _diagnosis(state: State, work: Work, change: Candidate | None) -> Diagnosis | None:
-    if "oracle_ref" not in state:
-        return None
+async def _known(state: State, work: Work) -> Diagnosis | None:
+    """What is believed to be wrong, where anything was red at all."""
+    if "diagnosis" in state:
+        return unpack(Diagnosis, state["diagnosis"])
+    return diagnosis.from_verdicts(await _red(state, work)) if "oracle_ref" in state else None
+
+
+async def _red(state: State, work: Work) -> tuple[Failure, ...]:
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     base = await work.context.recall(tuple[CheckRun, ...], state["base_ref"])
-    red = failures(base, (id_ for ids in oracle.must_turn.values() for id_ in ids))
-    return diagnosis.from_verdicts(red, change)
+    return failures(base, (id_ for ids in oracle.must_turn.values() for id_ in ids))
 
 
 def _ending(state: State, work: Work, known: Diagnosis | None) -> Ending:

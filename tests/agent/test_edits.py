@@ -11,7 +11,19 @@ from agent.answer import clean_path, parse, resolve
 from agent.edits import EditProblem
 from agent.task import FileChange
 
-SOURCE = "def add(a, b):\n    return a - b\n\n\nclass Box:\n    @property\n    def size(self):\n        return 1\n\n    def grow(self):\n        return 2\n"
+SOURCE = """\
+def add(a, b):
+    return a - b
+
+
+class Box:
+    @property
+    def size(self):
+        return 1
+
+    def grow(self):
+        return 2
+"""
 
 
 def block(search: str, replace: str, path: str = "pkg/a.py") -> str:
