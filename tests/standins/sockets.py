@@ -1,4 +1,4 @@
-"""Real listening sockets for the stand-ins: an ASGI app on a port of 127.0.0.1, in this event loop."""
+"""Real listening sockets for the stand-ins: an ASGI app on a port of 127.0.0.1, in this event loop or in one of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import uvicorn
@@ -65,3 +67,29 @@ async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
         finally:
             server.should_exit = True
             await serving
+
+
+@contextlib.contextmanager
+def listening_in_a_thread(app: ASGIApp, port: int = 0) -> Iterator[int]:
+    """As `listening`, in a thread with its own event loop: for clients that block theirs."""
+    ready: Future[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        try:
+            async with listening(app, port) as bound:
+                ready.set_result((bound, asyncio.get_running_loop(), stop))
+                await stop.wait()
+        except BaseException as error:
+            if not ready.done():
+                ready.set_exception(error)
+            raise
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), name="stand-in", daemon=True)
+    thread.start()
+    bound, loop, stop = ready.result(timeout=10)
+    try:
+        yield bound
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(timeout=10)

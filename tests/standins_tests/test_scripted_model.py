@@ -83,10 +83,12 @@ async def test_a_hanging_model_lets_go_when_the_server_stops() -> None:
 
 
 async def test_one_request_more_than_scripted_is_an_error() -> None:
+    server = await ScriptedModel(["only"]).__aenter__()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        for _ in range(2):
+            await client.post(f"{server.ollama_url}/api/chat", json={"model": "m", "messages": []})
     with pytest.raises(AssertionError, match="1 more than scripted"):
-        async with ScriptedModel(["only"]) as server, httpx.AsyncClient(trust_env=False) as client:
-            for _ in range(2):
-                await client.post(f"{server.ollama_url}/api/chat", json={"model": "m", "messages": []})
+        await server.__aexit__(None, None, None)
 
 
 async def test_a_function_answers_for_ever_and_models_are_listed() -> None:

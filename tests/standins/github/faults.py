@@ -13,7 +13,7 @@ from typing import Literal
 from tests.standins.github.routing import Answer, Call, Refusal
 from tests.standins.github.state import Json
 
-Hook = Callable[[str, str], None | Awaitable[None]]
+Hook = Callable[[str, str], Awaitable[None] | None]
 
 
 class ConnectionReset(Exception):
@@ -83,7 +83,7 @@ class Faults:
         self.lags.extend([(f"{method} {path}", read, 1)] * times)
 
     def on(self, method: str, path: str, hook: Hook, when: Literal["before", "after"] = "after") -> None:
-        """Call `hook(method, path)` whenever a matching request is about to be served, or was carried out but not yet answered."""
+        """Call `hook(method, path)` when a matching request is about to be served, or was carried out but not answered yet."""
         self.hooks.append((method, path, hook, when))
 
     async def run_hooks(self, call: Call, when: str) -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.standins.model.replies import Reply
-from tests.standins.sockets import listening
+from tests.standins.sockets import listening_in_a_thread
 
 Json = dict[str, Any]
 CREATED = 1_750_000_000
@@ -59,6 +61,8 @@ class ScriptedModel:
     """Answers by a list (each line once, in order) or by a function of the request (for ever).
 
     A request beyond the end of the list is answered 500 and raised (`UnexpectedRequest`) when the context closes.
+    It runs in a thread of its own, and so do the script's functions: after an answer of Ollama, litellm asks `/api/show`
+    with a blocking call from inside the caller's event loop, which a server in that loop could never answer.
     """
 
     def __init__(self, script: Script = (), *, models: tuple[str, ...] = ("scripted:latest",)) -> None:
@@ -68,8 +72,8 @@ class ScriptedModel:
         self.asked: list[Asked] = []
         self.unexpected: list[Asked] = []
         self.url = ""
-        self._open = contextlib.AsyncExitStack()
-        self._stopping = asyncio.Event()
+        self._open = contextlib.ExitStack()
+        self._stopping = threading.Event()
         self._app = Starlette(
             routes=[
                 Route("/v1/chat/completions", self._openai, methods=["POST"]),
@@ -105,11 +109,11 @@ class ScriptedModel:
             raise UnexpectedRequest(f"{len(self.unexpected)} more than scripted, first: {self.unexpected[0].prompt[:300]}")
 
     async def start(self, port: int = 0) -> None:
-        self.url = f"http://127.0.0.1:{await self._open.enter_async_context(listening(self._app, port))}"
+        self.url = f"http://127.0.0.1:{self._open.enter_context(listening_in_a_thread(self._app, port))}"
 
     async def stop(self) -> None:
         self._stopping.set()
-        await self._open.aclose()
+        await asyncio.to_thread(self._open.close)
 
     def _reply(self, asked: Asked) -> Reply:
         self.asked.append(asked)
@@ -128,9 +132,9 @@ class ScriptedModel:
         return Asked(api, body["model"], body["messages"], body, request.headers.get("authorization"))
 
     async def _send(self, reply: Reply, body: bytes, media_type: str = "application/json") -> Response:
-        if reply.before:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), None if reply.before == float("inf") else reply.before)
+        until = time.monotonic() + reply.before
+        while time.monotonic() < until and not self._stopping.is_set():
+            await asyncio.sleep(min(0.02, reply.before))
         body = reply.raw if reply.raw is not None else body
         if not reply.drip:
             return Response(body, reply.status, reply.headers, media_type)
