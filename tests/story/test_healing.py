@@ -1,0 +1,128 @@
+"""A red run becomes a pull request that fixes it, through every real part."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.task import Outcome
+from tests.story.story import Story, tidy
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CALCULATOR = {
+    "calculator.py": """\
+        def in_stock(count, wanted):
+            # A full shelf may be emptied.
+            return wanted <= count
+        """,
+    "test_calculator.py": """\
+        from calculator import in_stock
+
+
+        def test_less_than_there_is():
+            assert in_stock(3, 2)
+
+
+        def test_all_there_is():
+            assert in_stock(3, 3)
+
+
+        def test_more_than_there_is():
+            assert not in_stock(3, 4)
+        """,
+}
+BROKEN = {"calculator.py": CALCULATOR["calculator.py"].replace("<=", "<")}
+
+
+async def test_a_failing_run_becomes_one_verified_pull_request(story: Story) -> None:
+    await story.repository("acme/shelf", CALCULATOR)
+    sha = await story.push("acme/shelf", BROKEN)
+
+    pull = await story.healed("acme/shelf")
+
+    assert pull.draft
+    assert pull.base_branch == "main"
+    assert pull.head_branch.startswith("selfheal/")
+    (commit, base) = (await story.github.commits("acme/shelf", pull.head_branch))[:2]
+    assert base.sha == sha, "the repair is one commit on top of the failing one"
+    healed = await story.github.file("acme/shelf", "calculator.py", commit.sha)
+    assert healed.decode() == "def in_stock(count, wanted):\n    # A full shelf may be emptied.\n    return wanted <= count\n"
+    for said in ("test_calculator.py::test_all_there_is", "1 of 1", "Reflection log", "no network"):
+        assert said in pull.body
+    (run,) = story.github.check_runs("acme/shelf")
+    assert (run.head_sha, run.status, run.conclusion) == (sha, "completed", "success")
+
+
+async def test_what_selfheal_pushes_starts_no_attempt(story: Story) -> None:
+    await story.repository("acme/quiet", CALCULATOR)
+    await story.push("acme/quiet", BROKEN)
+    await story.healed("acme/quiet")
+    await story.github.settled()
+    assert len(await story.store.attempts(repository="acme/quiet")) == 1
+
+
+async def test_a_redelivered_webhook_is_handled_once(story: Story) -> None:
+    await story.repository("acme/again", CALCULATOR)
+    await story.push("acme/again", BROKEN)
+    await story.healed("acme/again")
+    completed = [d for d in story.github.deliveries if d.event == "workflow_run" and d.action == "completed"]
+    mine = next(d for d in completed if d.payload["repository"]["full_name"] == "acme/again")
+    second = story.github.redeliver(mine)
+    await story.github.settled()
+    assert second.status_code == 202
+    assert "duplicate" in second.answer
+    assert len(await story.store.attempts(repository="acme/again")) == 1
+
+
+async def test_a_maintainers_command_starts_an_attempt(story: Story) -> None:
+    await story.repository("acme/asked", CALCULATOR, on="workflow_dispatch")
+    story.github.add_collaborator("acme/asked", "maria", "write")
+    await story.github.push("acme/asked", "topic", tidy(BROKEN), "Break it")
+    pull = await story.github.open_pull("acme/asked", "topic")
+    await story.github.comment("acme/asked", pull.number, "maria", "/heal")
+
+    attempt = await story.ended("acme/asked")
+
+    assert attempt.outcome is Outcome.HEALED, attempt.reason
+    assert attempt.by_command
+    assert {p.base_branch for p in story.github.pull_requests("acme/asked")} == {"main", "topic"}
+    assert [r.content for r in story.github.reactions("acme/asked")] == ["eyes"]
+
+
+async def test_a_readers_command_is_refused_without_noise(story: Story) -> None:
+    await story.repository("acme/refused", CALCULATOR, on="workflow_dispatch")
+    story.github.add_collaborator("acme/refused", "rudi", "read")
+    await story.github.push("acme/refused", "topic", {"notes.txt": "x"}, "Add notes")
+    pull = await story.github.open_pull("acme/refused", "topic")
+    await story.github.comment("acme/refused", pull.number, "rudi", "/heal")
+
+    attempt = await story.ended("acme/refused")
+
+    assert attempt.outcome is Outcome.REFUSED
+    assert "write permission" in (attempt.reason or "")
+    assert len(story.github.comments("acme/refused", pull.number)) == 1, "only the person's own comment"
+
+
+async def test_a_bug_beyond_the_patterns_ends_as_gave_up_with_its_log(story: Story) -> None:
+    await story.repository(
+        "acme/hard", {"words.py": "def plural(word):\n    return word + 's'\n", "test_words.py": "def test_ok():\n    pass\n"}
+    )
+    test = """\
+        import pytest
+
+        from words import plural
+
+
+        @pytest.mark.parametrize(("one", "many"), [("cat", "cats"), ("box", "boxes"), ("city", "cities"), ("mouse", "mice")])
+        def test_plural(one, many):
+            assert plural(one) == many
+        """
+    await story.push("acme/hard", {"test_words.py": test})
+
+    attempt = await story.ended("acme/hard")
+
+    assert attempt.outcome is Outcome.GAVE_UP, attempt.reason
+    assert attempt.next_step
+    (run,) = story.github.check_runs("acme/hard")
+    assert run.conclusion == "neutral"
+    assert not story.github.pull_requests("acme/hard")

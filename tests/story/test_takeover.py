@@ -1,0 +1,86 @@
+"""Any process may die between any two lines: another one finishes, and nothing is there twice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from app.clock import SystemClock
+from app.settings import load
+from app.store.store import open_store
+from tests.standins.github import GitHub
+from tests.story.conftest import FAST
+from tests.story.service import running
+from tests.story.story import Story, until
+from tests.story.test_healing import BROKEN, CALCULATOR
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story]:
+    """A service of its own: here workers are killed."""
+    folder: Path = tmp_path_factory.mktemp("takeover")
+    async with GitHub() as github, running(github, folder, FAST) as service:
+        async with open_store(load(data_dir=folder / "data"), SystemClock()) as store:
+            yield Story(github, service, store)
+
+
+async def _one_of_each(story: Story, repository: str) -> None:
+    """The attempt is healed and left one branch, one commit, one pull request and one check run; no sandbox is left."""
+    pull = await story.healed(repository)
+    branches = [name for name in await story.github.branches(repository) if name.startswith("selfheal/")]
+    assert branches == [pull.head_branch]
+    assert len(await story.github.commits(repository, f"main..{pull.head_branch}")) == 1
+    assert [run.status for run in story.github.check_runs(repository)] == ["completed"]
+    left = story.service.folder / "data" / "sandboxes" / "open"
+    await until(lambda: not any(left.glob("*")), f"left in {left}: {list(left.glob('*'))}", seconds=30)
+    assert not _processes_that_see(left)
+
+
+def _processes_that_see(folder: Path) -> list[str]:
+    """Processes in whose mount table the folder is: those of its sandboxes."""
+    found = []
+    for table in Path("/proc").glob("[0-9]*/mountinfo"):
+        try:
+            if str(folder) in table.read_text():
+                found.append(table.parent.name)
+        except OSError:
+            continue  # it has just ended
+    return found
+
+
+async def test_a_worker_killed_in_the_middle_of_a_search_is_replaced(story: Story) -> None:
+    await story.repository("acme/killed", CALCULATOR)
+    await story.push("acme/killed", BROKEN)
+    await story.reaches("acme/killed", "propose")
+    story.service.workers[-1].kill()
+    await story.service.start_worker()
+    await _one_of_each(story, "acme/killed")
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "path"),
+    [
+        ("branch", "POST", "/repos/acme/*/git/refs"),
+        ("pull", "POST", "/repos/acme/*/pulls"),
+    ],
+)
+async def test_a_worker_killed_between_two_writes_leaves_one_of_each(story: Story, name: str, method: str, path: str) -> None:
+    """The write took effect, and the worker died before it heard of it."""
+    repository = f"acme/killed-{name}"
+    await story.repository(repository, CALCULATOR)
+    killed = story.service.workers[-1]
+
+    def kill(_method: str, served: str) -> None:
+        if repository in served:
+            killed.kill()
+
+    story.github.faults.on(method, path, kill, when="after")
+    await story.push(repository, BROKEN)
+    await killed.wait()
+    await story.service.start_worker()
+    await _one_of_each(story, repository)
