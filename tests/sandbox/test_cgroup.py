@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import cgroup
+from tests.sandbox.conftest import until
 
 
 def v2(mount: Path, own: str, parent: str) -> None:
@@ -56,8 +57,7 @@ async def test_a_real_group_counts_kills_and_goes() -> None:
         group.limit(64 << 20, 50)
         below = group.child("one")
         process = await asyncio.create_subprocess_exec(*below.join, "sleep", "60")
-        while not (below.memory / "cgroup.procs").read_text():
-            await asyncio.sleep(0.01)
+        await until(lambda: bool((below.memory / "cgroup.procs").read_text()))
         assert below.memory_kills() == 0
     finally:
         await asyncio.to_thread(group.remove)

@@ -49,7 +49,8 @@ def test_names_keep_versions_extras_and_markers_but_not_hashes() -> None:
 
 async def test_included_files_are_followed_inside_the_repository_only() -> None:
     files = {
-        "requirements/dev.txt": "-r base.txt\n--requirement=../more.txt\n-c pins.txt\n-r ../../../etc/passwd\n-r /etc/hosts\npytest\n",
+        "requirements/dev.txt": "-r base.txt\n--requirement=../more.txt\n-c pins.txt\n"
+        "-r ../../../etc/passwd\n-r /etc/hosts\npytest\n",
         "requirements/base.txt": "one \\\n  >=1 \\\n --hash=sha256:00\n-r dev.txt\n",
         "requirements/pins.txt": "one==1.5\n",
         "more.txt": "two\n",
