@@ -79,7 +79,7 @@ class Group:
                         below.rmdir()
             if time.monotonic() > deadline:
                 return
-            time.sleep(0.005)
+            time.sleep(0.001)
 
 
 def _kill(folder: Path) -> None:
