@@ -22,6 +22,15 @@ async def read_attempt(session: AsyncSession, attempt_id: str) -> Attempt | None
     return attempt_of(row) if row is not None else None
 
 
+async def find_attempt(session: AsyncSession, beginning: str) -> Attempt | None:
+    """The one attempt whose id begins so; None when there is none, or more than one."""
+    if not beginning:
+        return None
+    query = select(AttemptRow).where(AttemptRow.id.startswith(beginning, autoescape=True)).options(*_WHOLE).limit(2)
+    rows = (await session.scalars(query)).unique().all()
+    return attempt_of(rows[0]) if len(rows) == 1 else None
+
+
 async def list_attempts(
     session: AsyncSession, *, repository: str | None = None, status: Status | None = None, limit: int = 50
 ) -> list[Attempt]:

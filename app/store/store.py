@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 
 from sqlalchemy.exc import IntegrityError
 
+from agent.blobs import BlobMissing
 from agent.task import Outcome
 from app.clock import Clock
 from app.events import Stored
@@ -30,16 +31,21 @@ class Blobs:
     async def put(self, content: bytes) -> str:
         """Keep the content and answer its hash; the same content is kept once."""
         sha256 = hashlib.sha256(content).hexdigest()
-        if await self.get(sha256) is None:
+        try:
+            await self.get(sha256)
+        except BlobMissing:
             with contextlib.suppress(IntegrityError):  # another one put it just now
                 async with self._database.write() as session:
                     session.add(BlobRow(sha256=sha256, content=content, created_at=self._clock.now()))
         return sha256
 
-    async def get(self, sha256: str) -> bytes | None:
+    async def get(self, sha256: str) -> bytes:
+        """Raises `BlobMissing`."""
         async with self._database.read() as session:
             row = await session.get(BlobRow, sha256)
-            return row.content if row is not None else None
+            if row is None:
+                raise BlobMissing(sha256)
+            return row.content
 
 
 class Store:
@@ -58,6 +64,11 @@ class Store:
     async def attempt(self, attempt_id: str) -> Attempt | None:
         async with self.database.read() as session:
             return await queries.read_attempt(session, attempt_id)
+
+    async def find_attempt(self, beginning: str) -> Attempt | None:
+        """The attempt whose id begins so; None when there is none, or more than one."""
+        async with self.database.read() as session:
+            return await queries.find_attempt(session, beginning)
 
     async def attempts(self, *, repository: str | None = None, status: Status | None = None, limit: int = 50) -> list[Attempt]:
         """Newest first. `repository` is a full name, in any case."""

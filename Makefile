@@ -1,0 +1,36 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format lock clean
+
+BIN := .venv/bin
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: .venv/.ready ## .venv with the locked dependencies, and the system programs that are missing
+
+.venv/.ready: requirements-dev.lock pyproject.toml deploy/setup.sh
+	@deploy/setup.sh
+
+demo: setup ## the main job on this machine, with no account and no key (ONCE=1 ends by itself, BUG=hard needs a model)
+	@$(BIN)/python -m deploy.demo $(if $(ONCE),--once) $(if $(BUG),--bug $(BUG)) $(DEMO_ARGS)
+
+test: setup ## all tests
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: setup ## formatting, lint, types, arrows between the rooms
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup ## format and mend what lint can mend
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lock: setup ## lock the dependencies anew (hashed, for all platforms)
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" pyproject.toml --group dev -o requirements-dev.lock
+
+clean: ## remove what was made here
+	@rm -rf .venv .selfheal .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

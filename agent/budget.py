@@ -1,0 +1,45 @@
+"""What an attempt may still spend: the one place where budgets are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.task import Budget, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A budget beside what was spent. Seconds are wall time; the running step counts as it runs."""
+
+    budget: Budget
+    iterations: int
+    usage: Usage
+    seconds: float  # spent by the steps before this one, also by those that other workers ran
+    began: float  # when this step began, on `monotonic`
+    monotonic: Callable[[], float]
+
+    def seconds_spent(self) -> float:
+        return self.seconds + self.monotonic() - self.began
+
+    def seconds_left(self) -> float:
+        """What may still be worked, with the reserve to publish kept back (a short budget keeps back a tenth)."""
+        reserve = min(self.budget.reserve, self.budget.seconds / 10)
+        return max(0.0, self.budget.seconds - reserve - self.seconds_spent())
+
+    def spent_up(self) -> str | None:
+        """Which bound is reached, as a clause for people, or None while another iteration can be afforded."""
+        if self.iterations >= self.budget.iterations:
+            return f"the {self.budget.iterations} iterations of its budget are used up"
+        if self.seconds_left() <= 0:
+            return f"the {self.budget.seconds:.0f} s of its budget are used up"
+        return None
+
+    def model_spent_up(self) -> str | None:
+        """The same for what only models spend: tokens and money."""
+        tokens = self.usage.tokens_in + self.usage.tokens_out
+        if tokens >= self.budget.tokens:
+            return f"the {self.budget.tokens} model tokens of its budget are used up"
+        if self.usage.cost is not None and self.usage.calls and self.usage.cost >= self.budget.cost > 0:
+            return f"the ${self.budget.cost:.2f} of its budget are used up"
+        return None

@@ -1,0 +1,180 @@
+"""Runs a check inside a workspace and reads its verdicts.
+
+Knows the sandbox and the guest that observes the run from inside; knows nothing of repairs. What comes back was near
+hostile code: it is validated, cleaned and bounded here, and a report that is missing or not believable makes the run
+"crashed", never green.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from agent.findings import read_findings
+from agent.guest.text import ID_LIMIT, clean, identity, one_line
+from agent.guest_bundle import guest_bundle
+from agent.task import Check, CheckRun, Failure, Frame, Verdict, VerdictId
+from sandbox.base import MIB, Command, Completed, DeadlinePassed, Sandbox, Workspace
+
+GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own limit, to say what it saw
+OUTPUT_LIMIT = 20_000  # characters of what a test run printed
+FINDINGS_LIMIT = 2_000_000  # the same where the output is what is read
+REPORT_LIMIT = 64 * MIB  # bytes
+MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
+
+EXIT = VerdictId("exit")
+_TOOLS = {"RUFF_OUTPUT_FORMAT": "concise", "NO_COLOR": "1", "MYPY_FORCE_COLOR": "0"}
+
+
+class _Failure(msgspec.Struct):
+    message: str = ""
+    details: str = ""
+    frames: list[tuple[str, int, str]] = []
+
+
+class _Report(msgspec.Struct):
+    """What the guest's supervisor answers."""
+
+    ending: Literal["finished", "timeout", "crashed"]
+    exit_code: int | None
+    seconds: float
+    observed: bool
+    verdicts: dict[str, tuple[Verdict, float]]
+    failures: dict[str, _Failure]
+    output: str
+    truncated: bool
+    notes: list[str]
+
+
+class Runner:
+    """Runs checks in the workspaces of one sandbox."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._guest: str | None = None
+
+    @property
+    def guest(self) -> str:
+        """Path of the guest's zipapp as seen inside. Raises `RuntimeError` before `prepare`."""
+        if self._guest is None:
+            raise RuntimeError("the runner is not prepared: call `prepare` first")
+        return self._guest
+
+    async def prepare(self) -> None:
+        """Put the guest beside the repository; doing it again changes nothing. Raises `SandboxError`."""
+        if self._guest is None:
+            self._guest = await self._sandbox.provide("selfheal-guest.pyz", guest_bundle())
+
+    async def run(
+        self, workspace: Workspace, check: Check, *, only: frozenset[VerdictId] | None = None, timeout: float | None = None
+    ) -> CheckRun:
+        """Run one check and tell its verdicts.
+
+        `only` limits a test run to these ids. An id that stands for something gone when healthy (a file that could not be
+        collected, a finding) is then told as passed once the run got past it; a file's own tests run with it.
+        Raises `SandboxError` except `DeadlinePassed`: those are infrastructure; a hang is an ending.
+        """
+        await self.prepare()
+        seconds = check.timeout if timeout is None else timeout
+        nonce = secrets.token_hex(16)
+        request = {
+            "nonce": nonce,
+            "guest": self.guest,
+            "shell": check.command,
+            "reader": check.reader,
+            "root": workspace.root,
+            "cwd": check.cwd,
+            "env": {**(_TOOLS if check.reader == "findings" else {}), **check.env},
+            "only": sorted(only) if only is not None and check.reader in ("pytest", "unittest") else None,
+            "timeout": seconds,
+            "output_limit": FINDINGS_LIMIT if check.reader == "findings" else OUTPUT_LIMIT,
+        }
+        command = Command(
+            argv=(workspace.python, self.guest, "run"),
+            timeout=seconds + GRACE,
+            stdin=json.dumps(request).encode(),
+            output_limit=REPORT_LIMIT,
+        )
+        try:
+            completed = await workspace.run(command)
+        except DeadlinePassed as passed:
+            return CheckRun(check.name, "timeout", {}, (), passed.seconds, output=_printed(passed.stderr))
+        report = _report(completed, nonce)
+        if report is None:
+            ending: Literal["crashed", "out_of_memory"] = "out_of_memory" if completed.out_of_memory else "crashed"
+            return CheckRun(check.name, ending, {}, (), completed.seconds, output=_printed(completed.stderr))
+        return _check_run(check, report, only or frozenset(), completed.out_of_memory)
+
+
+def _report(completed: Completed, nonce: str) -> _Report | None:
+    """The supervisor's report, or None when there is none that can be believed."""
+    start, space, rest = completed.stdout.partition(b" ")
+    if not space or not secrets.compare_digest(start, nonce.encode()):
+        return None
+    try:
+        # Not msgspec's own parser: escaped lone surrogates are legal here and cleaned later.
+        return msgspec.convert(json.loads(rest), _Report)
+    except (ValueError, RecursionError, msgspec.ValidationError):
+        return None
+
+
+def _check_run(check: Check, report: _Report, only: frozenset[VerdictId], out_of_memory: bool) -> CheckRun:
+    output = clean("\n".join([report.output, *report.notes]).strip("\n"), OUTPUT_LIMIT)
+    verdicts: Mapping[VerdictId, Verdict]
+    failures: tuple[Failure, ...]
+    durations: Mapping[VerdictId, float] = {}
+    if check.reader in ("pytest", "unittest"):
+        verdicts = {_id(name): verdict for name, (verdict, _) in report.verdicts.items()}
+        durations = {_id(name): seconds for name, (_, seconds) in report.verdicts.items()}
+        failures = tuple(
+            _failure(name, told) for name, told in report.failures.items() if verdicts.get(_id(name), Verdict.PASSED).red
+        )
+    elif report.ending != "finished":
+        verdicts, failures = {}, ()
+    else:
+        failures = read_findings(report.output) if check.reader == "findings" else ()
+        verdicts = {failure.id: Verdict.FAILED for failure in failures}
+        if check.reader == "findings" and (failures or report.exit_code == 0):
+            verdicts |= dict.fromkeys(only - verdicts.keys() - {EXIT}, Verdict.PASSED)
+        if not failures:
+            verdicts[EXIT] = Verdict.PASSED if report.exit_code == 0 else Verdict.FAILED
+            if report.exit_code != 0:
+                failures = (_exit_failure(report, output),)
+    return CheckRun(
+        check=check.name,
+        ending="out_of_memory" if out_of_memory else report.ending,
+        verdicts=verdicts,
+        failures=failures,
+        seconds=report.seconds,
+        durations=durations,
+        exit_code=report.exit_code,
+        output=output,
+    )
+
+
+def _id(name: str) -> VerdictId:
+    return VerdictId(identity(name))
+
+
+def _failure(name: str, told: _Failure) -> Failure:
+    return Failure(
+        id=_id(name),
+        message=one_line(told.message, MESSAGE_LIMIT),
+        details=clean(told.details, DETAILS_LIMIT),
+        frames=tuple(
+            Frame(clean(path, ID_LIMIT), line, clean(function, 200)) for path, line, function in told.frames[-FRAMES_LIMIT:]
+        ),
+    )
+
+
+def _exit_failure(report: _Report, output: str) -> Failure:
+    last = next((line for line in reversed(output.split("\n")) if line.strip()), "")
+    return Failure(EXIT, one_line(f"exit code {report.exit_code}: {last}", MESSAGE_LIMIT), clean(output, DETAILS_LIMIT))
+
+
+def _printed(stderr: bytes) -> str:
+    return clean(stderr[-OUTPUT_LIMIT:].decode("utf-8", "replace"), OUTPUT_LIMIT)

@@ -1,0 +1,56 @@
+"""Reads what linters and type checkers print into failures whose ids stay the same when lines move.
+
+Knows the lines of ruff, flake8, pylint, mypy, pyright, and of formatters in check mode; knows nothing of how they were run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from agent.guest.text import clean, identity, one_line
+from agent.task import Failure, Frame, VerdictId
+
+LIMIT = 2000  # findings
+
+# "pkg/a.py:3:5: F401 [*] `os` imported but unused", "a.py:3: error: Incompatible … [assignment]", "/repo/a.py:3:5 - error: …"
+_LOCATED = re.compile(r"^\s*(?P<path>[^\s:][^:\n]*?\.\w+):(?P<line>\d+)(?::\d+)?(?::\d+(?::\d+)?)?(?::| -)\s+(?P<text>\S.*)$")
+_NOT_FINDINGS = re.compile(r"^(note|information|hint)\b", re.IGNORECASE)
+_FORMAT = re.compile(r"^(?:[Ww]ould reformat:?|ERROR:) (?P<path>\S.*?\.\w+)(?P<text> Imports are incorrectly sorted.*)?$")
+_LINE_NUMBERS = re.compile(r"\b(line|lines) \d+")
+
+
+def read_findings(output: str) -> tuple[Failure, ...]:
+    """One failure a finding, in the order of the output; id "path: CODE message", with "#2" for the second of the same."""
+    found: list[Failure] = []
+    seen: Counter[str] = Counter()
+    for raw in output.split("\n"):
+        parsed = _parse(raw[:4000])
+        if parsed is None:
+            continue
+        path, line, text = parsed
+        name = identity(f"{path}: " + _LINE_NUMBERS.sub(r"\1 N", text))
+        seen[name] += 1
+        if seen[name] > 1:
+            name = f"{name}#{seen[name]}"
+        found.append(Failure(VerdictId(name), one_line(text, 500), clean(raw.strip(), 2000), (Frame(path, line),)))
+        if len(found) == LIMIT:
+            break
+    return tuple(found)
+
+
+def _parse(raw: str) -> tuple[str, int, str] | None:
+    located = _LOCATED.match(raw)
+    if located:
+        text = located["text"].replace("[*] ", "")
+        if _NOT_FINDINGS.match(text):
+            return None
+        return _path(located["path"]), int(located["line"]), " ".join(text.split())
+    formatted = _FORMAT.match(raw)
+    if formatted:
+        return _path(formatted["path"]), 1, (formatted["text"] or "would be reformatted").strip()
+    return None
+
+
+def _path(path: str) -> str:
+    return clean(path.removeprefix("./"), 1000)

@@ -1,0 +1,167 @@
+"""What a repair may never do: pure rules about the change itself, applied to every candidate before anything runs.
+
+They keep a candidate from making checks green by weakening what decides. They are judged by file and, in files that many tools
+share, by table and key. What only running can show is `verify`'s business.
+"""
+
+from __future__ import annotations
+
+import configparser
+import fnmatch
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from agent.answer import clean_path
+from agent.edits import EDITABLE, added, changed_lines
+from agent.guard_code import code_findings, same_tree
+from agent.task import Candidate, FileChange, Policy
+
+TESTS = "tests"  # the one rule that a person may want to lift: the test itself may be wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    rule: str
+    sentence: str
+
+
+_TEST_FILES = ("test_*.py", "*_test.py", "tests.py", "conftest.py", "test*.cfg", "*.snap", "*.ambr")
+_TEST_FOLDERS = {"tests", "test", "testing", "__snapshots__", "spec"}
+_TEST_SETTINGS = (
+    "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "noxfile.py", ".coveragerc", "toxfile.py",
+)  # fmt: skip
+_CI_FILES = (
+    ".github/*", ".circleci/*", ".buildkite/*", ".gitlab-ci.yml", ".gitlab/*", ".travis.yml", "azure-pipelines.y*ml",
+    "Jenkinsfile", "appveyor.yml", ".pre-commit-config.yaml", "Makefile", "justfile", "Dockerfile", ".drone.yml",
+)  # fmt: skip
+_LINT_SETTINGS = (
+    ".flake8", ".pylintrc", "pylintrc", "mypy.ini", ".mypy.ini", "ruff.toml", ".ruff.toml", "pyrightconfig.json", ".isort.cfg",
+    ".editorconfig", ".bandit", ".style.yapf",
+)  # fmt: skip
+_START_UP = ("*.pth", "sitecustomize.py", "usercustomize.py", "*.egg-link", "*.dist-info/*", "*.egg-info/*", ".git/*", ".git")
+_PYPROJECT_KEYS = (
+    "project.dependencies", "project.optional-dependencies", "project.requires-python", "dependency-groups",
+    "tool.poetry.dependencies", "tool.poetry.group.*.dependencies", "tool.poetry.dev-dependencies",
+    "tool.uv.constraint-dependencies",
+)  # fmt: skip
+_SETUP_CFG_KEYS = ("options.install_requires", "options.extras_require", "options.python_requires", "options.package_data")
+_TOX_KEYS = ("testenv*.deps",)
+_SECRET = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{30,}|\bAKIA[0-9A-Z]{16}\b"
+    r"|\bsk-[A-Za-z0-9_-]{20,}|\bxox[abprs]-[\w-]{10,}|\bAIza[\w-]{35}\b"
+)
+_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069\u200b-\u200f\u2060\ufeff]")
+
+
+def refusal(candidate: Candidate, policy: Policy, failing: str = "") -> Refusal | None:
+    """The first rule that a change breaks, or None. `failing` is the text of the failures, to notice what is made for them."""
+    edits = candidate.edits
+    if not edits or all(edit.before == edit.after for edit in edits):
+        return Refusal("empty", "it changes nothing")
+    if len(edits) > policy.max_files:
+        return Refusal("size", f"it changes {len(edits)} files, more than {policy.max_files}")
+    if sum(len(edit.before or "") + len(edit.after or "") for edit in edits) > 4 * EDITABLE:
+        return Refusal("size", "it changes files that are too large")
+    for edit in edits:
+        if (found := _path_refusal(edit, candidate, policy) or _text_refusal(edit)) is not None:
+            return found
+    if (count := changed_lines(edits)) > policy.max_changed_lines:
+        return Refusal("size", f"it changes {count} lines, more than {policy.max_changed_lines}")
+    for edit in edits:
+        if _is_test(edit.path):
+            continue
+        if (finding := next(iter(code_findings(edit, failing)), None)) is not None:
+            return Refusal(*finding)
+    return None
+
+
+def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Refusal | None:
+    path = clean_path(edit.path)
+    if path is None or path != edit.path:
+        return Refusal("path", f"{edit.path!r} is no path inside the repository")
+    if _matches(path, _START_UP):
+        return Refusal("start-up", f"{path} changes how Python or git starts")
+    if _matches(path, policy.protected):
+        return Refusal("protected", f"{path} is protected by the repository's configuration")
+    if _matches(path, _CI_FILES):
+        return Refusal("ci", f"{path} is part of the CI configuration")
+    if _matches(path, _LINT_SETTINGS):
+        return Refusal("settings", f"{path} holds settings of the tools that judge")
+    if not policy.allow_test_edits:
+        if _is_test(path) and not (candidate.rung == "tools" and same_tree(edit)):
+            return Refusal(TESTS, f"{path} is a test")
+        if _matches(path, _TEST_SETTINGS):
+            return Refusal(TESTS, f"{path} is test configuration")
+    return _key_refusal(edit, path)
+
+
+def _key_refusal(edit: FileChange, path: str) -> Refusal | None:
+    """Shared configuration files, by key: dependencies may change, what decides may not."""
+    name = PurePosixPath(path).name
+    readers = {
+        "pyproject.toml": (_toml_keys, _PYPROJECT_KEYS),
+        "setup.cfg": (_ini_keys, _SETUP_CFG_KEYS),
+        "tox.ini": (_ini_keys, _TOX_KEYS),
+    }
+    if name not in readers:
+        return None
+    read, allowed = readers[name]
+    try:
+        before, after = read(edit.before or ""), read(edit.after or "")
+    except (tomllib.TOMLDecodeError, configparser.Error, RecursionError) as error:
+        return Refusal("settings", f"{path} cannot be read before or after the change ({type(error).__name__})")
+    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    for key in changed:
+        if not any(fnmatch.fnmatchcase(key, pattern) or fnmatch.fnmatchcase(key, f"{pattern}.*") for pattern in allowed):
+            about_tests = re.match(r"tool\.(pytest|coverage|tox|nox)|tool:pytest|pytest|testenv|tox|coverage", key)
+            return Refusal(TESTS if about_tests else "settings", f"{path} may only change in its dependencies, not in `{key}`")
+    return None
+
+
+def _toml_keys(text: str) -> dict[str, object]:
+    return dict(_flat("", tomllib.loads(text)))
+
+
+def _flat(prefix: str, table: Mapping[str, object]) -> Iterable[tuple[str, object]]:
+    for key, value in table.items():
+        name = f"{prefix}.{key}" if prefix else key
+        if isinstance(value, dict):
+            yield from _flat(name, value)
+        else:
+            yield name, value
+
+
+def _ini_keys(text: str) -> dict[str, object]:
+    parser = configparser.RawConfigParser(strict=False)
+    parser.read_string(text)
+    return {f"{section}.{key}": value for section in parser.sections() for key, value in parser.items(section)}
+
+
+def _text_refusal(edit: FileChange) -> Refusal | None:
+    if "\0" in (edit.after or ""):
+        return Refusal("binary", f"{edit.path} becomes a binary file")
+    new = "\n".join(added((edit,)))
+    if _SECRET.search(new):
+        return Refusal("secret", f"{edit.path} would hold what looks like a secret")
+    if _BIDI.search(new):
+        return Refusal("hidden", f"{edit.path} would hold invisible or direction-changing characters")
+    return None
+
+
+def _is_test(path: str) -> bool:
+    pure = PurePosixPath(path)
+    return bool(_TEST_FOLDERS & set(pure.parts[:-1])) or any(fnmatch.fnmatchcase(pure.name, p) for p in _TEST_FILES)
+
+
+def _matches(path: str, patterns: Iterable[str]) -> bool:
+    """Globs match the whole path or, without a slash, any file's name; they ignore case, as some file systems do."""
+    low, name = path.lower(), PurePosixPath(path).name.lower()
+    return any(
+        fnmatch.fnmatchcase(low, pattern.lower())
+        or fnmatch.fnmatchcase(low, f"*/{pattern.lower()}")
+        or ("/" not in pattern and fnmatch.fnmatchcase(name, pattern.lower()))
+        for pattern in patterns
+    )

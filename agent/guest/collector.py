@@ -1,0 +1,236 @@
+"""A pytest plugin that tells what every test did, as it happens; runs in the process of the tests.
+
+Loaded by `-p` from the environment, so that any command that ends up in pytest is observed. It also sees to it that all
+verdicts are seen (no stop at the first failure, no interruption by a file that cannot be collected, no distribution over
+processes).
+"""
+
+import atexit
+import importlib.util
+import os
+
+import pytest
+
+from . import channel, failures, sentinel
+from .text import clean, identity
+
+_RANK = {"passed": 0, "skipped": 1, "failed": 2, "error": 3}
+
+# Options of plugins that a workflow may name although they do not matter here: ignored where the plugin is missing.
+_OPTIONS = {
+    "pytest_cov": (
+        ("--cov", "--cov-report", "--cov-config", "--cov-fail-under", "--cov-context", "--cov-precision"),
+        ("--cov-branch", "--cov-append", "--no-cov", "--no-cov-on-fail", "--cov-reset"),
+        (),
+    ),
+    "xdist": (("-n", "--numprocesses", "--dist", "--maxprocesses", "--tx", "--max-worker-restart"), (), ()),
+    "pytest_timeout": (("--timeout", "--timeout-method", "--timeout_method"), (), ("timeout", "timeout_method")),
+    "pytest_rerunfailures": (("--reruns", "--reruns-delay", "--only-rerun"), (), ()),
+    "pytest_randomly": ((), (), ()),
+    "pytest_html": (("--html",), ("--self-contained-html",), ()),
+    "pytest_metadata": (("--metadata",), (), ()),
+    "pytest_github_actions_annotate_failures": ((), (), ()),
+}
+
+_channel = channel.connect()
+if _channel is not None:
+    _channel.restore_environment()
+    _channel.send("hello", runner="pytest", version=pytest.__version__)
+    atexit.register(_channel.send, "bye")
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("selfheal", "options of plugins that are not installed")
+    for plugin, (valued, flags, inis) in _OPTIONS.items():
+        if importlib.util.find_spec(plugin) is not None:
+            continue
+        for option in valued:
+            optional = "?" if option == "--cov" else None
+            # The public `addoption` refuses short lower-case options.
+            group._addoption(option, action="append", nargs=optional, dest="selfheal_ignored", default=[], help="ignored")
+        for option in flags:
+            group._addoption(option, action="store_true", dest="selfheal_ignored_flag", default=False, help="ignored")
+        for ini in inis:
+            parser.addini(ini, "ignored")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_load_initial_conftests(early_config):
+    outcome = yield
+    error = outcome.excinfo[1] if outcome.excinfo else None
+    path = getattr(error, "path", None)  # of ConftestImportFailure
+    if _channel is not None and path is not None:
+        cause = getattr(error, "cause", None) or getattr(error, "excinfo", (None, error))[1]
+        name = failures.inside(str(path), _channel.root) or os.path.basename(str(path))
+        import traceback
+
+        details = "".join(traceback.format_exception(type(cause), cause, cause.__traceback__))
+        _channel.send("verdict", id=identity(name), verdict="error", seconds=0.0, failure=_failure(cause, details))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_cmdline_main(config):
+    if _channel is not None and not config.option.collectonly:
+        option = config.option
+        option.maxfail = 0
+        option.continue_on_collection_errors = True
+        if hasattr(option, "numprocesses"):
+            option.numprocesses, option.dist, option.tx = None, "no", []
+        config.pluginmanager.register(Collector(config, _channel), "selfheal-collector")
+    yield
+
+
+def _failure(error, details):
+    return {
+        "message": failures.message(failures.chain(error)[-1] if isinstance(error, pytest.Collector.CollectError) else error),
+        "details": clean(details, failures.DETAILS_LIMIT),
+        "frames": failures.frames(error, _channel.root),
+    }
+
+
+class Collector:
+    """Collects the reports of one session."""
+
+    def __init__(self, config, sender):
+        self.channel = sender
+        self.prefix = _prefix(str(config.rootdir), sender.root)
+        self.config = config
+        self.parts = {}  # node id -> [verdict, seconds, failure or None]
+        only = sender.only
+        self.only = only
+        # The files that hold what is wanted; what is wanted of a whole file or folder is named without "::".
+        self.files = None if only is None else frozenset(i.split("::")[0] for i in only)
+        self.whole = frozenset() if only is None else frozenset(i for i in only if "::" not in i)
+        self.collected = set()
+        self.broken = set()
+
+    def identity(self, nodeid):
+        return identity(self.prefix + nodeid)
+
+    # Collection
+
+    def _file_is_wanted(self, path):
+        if self.files is None or path in self.files:
+            return True
+        return any(_covers(one, path) for one in self.whole)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_make_collect_report(self, collector):
+        skip = (
+            self.files is not None
+            and isinstance(collector, pytest.File)
+            and type(collector).__name__ != "Package"
+            and not any("::" in argument for argument in self.config.args)
+            and not self._file_is_wanted(self.identity(collector.nodeid))
+        )
+        if skip:
+            collector.collect = list  # its own collection, and with it the import of the file, is not needed
+        outcome = yield
+        if outcome.excinfo:
+            return
+        report = outcome.get_result()
+        call = getattr(report, "call", None)
+        if report.outcome == "failed" and call is not None and call.excinfo is not None:
+            report.selfheal_failure = _failure(call.excinfo.value, str(report.longrepr))
+
+    def pytest_collectreport(self, report):
+        name = self.identity(report.nodeid) or "."
+        if report.outcome == "failed":
+            self.broken.add(name)
+            self.channel.send(
+                "verdict", id=name, verdict="error", seconds=0.0, failure=getattr(report, "selfheal_failure", None)
+            )
+        else:
+            self.collected.add(name)
+
+    @pytest.hookimpl(hookwrapper=True, trylast=True)
+    def pytest_collection_modifyitems(self, session, config, items):
+        yield
+        if self.only is None:
+            return
+        kept, dropped = [], []
+        for item in items:
+            name = self.identity(item.nodeid)
+            wanted = name in self.only or any(_covers(one, name.split("::")[0]) for one in self.whole)
+            (kept if wanted else dropped).append(item)
+        items[:] = kept
+        if dropped:
+            config.hook.pytest_deselected(items=dropped)
+
+    def pytest_collection_finish(self, session):
+        # A file that could not be collected at the base is green again as soon as it is.
+        for name in self.whole - self.broken:
+            if name in self.collected or name.rsplit("/", 1)[-1] == "conftest.py":
+                self.channel.send("verdict", id=name, verdict="passed", seconds=0.0, failure=None)
+
+    # Running
+
+    def pytest_runtest_logstart(self, nodeid, location):
+        self.parts[nodeid] = ["passed", 0.0, None]
+        self.channel.send("start", id=self.identity(nodeid))
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item, call):
+        outcome = yield
+        if outcome.excinfo or call.excinfo is None:
+            return
+        report = outcome.get_result()
+        if report.outcome == "failed":
+            failure = _failure(call.excinfo.value, str(report.longrepr))
+            if not failure["frames"]:
+                path, line = item.reportinfo()[:2]
+                inside = failures.inside(str(path), self.channel.root)
+                if inside:
+                    failure["frames"] = [[inside, (line or 0) + 1, item.name]]
+            report.selfheal_failure = failure
+
+    def pytest_runtest_logreport(self, report):
+        part = self.parts.get(report.nodeid)
+        if part is None or report.outcome not in ("passed", "failed", "skipped"):
+            return  # "rerun" of a plugin: the last try decides
+        part[1] += getattr(report, "duration", 0.0)
+        verdict = report.outcome
+        if hasattr(report, "wasxfail") and verdict != "failed":
+            verdict = "skipped"
+        elif verdict == "failed" and report.when != "call":
+            verdict = "error"
+        if verdict == "error" and part[0] == "failed":
+            return
+        if _RANK[verdict] > _RANK[part[0]]:
+            part[0] = verdict
+            if verdict in ("failed", "error"):
+                part[2] = getattr(report, "selfheal_failure", None) or {
+                    "message": clean(str(report.longrepr).strip().split("\n")[-1], failures.MESSAGE_LIMIT),
+                    "details": clean(str(report.longrepr), failures.DETAILS_LIMIT),
+                    "frames": [],
+                }
+
+    def pytest_runtest_logfinish(self, nodeid, location):
+        part = self.parts.pop(nodeid, None)
+        if part is not None:
+            verdict, seconds, failure = part
+            self.channel.send("verdict", id=self.identity(nodeid), verdict=verdict, seconds=seconds, failure=failure)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session):
+        yield
+        self.channel.send("sentinel", believed=sentinel.still_fails(session))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session, exitstatus):
+        self.channel.send("end")
+
+
+def _prefix(rootdir, root):
+    """What stands before pytest's own node ids so that they are relative to the repository's root."""
+    relative = os.path.relpath(os.path.realpath(rootdir), os.path.realpath(root)).replace(os.sep, "/")
+    return "" if relative == "." or relative.startswith("..") else relative + "/"
+
+
+def _covers(whole, path):
+    """Whether `path` is the file `whole`, lies in the folder `whole`, or beside or under the conftest `whole`."""
+    if whole == "conftest.py" or whole == ".":
+        return True
+    if whole.endswith("/conftest.py"):
+        whole = whole[: -len("/conftest.py")]
+    return path == whole or path.startswith(whole + "/")

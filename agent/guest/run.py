@@ -1,0 +1,269 @@
+"""`python guest.pyz run`: runs one shell command and tells what its tests did; never imports code of the repository.
+
+Reads a JSON request from stdin, writes one line `NONCE JSON` to stdout. The command cannot write there: it gets pipes of its
+own, and this process is closed to its peers of the same user. What tests do arrives over the private channel as it happens,
+so that a timeout or a crash keeps what was seen before.
+"""
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from . import channel, shims
+from .text import clean, identity
+
+TESTS = 100000  # verdicts kept
+FAILURES = 300  # failures kept with their details
+MESSAGE_BYTES = 262144  # of one message
+DRAIN = 1.0  # seconds to wait for output after the command has ended
+
+
+def main():
+    request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
+    _close_to_peers()
+    out = os.fdopen(os.dup(1), "wb")  # a new descriptor is not inherited
+    os.dup2(2, 1)
+    folder = tempfile.mkdtemp(prefix="selfheal-")
+    try:
+        report = Supervisor(request, folder).run()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    out.write(request["nonce"].encode("ascii") + b" " + json.dumps(report).encode("ascii") + b"\n")
+    out.flush()
+    return 0
+
+
+def _close_to_peers():
+    """Not dumpable: /proc/PID/fd and /proc/PID/mem of this process are closed to other processes of the same user."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+    except (ImportError, OSError, AttributeError):
+        pass
+
+
+class Tail:
+    """The last `limit` bytes of a stream."""
+
+    def __init__(self, limit):
+        self.limit, self.kept, self.dropped = limit, bytearray(), False
+
+    def add(self, data):
+        self.kept += data
+        if len(self.kept) > 2 * self.limit:
+            del self.kept[: -self.limit]
+            self.dropped = True
+
+    def text(self):
+        kept = bytes(self.kept[-self.limit :])
+        self.dropped = self.dropped or len(self.kept) > self.limit
+        return kept.decode("utf-8", "replace")
+
+
+class Session:
+    """What one process that runs tests has told."""
+
+    def __init__(self):
+        self.buffer = bytearray()
+        self.greeted = self.ended = self.left = self.forged = False
+        self.running = None
+
+
+class Supervisor:
+    def __init__(self, request, folder):
+        self.request, self.folder = request, folder
+        self.output = Tail(int(request["output_limit"]))
+        self.sessions = []
+        self.verdicts = {}  # id -> [verdict, seconds]
+        self.failures = {}  # id -> {message, details, frames}
+        self.notes = []
+
+    def run(self):
+        started = time.monotonic()
+        deadline = started + float(self.request["timeout"])
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(os.path.join(self.folder, channel.SOCKET))
+            listener.listen(16)
+            process = self._start()
+            self.process = process
+            timed_out = self._listen(listener, process, deadline)
+        ending = "timeout" if timed_out else "finished"
+        for session in self.sessions:
+            unfinished = session.greeted and not session.ended
+            if session.forged:
+                ending = "crashed" if ending == "finished" else ending
+            if unfinished and not (session.left and session.running is None) and not timed_out:
+                ending = "crashed"
+            if session.running is not None:
+                why = (
+                    "did not finish in %g s" % float(self.request["timeout"])
+                    if timed_out
+                    else "the process died while this ran (exit code %s)" % process.returncode
+                )
+                self._verdict(session.running, "error", 0.0, {"message": why, "details": "", "frames": []})
+        if any(session.forged for session in self.sessions):
+            self.notes.append("a test that must fail was reported as passed: nothing of this run is believed")
+            self.verdicts, self.failures = {}, {}
+        return {
+            "ending": ending,
+            "exit_code": process.returncode,
+            "seconds": time.monotonic() - started,
+            "observed": any(session.greeted for session in self.sessions),
+            "verdicts": self.verdicts,
+            "failures": self.failures,
+            "output": clean(self.output.text(), self.output.limit),
+            "truncated": self.output.dropped,
+            "notes": self.notes,
+        }
+
+    def _start(self):
+        request = self.request
+        environment = dict(os.environ)
+        environment.update(request["env"])
+        restore = {name: environment.get(name) for name in ("PYTEST_ADDOPTS", "PYTHONPATH", "PATH")}
+        guest = request["guest"]
+        environment["PATH"] = shims.install(self.folder, guest, environment.get("PATH", os.defpath))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [restore["PYTHONPATH"], guest]))
+        if request["reader"] == "pytest":
+            options = ["-p " + __package__ + ".collector", restore["PYTEST_ADDOPTS"]]
+            environment["PYTEST_ADDOPTS"] = " ".join(filter(None, options))
+        # The tests get the virtual environment's folder first, without the shims.
+        restore["PATH"] = os.path.dirname(sys.executable) + os.pathsep + (restore["PATH"] or os.defpath)
+        environment[channel.VARIABLE] = self.folder
+        with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:
+            json.dump({"root": request["root"], "only": request["only"], "restore": restore}, file)
+        bash = shutil.which("bash")
+        # As GitHub runs a step with `shell: bash`.
+        shell = [bash, "--noprofile", "--norc", "-e", "-o", "pipefail", "-c"] if bash else ["sh", "-e", "-c"]
+        return subprocess.Popen(
+            shell + [request["shell"]],
+            cwd=os.path.join(request["root"], request["cwd"]),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def _listen(self, listener, process, deadline):
+        """Take in output and messages until the command has ended or the time is up (then True)."""
+        ended, end = os.pipe()
+        threading.Thread(target=_tell_end, args=(process, end), daemon=True).start()
+        with selectors.DefaultSelector() as selector:
+            selector.register(listener, selectors.EVENT_READ, "listener")
+            selector.register(process.stdout, selectors.EVENT_READ, "output")
+            selector.register(ended, selectors.EVENT_READ, "ended")
+            timed_out = over = False
+            while True:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    if not over:
+                        timed_out = True
+                        self.request_stop(process)
+                        process.wait()
+                        over, deadline = True, time.monotonic() + DRAIN
+                        continue
+                    break
+                for key, _ in selector.select(left):
+                    if key.data == "listener":
+                        connection, _ = listener.accept()
+                        session = Session()
+                        self.sessions.append(session)
+                        selector.register(connection, selectors.EVENT_READ, session)
+                    elif key.data == "ended":
+                        selector.unregister(ended)
+                        if not over:
+                            self.request_stop(process)  # what it left running
+                            over, deadline = True, time.monotonic() + DRAIN
+                    else:
+                        data = os.read(key.fd, 65536) if key.data == "output" else _receive(key.fileobj)
+                        if not data:
+                            selector.unregister(key.fileobj)
+                            if key.data != "output":
+                                key.fileobj.close()
+                        elif key.data == "output":
+                            self.output.add(data)
+                        else:
+                            self._take(key.data, data)
+                waiting = [key for key in selector.get_map().values() if key.data != "listener"]
+                if over and not waiting:
+                    break
+        os.close(ended)
+        return timed_out
+
+    @staticmethod
+    def request_stop(process):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def _take(self, session, data):
+        session.buffer += data
+        if len(session.buffer) > 16 * MESSAGE_BYTES and b"\n" not in session.buffer:
+            session.buffer.clear()
+        while True:
+            line, newline, rest = session.buffer.partition(b"\n")
+            if not newline:
+                return
+            session.buffer = rest
+            if len(line) <= MESSAGE_BYTES:
+                try:
+                    self._message(session, json.loads(line.decode("ascii")))
+                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                    pass  # not one of ours
+
+    def _message(self, session, message):
+        kind = message["kind"]
+        if kind == "hello":
+            session.greeted = True
+        elif kind == "start":
+            session.running = identity(str(message["id"]))
+        elif kind == "verdict":
+            session.running = None
+            self._verdict(str(message["id"]), message["verdict"], float(message["seconds"]), message["failure"])
+        elif kind == "sentinel":
+            session.forged = not message["believed"]
+        elif kind == "end":
+            session.ended = True
+        elif kind == "bye":
+            session.left = True
+        elif kind == "note":
+            self.notes.append(clean(str(message["text"]), 500))
+
+    def _verdict(self, name, verdict, seconds, failure):
+        name = identity(name)
+        rank = ("skipped", "passed", "failed", "error")
+        known = self.verdicts.get(name)
+        if known is None:
+            if len(self.verdicts) >= TESTS:
+                return
+        elif rank.index(verdict) <= rank.index(known[0]):
+            return  # the same test run twice by one command: the worse counts
+        self.verdicts[name] = [rank[rank.index(verdict)], seconds]
+        if verdict in ("failed", "error"):
+            failure = dict(failure or {"message": "", "details": "", "frames": []})
+            if len(self.failures) >= FAILURES:
+                failure["details"], failure["frames"] = "", failure["frames"][-3:]
+            self.failures[name] = failure
+
+
+def _receive(connection):
+    try:
+        return connection.recv(65536)
+    except OSError:
+        return b""
+
+
+def _tell_end(process, end):
+    process.wait()
+    os.close(end)

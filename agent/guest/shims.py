@@ -1,0 +1,70 @@
+"""Small programs put first on the PATH of a command, so that whatever it calls stays observed.
+
+A Python started through them finds the guest also where the command replaced PYTHONPATH, `-m unittest` runs our own runner, and
+project managers (`uv run pytest`) run the prepared environment instead of making one.
+"""
+
+import os
+import shlex
+import stat
+import sys
+
+_PYTHON = """#!/bin/sh
+case ":$PYTHONPATH:" in *:{guest}:*) ;; *) PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{guest}; export PYTHONPATH ;; esac
+if [ -n "$SELFHEAL_GUEST" ]; then
+    count=$# previous=
+    while [ "$count" -gt 0 ]; do
+        argument=$1; shift
+        if [ "$previous" = -m ] && [ "$argument" = unittest ]; then argument={package}.unittest_run; fi
+        set -- "$@" "$argument"; previous=$argument; count=$((count - 1))
+    done
+fi
+exec {program} "$@"
+"""
+
+# `uv run --group dev pytest -q` → `pytest -q`; everything else that a manager does (sync, lock, install) is already done.
+_MANAGER = """#!/bin/sh
+while [ $# -gt 0 ] && [ "$1" != run ]; do shift; done
+[ $# -gt 0 ] || exit 0
+shift
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --) shift; break ;;
+        -p|--python|--group|--extra|--with|--with-editable|--with-requirements|--package) shift 2 ;;
+        --project|--directory|--env-file|--only-group|--no-group|-C|-P) shift 2 ;;
+        -m|--module) set -- python "$@"; break ;;
+        -*) shift ;;
+        *) break ;;
+    esac
+done
+[ $# -gt 0 ] || exit 0
+case "$1" in *.py) set -- python "$@" ;; esac
+exec "$@"
+"""
+
+_MANAGERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
+_PROGRAMS = ("pytest", "py.test", "coverage")
+
+
+def install(folder, guest, path):
+    """Write the shims into `folder` and return the PATH to use: shims, the interpreter's own folder, what was there."""
+    own = os.path.dirname(sys.executable)
+    shims = os.path.join(folder, "bin")
+    os.mkdir(shims)
+    names = {"python": sys.executable, "python3": sys.executable, "python%d.%d" % sys.version_info[:2]: sys.executable}
+    for name in _PROGRAMS:
+        program = os.path.join(own, name)
+        if os.path.exists(program):
+            names[name] = program
+    for name, program in names.items():
+        text = _PYTHON.format(guest=shlex.quote(guest), program=shlex.quote(program), package=__package__)
+        _write(os.path.join(shims, name), text)
+    for name in _MANAGERS:
+        _write(os.path.join(shims, name), _MANAGER)
+    return os.pathsep.join(part for part in (shims, own, path) if part)
+
+
+def _write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, stat.S_IRWXU)

@@ -1,0 +1,98 @@
+"""Tests that are collected once and run many times, each time in a fork; runs inside the sandbox.
+
+A suite knows how to collect and to run one test by its id; it knows nothing of changes.
+"""
+
+import importlib.util
+import os
+import sys
+import unittest
+
+from .text import identity
+
+
+class Unavailable(Exception):
+    """Nothing could be collected; the message says why."""
+
+
+def silence():
+    """Take the answer channel away from everything that runs later; returns its descriptor and the repository's root."""
+    answers = os.dup(1)
+    os.set_inheritable(answers, False)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nothing, fd)
+    return answers, os.path.realpath(os.getcwd())
+
+
+def collect(plan, root, ids, serve):
+    """Collect what the plan names and call `serve(tests)`; tests maps ids to callables that say whether one passes.
+
+    Raises Unavailable.
+    """
+    os.chdir(os.path.join(root, plan.get("cwd", ".")))
+    sys.path.insert(0, os.getcwd())
+    if plan["reader"] == "pytest":
+        _with_pytest(root, [os.path.join(root, arg) for arg in plan["args"]], set(ids), serve)
+    else:
+        serve({name: _UnittestTest(unittest.defaultTestLoader.loadTestsFromName(name)) for name in ids})
+
+
+def _with_pytest(root, args, wanted, serve):
+    try:
+        import pytest
+    except ImportError:
+        raise Unavailable("pytest is not installed") from None
+
+    class Loop:
+        served = False
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtestloop(self, session):
+            # The same ids as the collector's: relative to the repository's root.
+            prefix = os.path.relpath(os.path.realpath(str(session.config.rootdir)), root).replace(os.sep, "/")
+            prefix = "" if prefix == "." or prefix.startswith("..") else prefix + "/"
+            tests = {identity(prefix + item.nodeid): _PytestTest(item) for item in session.items}
+            serve({name: test for name, test in tests.items() if name in wanted})
+            self.served = True
+            return True
+
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        "--capture=sys",
+        "--tb=no",
+        "--continue-on-collection-errors",
+    ]
+    if importlib.util.find_spec("xdist"):
+        options.append("-n0")
+    if importlib.util.find_spec("pytest_cov"):
+        options.append("--no-cov")
+    loop = Loop()
+    code = pytest.main(options + list(args), plugins=[loop])
+    if not loop.served:
+        raise Unavailable("pytest ended with %s before it could run anything" % int(code))
+
+
+class _PytestTest(object):
+    def __init__(self, item):
+        self.item = item
+
+    def __call__(self):
+        from _pytest.runner import runtestprotocol  # where pytest's own loop and its plugins get it
+
+        reports = runtestprotocol(self.item, log=False, nextitem=None)
+        return all(report.passed and not hasattr(report, "wasxfail") for report in reports)
+
+
+class _UnittestTest(object):
+    def __init__(self, suite):
+        self.suite = suite
+
+    def __call__(self):
+        result = unittest.TestResult()
+        self.suite.run(result)
+        return result.testsRun > 0 and result.wasSuccessful() and not result.skipped

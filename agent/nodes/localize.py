@@ -1,0 +1,30 @@
+"""Where may it be? Suspicious places from tracebacks and traced runs; a repair can go on without any."""
+
+from __future__ import annotations
+
+from agent.events import Degraded, Localized
+from agent.localization import localize as suspects_of
+from agent.state import State, Work
+from agent.task import CheckRun, Oracle
+from sandbox.base import DeadlinePassed, LimitExceeded
+
+LONGEST = 30.0  # seconds
+
+
+async def localize(state: State, work: Work) -> State:
+    """Raises `SandboxError` when the sandbox is lost."""
+    context = work.context
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    red = await context.recall(tuple[CheckRun, ...], state["base_ref"])
+    notes = []
+    try:
+        suspects = await suspects_of(
+            work.task.sandbox, work.runner, oracle, red, emit=context.emit, seconds=min(LONGEST, work.ledger.seconds_left() / 4)
+        )
+    except (LimitExceeded, DeadlinePassed) as error:
+        suspects = ()
+        notes = [f"Localization was given up: {error}."]
+        await context.emit(Degraded(text=notes[0], step="localize", why=str(error)))
+    shown = [f"{s.path}:{s.first_line}-{s.last_line} {s.score:.2f} {s.reason}" for s in suspects[:20]]
+    await context.emit(Localized(text=f"{len(suspects)} suspicious places", suspects=shown))
+    return {"suspects_ref": await context.keep(suspects), "notes": notes, "rung": 0, "iteration": 0, "pending": []}

@@ -1,0 +1,43 @@
+"""What a failed candidate teaches. The lesson is told from the verdicts, so it costs no call of a model.
+
+Reflexion (Shinn et al., 2023) carries such lessons from try to try; here at most five travel on.
+"""
+
+from __future__ import annotations
+
+from agent.edits import diff, digest
+from agent.events import Reflected
+from agent.oracle import Verification
+from agent.state import State, Work, remember, unpack
+from agent.task import Candidate, Iteration
+
+
+async def reflect(state: State, work: Work) -> State:
+    """Writes the round into the log; the same change is never judged again."""
+    context = work.context
+    candidate = await context.recall(Candidate, state["judged_ref"])
+    verification = unpack(Verification, state["verification"])
+    lesson = _lesson(candidate, verification)
+    lessons = remember(state, lesson)
+    iteration = Iteration(
+        state["iteration"], candidate.rung, candidate.title, diff(candidate.edits), verification.reason, lesson
+    )
+    await context.emit(Reflected(text=lesson, lesson=lesson, lessons=lessons))
+    return {
+        "iterations": [await context.keep(iteration)],
+        "tried": [digest(candidate.edits)],
+        "lessons": lessons,
+    }
+
+
+def _lesson(candidate: Candidate, verification: Verification) -> str:
+    where = ", ".join(edit.path for edit in candidate.edits)
+    if verification.reason.startswith("refused"):
+        advice = "Stay within what is allowed."
+    elif verification.newly_red:
+        advice = "Keep the idea only if what it breaks can stay as it was."
+    elif verification.still_red:
+        advice = "The cause lies elsewhere, or the change does not go far enough."
+    else:
+        advice = "Propose something that can be verified."
+    return f"{candidate.title[:160]} ({where}): {verification.reason[:500]}. {advice}"

@@ -1,0 +1,72 @@
+"""Is it really red? Every check runs twice at the base, each time in a fresh workspace; a third time when the two differ."""
+
+from __future__ import annotations
+
+from agent import endings
+from agent.endings import Ending
+from agent.events import Reproduced
+from agent.oracle import Round, differ, oracle_of, unsteady
+from agent.state import State, Work, pack
+from agent.task import CheckRun, Outcome
+from sandbox.base import LimitExceeded
+
+
+async def reproduce(state: State, work: Work) -> State:
+    """Finds the oracle, or the ending. Raises `SandboxError` when the sandbox is lost."""
+    try:
+        rounds = [await _round(work), await _round(work)]
+        if differ(*rounds):
+            rounds.append(await _round(work))
+    except LimitExceeded as error:
+        return {"ending": pack(endings.limit_reached(str(error)))}
+    base = rounds[0]
+    oracle = oracle_of(work.task.checks, rounds)
+    red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
+    green = sum(len(ids) for ids in oracle.must_stay.values())
+    await work.context.emit(
+        Reproduced(
+            text=f"{len(red)} red, {green} green in {len(rounds)} runs",
+            red=[str(id_) for id_ in red[:50]],
+            red_count=len(red),
+            green_count=green,
+            seconds=sum(run.seconds for runs in rounds for run in runs),
+        )
+    )
+    if not red:
+        return {"ending": pack(_why_not_red(rounds))}
+    shaky = unsteady(rounds)
+    notes = [f"Unsteady and left out of the decision: {endings.named(sorted(shaky))}."] if shaky else []
+    return {"oracle_ref": await work.context.keep(oracle), "base_ref": await work.context.keep(base), "notes": notes}
+
+
+async def _round(work: Work) -> Round:
+    return tuple([await _once(work, at) for at in range(len(work.task.checks))])
+
+
+async def _once(work: Work, at: int) -> CheckRun:
+    check = work.task.checks[at]
+    async with work.task.sandbox.candidate() as workspace:
+        return await work.runner.run(workspace, check, timeout=work.patience(check))
+
+
+def _why_not_red(rounds: list[Round]) -> Ending:
+    if counts := unsteady(rounds):
+        return endings.flaky(counts, len(rounds))
+    for runs in rounds:
+        for run in runs:
+            if run.ending != "finished":
+                return endings.inconclusive(run)
+    if not any(run.verdicts for run in rounds[0]) and all(run.exit_code in (None, 0, 5) for run in rounds[0]):
+        return endings.nothing_failed(rounds[0])
+    if any(run.exit_code not in (None, 0, 5) and not run.verdicts for run in rounds[0]):
+        return _could_not_start(next(run for run in rounds[0] if run.exit_code not in (None, 0, 5) and not run.verdicts))
+    return endings.not_reproduced(rounds[0], len(rounds))
+
+
+def _could_not_start(run: CheckRun) -> Ending:
+    last = next((line for line in reversed(run.output.splitlines()) if line.strip()), "it printed nothing")
+    return Ending(
+        Outcome.INFRASTRUCTURE,
+        f"The check `{run.check}` ended with exit code {run.exit_code} and gave no verdict: {last.strip()[:200]}",
+        "Mend the command or what it needs to start (a missing program or option), then try again.",
+    )

@@ -1,0 +1,129 @@
+"""The gate: red became green, nothing else broke, and it is this change that did it. Same for every rung.
+
+Three times in fresh workspaces and fresh processes: the failing verdicts with the change, then everything with the change, then
+the failing verdicts without it, which must be red again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agent.edits import apply
+from agent.endings import named
+from agent.events import Verified
+from agent.oracle import Verification, broken, failures, turned
+from agent.state import State, Work, pack
+from agent.task import Candidate, Check, CheckEvidence, CheckRun, Edits, Oracle, VerdictId
+from sandbox.base import LimitExceeded
+
+Runs = Mapping[str, CheckRun]  # by the check's name
+
+
+async def verify(state: State, work: Work) -> State:
+    """Raises `SandboxError` when the sandbox is lost; a bound that the candidate ran into is the candidate's failure."""
+    context = work.context
+    candidate = await context.recall(Candidate, state["judged_ref"])
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    base = {run.check: run for run in await context.recall(tuple[CheckRun, ...], state["base_ref"])}
+    began = context.monotonic()
+    try:
+        verification = await _judge(work, oracle, base, candidate.edits)
+    except LimitExceeded as error:
+        verification = Verification(False, f"with the change {error}")
+    await context.emit(
+        Verified(
+            text=f"{candidate.title}: {verification.reason}",
+            title=candidate.title,
+            passed=verification.passed,
+            still_red=[str(id_) for id_ in verification.still_red[:50]],
+            newly_red=[str(id_) for id_ in verification.newly_red[:50]],
+            seconds=context.monotonic() - began,
+        )
+    )
+    return {"verification": pack(verification)}
+
+
+async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
+    target = await _runs(work, oracle, edits, target_only=True)
+    if isinstance(target, str):
+        return Verification(False, target)
+    if (failed := _still_red(oracle, base, target)) is not None:
+        return failed
+
+    whole = await _runs(work, oracle, edits, target_only=False)
+    if isinstance(whole, str):
+        return Verification(False, whole)
+    if (failed := _still_red(oracle, base, whole)) is not None:
+        return failed
+    spoilt = tuple(id_ for check in oracle.checks for id_ in broken(oracle, check, base[check.name], whole[check.name]))
+    if spoilt:
+        why = _messages(whole, spoilt)
+        return Verification(False, f"the failing verdicts turn green, but it breaks {named(spoilt)}{why}", newly_red=spoilt)
+
+    without = await _runs(work, oracle, (), target_only=True)
+    if isinstance(without, str):
+        return Verification(False, without)
+    luck = sorted(id_ for check, run in without.items() for id_ in oracle.must_turn[check] - run.red)
+    if luck:
+        return Verification(False, f"{named(luck)} turned green without the change too, so nothing is proven")
+    evidence = tuple(_evidence(oracle, c, base[c.name], whole[c.name], without.get(c.name)) for c in oracle.checks)
+    return Verification(True, "verified", evidence=evidence)
+
+
+async def _runs(work: Work, oracle: Oracle, edits: Edits, *, target_only: bool) -> Runs | str:
+    """Each check in a workspace of its own; a clause when the change cannot be applied or time is up."""
+    runs = {}
+    for check in oracle.checks:
+        target = oracle.must_turn[check.name]
+        if target_only and not target:
+            continue
+        if work.ledger.seconds_left() <= 0:
+            return "the time of the attempt was up before it could be judged"
+        async with work.task.sandbox.candidate() as workspace:
+            if (problem := await apply(workspace, edits)) is not None:
+                return f"it cannot be applied: {problem.sentence}"
+            only = target if target_only and check.reader in ("pytest", "unittest") else None
+            runs[check.name] = await work.runner.run(workspace, check, only=only, timeout=work.patience(check))
+    return runs
+
+
+def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
+    red: list[VerdictId] = []
+    total = 0
+    for check in oracle.checks:
+        if check.name not in runs:
+            continue
+        target = oracle.must_turn[check.name]
+        total += len(target)
+        red += sorted(target - set(turned(check, base[check.name], runs[check.name], target)))
+    odd = next((run for run in runs.values() if run.ending != "finished"), None)
+    if odd is not None:
+        how = {"timeout": "does not end in time", "crashed": "crashes", "out_of_memory": "runs out of memory"}[odd.ending]
+        return Verification(False, f"`{odd.check}` {how} with the change", still_red=tuple(red))
+    if not red:
+        return None
+    return Verification(
+        False, f"{len(red)} of {total} failing verdicts are still red: {named(red)}{_messages(runs, red)}", still_red=tuple(red)
+    )
+
+
+def _messages(runs: Runs, ids: tuple[VerdictId, ...] | list[VerdictId]) -> str:
+    told = failures(runs.values(), ids)
+    return f" ({told[0].message[:200]})" if told else ""
+
+
+def _evidence(oracle: Oracle, check: Check, base: CheckRun, whole: CheckRun, without: CheckRun | None) -> CheckEvidence:
+    target = oracle.must_turn[check.name]
+    return CheckEvidence(
+        check=check.name,
+        command=check.command,
+        target=tuple(sorted(target)),
+        base_red=len(base.red),
+        base_green=len(base.green),
+        base_seconds=base.seconds,
+        with_red=len(whole.red),
+        with_green=len(whole.green),
+        with_seconds=whole.seconds,
+        without_red=len(target & without.red) if without else 0,
+        without_seconds=without.seconds if without else 0.0,
+    )

@@ -1,0 +1,93 @@
+"""What runs say: which verdicts must turn, which must stay, and what a candidate's runs made of them. Pure.
+
+Only an id that was red every time must turn, and only one that was green every time must stay; the rest is unsteady and decides
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agent.task import Check, CheckEvidence, CheckRun, Failure, Oracle, Verdict, VerdictId
+
+Round = tuple[CheckRun, ...]  # one run of every check, in the order of the checks
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What the gate found about one candidate. `reason` is a clause for people, and the stuff that lessons are made of."""
+
+    passed: bool
+    reason: str
+    still_red: tuple[VerdictId, ...] = ()
+    newly_red: tuple[VerdictId, ...] = ()
+    evidence: tuple[CheckEvidence, ...] = ()
+
+
+def steady(check: Check, runs: Sequence[CheckRun]) -> tuple[frozenset[VerdictId], frozenset[VerdictId]]:
+    """The ids of one check that were red in every run, and those that were green in every run."""
+    red = frozenset.intersection(*(run.red for run in runs))
+    green = frozenset.intersection(*(run.green for run in runs))
+    return red, green
+
+
+def oracle_of(checks: tuple[Check, ...], rounds: Sequence[Round]) -> Oracle:
+    """What the rounds at the base agree on."""
+    turn, stay = {}, {}
+    for at, check in enumerate(checks):
+        turn[check.name], stay[check.name] = steady(check, [runs[at] for runs in rounds])
+    return Oracle(checks, turn, stay)
+
+
+def unsteady(rounds: Sequence[Round]) -> dict[VerdictId, int]:
+    """Ids that were red in some rounds only, with how often."""
+    reds: Counter[VerdictId] = Counter(id_ for runs in rounds for run in runs for id_ in run.red)
+    return {id_: count for id_, count in reds.items() if count < len(rounds)}
+
+
+def differ(one: Round, other: Round) -> bool:
+    return any(a.red != b.red or a.green != b.green for a, b in zip(one, other, strict=True))
+
+
+def turned(check: Check, base: CheckRun, run: CheckRun, target: Iterable[VerdictId]) -> tuple[VerdictId, ...]:
+    """The ids of the target that are green now.
+
+    A finding is gone when it is not found again. A file that could not be collected is mended when it does not appear any more
+    and its tests do, of which none is red.
+    """
+    return tuple(sorted(id_ for id_ in target if _is_turned(check, base, run, id_)))
+
+
+def _is_turned(check: Check, base: CheckRun, run: CheckRun, id_: VerdictId) -> bool:
+    if run.ending != "finished":
+        return False
+    if id_ in run.verdicts:
+        return run.verdicts[id_] is Verdict.PASSED
+    if check.reader == "findings":
+        return True
+    if base.verdicts.get(id_) is not Verdict.ERROR:
+        return False
+    hidden = [new for new in run.verdicts if new not in base.verdicts and _was_hidden_by(check, id_, new)]
+    return any(run.verdicts[new] is Verdict.PASSED for new in hidden) and not any(run.verdicts[new].red for new in hidden)
+
+
+def _was_hidden_by(check: Check, id_: VerdictId, new: VerdictId) -> bool:
+    is_test_file = check.reader == "pytest" and id_.endswith(".py") and not id_.endswith("conftest.py")
+    return new.startswith(f"{id_}::") if is_test_file else True
+
+
+def broken(oracle: Oracle, check: Check, base: CheckRun, run: CheckRun) -> tuple[VerdictId, ...]:
+    """What the candidate spoilt: ids that must stay green and are not, or do not run any more, and new red ones."""
+    must_turn, must_stay = oracle.must_turn[check.name], oracle.must_stay[check.name]
+    spoilt = {id_ for id_ in must_stay if run.verdicts.get(id_) is not Verdict.PASSED}
+    new = {id_ for id_ in run.red if id_ not in base.verdicts and id_ not in must_turn}
+    gone = {id_ for id_, verdict in base.verdicts.items() if verdict is Verdict.SKIPPED and id_ not in run.verdicts}
+    return tuple(sorted(spoilt | new | gone))
+
+
+def failures(runs: Iterable[CheckRun], ids: Iterable[VerdictId]) -> tuple[Failure, ...]:
+    """The failures of these ids, in the order of the runs."""
+    wanted = set(ids)
+    return tuple(failure for run in runs for failure in run.failures if failure.id in wanted)

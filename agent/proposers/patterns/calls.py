@@ -1,0 +1,197 @@
+"""Patterns on calls: their arguments, families of functions that are mixed up, wrapping and unwrapping."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from agent.proposers.patterns.source import Rewrite, Source, is_compound, quoted
+
+
+def _families(text: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(line.split()) for line in text.split("\n") if line.strip())
+
+
+# One family a line: functions, then methods that are mixed up.
+FAMILIES = _families(
+    """
+    min max sum
+    any all
+    int float round str
+    sorted reversed list set tuple
+    len sum max
+    isinstance issubclass
+    getattr hasattr
+    ord chr
+    bin hex oct
+    map filter
+    floor ceil trunc round
+    zip zip_longest
+    deepcopy copy
+    """
+)
+METHODS = _families(
+    """
+    append extend add appendleft insert
+    pop popleft remove discard popitem
+    update setdefault add
+    startswith endswith
+    find index rfind rindex count
+    lower upper swapcase casefold
+    capitalize title upper
+    strip lstrip rstrip
+    split rsplit splitlines
+    partition rpartition
+    ljust rjust center zfill
+    isdigit isalpha isalnum isnumeric isdecimal
+    isupper islower isalpha
+    keys values items
+    union intersection difference symmetric_difference
+    issubset issuperset isdisjoint
+    match search fullmatch
+    findall finditer
+    group groups groupdict
+    read readline readlines
+    put get
+    encode decode
+    sort reverse
+    removeprefix removesuffix lstrip rstrip
+    start end
+    acquire release
+    total_seconds seconds
+    bisect_left bisect_right bisect
+    iteritems items
+    itervalues values
+    iterkeys keys
+    floor ceil
+    now utcnow
+    log log2 log10
+    sin cos
+    """
+)
+WRAPPERS = (
+    "abs",
+    "len",
+    "str",
+    "int",
+    "list",
+    "sorted",
+    "set",
+    "sum",
+    "float",
+    "bool",
+    "tuple",
+    "reversed",
+    "dict",
+    "iter",
+    "round",
+)
+
+
+def _relatives(name: str, families: tuple[tuple[str, ...], ...]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for family in families:
+        if name in family:
+            for distance, other in enumerate(o for o in family if o != name):
+                found.setdefault(other, 0.8 - 0.1 * distance)
+    return found
+
+
+def families(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        start, end = source.span(node)
+        for other, prior in _relatives(node.id, FAMILIES).items():
+            yield Rewrite(start, end, other, quoted(node.id, other), prior)
+    elif isinstance(node, ast.Attribute):
+        _, end = source.span(node)
+        for other, prior in _relatives(node.attr, METHODS).items():
+            yield Rewrite(end - len(node.attr), end, other, quoted("." + node.attr, "." + other), prior)
+
+
+def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """Swapped and dropped arguments, and those that well-known functions take besides."""
+    if not isinstance(node, ast.Call):
+        return
+    spans = [source.span(a) for a in node.args if not isinstance(a, ast.Starred)]
+    before = source.segment(node)
+    if len(spans) == len(node.args):
+        for i, (a, b) in enumerate(spans):
+            for c, d in spans[i + 1 :]:
+                one, other = source.text[a:b], source.text[c:d]
+                if one != other:
+                    title = f"the arguments `{one[:30]}` and `{other[:30]}` of `{before[:40]}` change places"
+                    yield Rewrite(a, d, other + source.text[b:c] + one, title, 0.75)
+        if len(spans) > 1:
+            for i, (a, b) in enumerate(spans):
+                start, end = (a, spans[i + 1][0]) if i + 1 < len(spans) else (spans[i - 1][1], b)
+                yield Rewrite(start, end, "", f"the argument `{source.text[a:b][:40]}` of `{before[:40]}` is dropped", 0.4)
+    for keyword in node.keywords:
+        if keyword.arg == "reverse":
+            yield from _dropped_keyword(source, node, keyword)
+    known = {k.arg for k in node.keywords}
+    close = source.span(node)[1] - 1
+    comma = ", " if node.args or node.keywords else ""
+    if source.text[source.span(node)[1] - 2] == ",":
+        return
+    name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if name in ("sorted", "sort", "max", "min"):
+        extra = [f"key={k}" for k in ("len", "abs", "str", "lambda x: x[1]") if "key" not in known]
+        extra += ["reverse=True"] if name in ("sorted", "sort") and "reverse" not in known else []
+        for text in extra:
+            yield Rewrite(close, close, comma + text, f"`{before[:60]}` gets `{text}`", 0.45)
+    optional = {
+        "get": "0",
+        "pop": "0",
+        "round": "2",
+        "enumerate": "1",
+        "sum": "0",
+        "int": "2",
+        "split": "' '",
+        "join": "",
+        "range": "2",
+    }
+    if len(node.args) == 1 and not node.keywords and optional.get(name):
+        yield Rewrite(close, close, ", " + optional[name], f"`{before[:60]}` gets `{optional[name]}`", 0.3)
+
+
+def _dropped_keyword(source: Source, node: ast.Call, keyword: ast.keyword) -> Iterator[Rewrite]:
+    start, end = source.span(keyword)
+    earlier = [source.span(a)[1] for a in (*node.args, *(k.value for k in node.keywords)) if source.span(a)[1] <= start]
+    if earlier:
+        yield Rewrite(max(earlier), end, "", f"`{source.segment(keyword)}` is dropped", 0.6)
+
+
+def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A call is taken away, or put around."""
+    if not isinstance(node, ast.expr) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+        return
+    parent = source.parents[node]
+    before = source.segment(node)
+    if isinstance(node, ast.Call):
+        inner: list[ast.expr] = [a for a in node.args[:1] if not isinstance(a, ast.Starred)]
+        if isinstance(node.func, ast.Attribute):
+            inner.append(node.func.value)
+        for kept in inner:
+            text = source.segment(kept)
+            yield source.replaced(node, text, compound=is_compound(kept), title=quoted(before, text), prior=0.6)
+    if isinstance(node, ast.Name | ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.ListComp | ast.GeneratorExp):
+        if isinstance(parent, ast.Call) and node is parent.func:
+            return
+        if isinstance(parent, ast.Attribute | ast.Subscript) and node is parent.value:
+            return
+        inside = before[1:-1] if isinstance(node, ast.GeneratorExp) and before.startswith("(") else before
+        taken = source.segment(parent.func) if isinstance(parent, ast.Call) else ""
+        for name in WRAPPERS:
+            if name != taken and not before.startswith(name + "("):
+                text, prior = f"{name}({inside})", 0.42 if name in WRAPPERS[:6] else 0.3
+                yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=prior)
+        if not isinstance(node, ast.ListComp | ast.GeneratorExp):
+            for text in (
+                f"-{before}" if not is_compound(node) else f"-({before})",
+                f"{before}[::-1]",
+                f"{before}[1:]",
+                f"{before}[0]",
+            ):
+                if is_compound(node) and text.startswith(before):
+                    continue
+                yield source.replaced(node, text, compound=text.startswith("-"), title=quoted(before, text), prior=0.3)

@@ -1,0 +1,145 @@
+"""Lists small changes of suspicious places, the likeliest first; knows no sandbox and runs nothing.
+
+score = prior of the pattern × (0.15 + 0.85 × suspiciousness of the line).
+"""
+
+from __future__ import annotations
+
+import ast
+import heapq
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.proposers.patterns import calls, names, operators, statements, values
+from agent.proposers.patterns.source import Rewrite, Source, Unreadable
+from agent.task import Span
+
+Pattern = Callable[[Source, ast.AST], Iterator[Rewrite]]
+
+PATTERNS: tuple[Pattern, ...] = (
+    operators.comparisons,
+    operators.arithmetic,
+    operators.logic,
+    values.constants,
+    values.bounds,
+    calls.families,
+    calls.arguments,
+    names.variables,
+    names.attributes,
+    calls.wrapping,
+    names.expressions,
+    statements.dropped,
+    statements.flow,
+    statements.moved,
+    statements.guards,
+)
+IMPORTED_AFRESH = 0.5  # a change outside of function bodies costs a fresh import per try
+OUTSIDE = 0.1  # suspiciousness of module and class level, which no test's lines show
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One small change of one file. `function_line` is where its outermost function's `def` stands, 0 outside of bodies."""
+
+    path: str
+    rewrite: Rewrite
+    score: float
+    function_line: int
+    line: int
+    function: str
+
+    @property
+    def title(self) -> str:
+        place = f" in `{self.function}`" if self.function else ""
+        return f"{self.rewrite.title}{place} ({self.path}:{self.line})"
+
+
+def changes(texts: Mapping[str, str], suspects: Sequence[Span], limit: int) -> tuple[list[Change], dict[str, str]]:
+    """At most `limit` changes, best first, and the files that were skipped with the reason. CPU-bound: call it in a thread."""
+    skipped: dict[str, str] = {}
+    found: list[Change] = []
+    for path, text in texts.items():
+        try:
+            source = Source.read(path, text)
+            found += _of_file(source, [s for s in suspects if s.path == path])
+        except Unreadable as why:
+            skipped[path] = str(why)
+        except (RecursionError, MemoryError) as error:
+            skipped[path] = f"searching it ended with {type(error).__name__}"
+    return heapq.nsmallest(limit, found, key=lambda c: -c.score), skipped
+
+
+def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
+    suspicion: dict[int, float] = {}
+    for span in spans:
+        for line in range(span.first_line, span.last_line + 1):
+            suspicion[line] = max(suspicion.get(line, 0.0), min(1.0, max(0.0, span.score)))
+    seen: set[tuple[int, int, str]] = set()
+    for node in source.parents:
+        if _is_annotation(source, node):
+            continue
+        place = _place(source, node)
+        if place is None:
+            continue
+        anchor, function = place
+        inside = function is not None and _in_body(source, node, function)
+        seen_as = anchor if inside or function is None else function  # defaults run at import: their function stands for them
+        lines = range(seen_as.lineno, (seen_as.end_lineno or seen_as.lineno) + 1)
+        here = max((suspicion.get(line, -1.0) for line in lines), default=-1.0)
+        if here < 0:
+            if function is not None:
+                continue
+            here = OUTSIDE
+        weight = (0.15 + 0.85 * here) * (1.0 if inside else IMPORTED_AFRESH)
+        for pattern in PATTERNS:
+            for rewrite in pattern(source, node):
+                key = (rewrite.start, rewrite.end, rewrite.text)
+                if key in seen or source.text[rewrite.start : rewrite.end] == rewrite.text:
+                    continue
+                seen.add(key)
+                line = function.lineno if function is not None and inside else 0
+                yield Change(source.path, rewrite, rewrite.prior * weight, line, anchor.lineno, source.qualified_name(node))
+
+
+def _place(source: Source, node: ast.AST) -> tuple[ast.expr | ast.stmt, ast.FunctionDef | ast.AsyncFunctionDef | None] | None:
+    """The node that has a line, and the outermost function around; None for what patterns do not look at."""
+    if isinstance(node, ast.comprehension):
+        return node.target, source.outermost_function(node)
+    if not isinstance(node, ast.expr | ast.stmt):
+        return None
+    if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        # A block's own line stands for it, else it would be as suspicious as the worst line inside.
+        head = getattr(node, "test", None) or getattr(node, "iter", None)
+        return (head or node), source.outermost_function(node)
+    return node, source.outermost_function(node)
+
+
+def _is_annotation(source: Source, node: ast.AST) -> bool:
+    child: ast.AST = node
+    for parent in source.above(node):
+        if child in (getattr(parent, "annotation", None), getattr(parent, "returns", None)):
+            return True
+        if isinstance(parent, ast.stmt):
+            return False
+        child = parent
+    return False
+
+
+def _in_body(source: Source, node: ast.AST, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    child: ast.AST = node
+    for parent in (node, *source.above(node)):
+        if parent is function:
+            return child is function or child in function.body
+        child = parent
+    return False
+
+
+def still_parses(before: str, after: str) -> bool:
+    """Is the changed text Python, and does it mean something else?"""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            return ast.dump(ast.parse(before.removeprefix("\ufeff"))) != ast.dump(ast.parse(after.removeprefix("\ufeff")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False

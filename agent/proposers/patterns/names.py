@@ -1,0 +1,140 @@
+"""Patterns on names: a variable, an attribute or a call's target taken for its neighbour."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator
+
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
+
+MAX_NAMES = 14
+MAX_EXPRESSIONS = 10
+
+
+def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """Another name of the same scope; those that seem to hold the same kind of thing come first."""
+    if not isinstance(node, ast.Name):
+        return
+    function = source.function(node)
+    if function is None:
+        return
+    start, end = source.span(node)
+    kinds = _kinds(function)
+    called = isinstance(parent := source.parents[node], ast.Call) and node is parent.func
+    names = [n for n in _scope(source, function) if n != node.id] if not called else _functions(source, node.id)
+    own = kinds.get(node.id)
+    names.sort(key=lambda n: (kinds.get(n) != own if own else False, -difflib.SequenceMatcher(None, n, node.id).ratio()))
+    base = 0.7 if isinstance(node.ctx, ast.Load) else 0.45
+    for rank, name in enumerate(names[:MAX_NAMES]):
+        prior = base - 0.02 * rank - (0.25 if own and kinds.get(name) not in (None, own) else 0)
+        yield Rewrite(start, end, name, quoted(node.id, name), max(prior, 0.1))
+
+
+def _scope(source: Source, function: FunctionNode) -> list[str]:
+    names: dict[str, None] = {}
+    around = [function, *(n for n in source.above(function) if isinstance(n, FunctionNode))]
+    for each in around:
+        a = each.args
+        for argument in (
+            *a.posonlyargs,
+            *a.args,
+            *a.kwonlyargs,
+            *([a.vararg] if a.vararg else []),
+            *([a.kwarg] if a.kwarg else []),
+        ):
+            names[argument.arg] = None
+        for inner in ast.walk(each):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                names[inner.id] = None
+    return [n for n in names if n not in ("self", "cls", "_")]
+
+
+def _functions(source: Source, name: str) -> list[str]:
+    """Functions and classes of the module that might be meant instead of this one."""
+    known = [n.name for n in source.tree.body if isinstance(n, FunctionNode | ast.ClassDef)]
+    return difflib.get_close_matches(name, [n for n in known if n != name], 6, 0.3)
+
+
+def _kinds(function: FunctionNode) -> dict[str, str]:
+    """What a name seems to hold, from how it is written and used: a guess, which only orders."""
+    kinds: dict[str, str] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            kinds.setdefault(node.targets[0].id, _kind(node.value))
+        elif isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name):
+            target = node.target
+            if node.iter.func.id == "range" and isinstance(target, ast.Name):
+                kinds[target.id] = "number"
+            elif node.iter.func.id == "enumerate" and isinstance(target, ast.Tuple) and isinstance(target.elts[0], ast.Name):
+                kinds[target.elts[0].id] = "number"
+        elif isinstance(node, ast.arg) and isinstance(node.annotation, ast.Name):
+            kinds[node.arg] = {"int": "number", "float": "number", "str": "text"}.get(node.annotation.id, node.annotation.id)
+    return {name: kind for name, kind in kinds.items() if kind}
+
+
+def _kind(value: ast.expr) -> str:
+    match value:
+        case ast.Constant(value=str()) | ast.JoinedStr():
+            return "text"
+        case ast.Constant(value=bool()):
+            return "truth"
+        case ast.Constant(value=int() | float()):
+            return "number"
+        case ast.List() | ast.ListComp() | ast.Call(func=ast.Name(id="list" | "sorted")):
+            return "list"
+        case ast.Dict() | ast.DictComp() | ast.Call(func=ast.Name(id="dict")):
+            return "dict"
+        case ast.Set() | ast.SetComp() | ast.Call(func=ast.Name(id="set")):
+            return "set"
+        case (
+            ast.Call(func=ast.Name(id="len" | "int" | "sum" | "abs" | "round" | "float"))
+            | ast.BinOp(right=ast.Constant(value=int()))
+        ):
+            return "number"
+    return ""
+
+
+def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """Another attribute that the module uses on the same object; the nearest spelling first."""
+    if not isinstance(node, ast.Attribute):
+        return
+    owner = source.segment(node.value)
+    around: ast.AST = next((n for n in source.above(node) if isinstance(n, ast.ClassDef)), source.tree)
+    known = {n.attr for n in ast.walk(around) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == owner}
+    if owner in ("self", "cls") and isinstance(around, ast.ClassDef):
+        known |= {n.name for n in around.body if isinstance(n, FunctionNode)}
+    known.discard(node.attr)
+    ranked = sorted(known, key=lambda a: -difflib.SequenceMatcher(None, a, node.attr).ratio())
+    _, end = source.span(node)
+    for rank, name in enumerate(ranked[:8]):
+        prior = 0.6 - 0.04 * rank
+        yield Rewrite(end - len(node.attr), end, name, quoted(f"{owner}.{node.attr}", f"{owner}.{name}"), prior)
+
+
+def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """An expression replaced by a name, or a name by an expression of the same function."""
+    function = source.function(node) if isinstance(node, ast.expr) else None
+    if function is None or not isinstance(node, ast.expr) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+        return
+    before = source.segment(node)
+    if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Constant) and not isinstance(
+        source.parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue
+    ):
+        if isinstance(source.parents[node], ast.Call) and node is source.parents[node].func:  # type: ignore[attr-defined]
+            return
+        for rank, name in enumerate(_scope(source, function)[:MAX_NAMES]):
+            yield source.replaced(node, name, compound=False, title=quoted(before, name), prior=0.42 - 0.01 * rank)
+    if isinstance(node, ast.Name | ast.Constant | ast.Subscript) and not isinstance(
+        source.parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue
+    ):
+        donors: dict[str, bool] = {}
+        for other in ast.walk(function):
+            if isinstance(other, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Tuple) and isinstance(
+                getattr(other, "ctx", ast.Load()), ast.Load
+            ):
+                text = source.segment(other)
+                if len(text) <= 40 and text != before and "\n" not in text:
+                    donors.setdefault(text, is_compound(other))
+        for rank, (text, compound) in enumerate(list(donors.items())[:MAX_EXPRESSIONS]):
+            yield source.replaced(node, text, compound=compound, title=quoted(before, text), prior=0.38 - 0.01 * rank)

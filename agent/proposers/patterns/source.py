@@ -1,0 +1,150 @@
+"""One file's text and its tree, with positions that fit together; knows nothing of patterns, tests or sandboxes.
+
+The text is hostile: whatever Python's parser cannot read within bounds is `Unreadable`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+LIMIT = 512 * 1024  # characters of one file
+DEPTH = 100  # nested nodes
+_LINE_END = re.compile("\r\n|\r|\n")
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Unreadable(Exception):
+    """The text is not Python that we search; the message is a clause that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Replace text[start:end]; offsets count characters. `prior` is 0..1: how often this kind of change is the fix."""
+
+    start: int
+    end: int
+    text: str
+    title: str
+    prior: float
+
+    def apply(self, text: str) -> str:
+        return text[: self.start] + self.text + text[self.end :]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Text and tree of one file. Use `Source.read`."""
+
+    path: str
+    text: str
+    tree: ast.Module
+    parents: dict[ast.AST, ast.AST] = field(repr=False)
+
+    @classmethod
+    def read(cls, path: str, text: str) -> Source:
+        """Raises `Unreadable`."""
+        if len(text) > LIMIT:
+            raise Unreadable(f"it is longer than {LIMIT // 1024} KiB")
+        try:
+            tree = ast.parse(text.removeprefix("\ufeff"))
+            parents: dict[ast.AST, ast.AST] = {}
+            level: list[ast.AST] = [tree]
+            for _ in range(DEPTH):
+                level_below: list[ast.AST] = []
+                for node in level:
+                    for child in ast.iter_child_nodes(node):
+                        parents[child] = node
+                        level_below.append(child)
+                level = level_below
+            if level:
+                raise Unreadable("it is nested too deeply")
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise Unreadable(f"Python cannot parse it ({type(error).__name__})") from error
+        return cls(path, text, tree, parents)
+
+    @cached_property
+    def _lines(self) -> list[tuple[int, bytes | None]]:
+        """Offset of each line's first character, and its bytes where they are not ASCII."""
+        ends = [m.end() for m in _LINE_END.finditer(self.text)]
+        starts = [1 if self.text.startswith("\ufeff") else 0, *ends]
+        lines = [self.text[a:b] for a, b in zip(starts, [*ends, len(self.text)], strict=True)]
+        return [(start, None if line.isascii() else line.encode()) for start, line in zip(starts, lines, strict=True)]
+
+    def offset(self, line: int, column: int) -> int:
+        """Python's (line from 1, column in UTF-8 bytes) as an offset in characters."""
+        start, encoded = self._lines[line - 1]
+        return start + (column if encoded is None else len(encoded[:column].decode(errors="replace")))
+
+    def span(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
+
+    def segment(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg) -> str:
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around this one, innermost first."""
+        while (parent := self.parents.get(node)) is not None:
+            yield parent
+            node = parent
+
+    def function(self, node: ast.AST) -> FunctionNode | None:
+        """The innermost function around the node."""
+        return next((n for n in self.above(node) if isinstance(n, FunctionNode)), None)
+
+    def outermost_function(self, node: ast.AST) -> FunctionNode | None:
+        functions = [n for n in (node, *self.above(node)) if isinstance(n, FunctionNode)]
+        return functions[-1] if functions else None
+
+    def qualified_name(self, node: ast.AST) -> str:
+        """ "Class.method" around (or of) the node; empty at module level."""
+        around = [n.name for n in (node, *self.above(node)) if isinstance(n, FunctionNode | ast.ClassDef)]
+        return ".".join(reversed(around))
+
+    def replaced(self, node: ast.expr, text: str, *, compound: bool, title: str, prior: float) -> Rewrite:
+        """The expression replaced; in parentheses where its new text might bind differently."""
+        start, end = self.span(node)
+        if compound and not self._stands_alone(node):
+            text = f"({text})"
+        return Rewrite(start, end, text, title, prior)
+
+    def _stands_alone(self, node: ast.expr) -> bool:
+        parent = self.parents[node]
+        if isinstance(parent, ast.Call):
+            return node is not parent.func
+        if isinstance(parent, ast.Subscript):
+            return node is parent.slice
+        if isinstance(parent, ast.comprehension):
+            return False
+        statements = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return | ast.If | ast.While | ast.Expr
+        return isinstance(parent, statements | ast.keyword | ast.Slice)
+
+
+ATOMS = (
+    ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.Subscript, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp,
+    ast.SetComp, ast.JoinedStr,
+)  # fmt: skip
+
+
+def is_compound(node: ast.expr) -> bool:
+    """Might its text bind differently elsewhere?"""
+    return not isinstance(node, ATOMS) or (
+        isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes | int | float)
+    )
+
+
+def short(text: str, limit: int = 40) -> str:
+    """Code for a title: one line, bounded."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def quoted(before: str, after: str) -> str:
+    return f"`{short(before)}` becomes `{short(after)}`"

@@ -1,0 +1,172 @@
+"""Patterns on statements: dropped, missing, misplaced ones."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, quoted, short
+
+Block = list[ast.stmt]
+
+
+def _indent(source: Source, node: ast.stmt) -> str:
+    start = source.offset(node.lineno, 0)
+    return source.text[start : source.span(node)[0]]
+
+
+def _alone(source: Source, node: ast.stmt) -> bool:
+    """Does the statement begin its line and end it?"""
+    end = source.span(node)[1]
+    rest = source.text[end:].split("\n", 1)[0].strip()
+    return not _indent(source, node).strip() and (not rest or rest.startswith("#"))
+
+
+def _line_end(source: Source) -> str:
+    return "\r\n" if "\r\n" in source.text[:4000] else "\n"
+
+
+def dropped(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    if isinstance(node, ast.stmt) and not isinstance(
+        node, FunctionNode | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass
+    ):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            return
+        if source.function(node) is not None and _alone(source, node):
+            start, end = source.span(node)
+            yield Rewrite(start, end, "pass", f"`{short(source.segment(node))}` is dropped", 0.42)
+    if isinstance(node, ast.If) and not node.orelse and node.body and _alone(source, node) and len(node.body) == 1:
+        text = source.segment(node.body[0])
+        start, end = source.span(node)
+        if "\n" not in text:
+            yield Rewrite(start, end, text, f"`{short(text)}` no longer depends on `{short(source.segment(node.test))}`", 0.4)
+
+
+def flow(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """break and continue, return and yield, unpacking, what is returned."""
+    if isinstance(node, ast.Break | ast.Continue):
+        start, end = source.span(node)
+        before, after = ("break", "continue") if isinstance(node, ast.Break) else ("continue", "break")
+        yield Rewrite(start, end, after, quoted(before, after), 0.7)
+        yield Rewrite(start, end, "return", quoted(before, "return"), 0.3)
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.BinOp | ast.Compare | ast.Name):
+        start, _ = source.span(node)
+        text = source.segment(node)
+        yield Rewrite(start, start, "return ", quoted(text, "return " + text), 0.55)
+        function = source.function(node)
+        if function is not None and any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function)):
+            yield Rewrite(start, start, "yield from ", quoted(text, "yield from " + text), 0.6)
+        if isinstance(function, ast.AsyncFunctionDef):
+            yield Rewrite(start, start, "await ", quoted(text, "await " + text), 0.7)
+        if (
+            isinstance(node.value, ast.Call)
+            and isinstance(node.value.func, ast.Attribute)
+            and isinstance(node.value.func.value, ast.Name)
+        ):
+            name = node.value.func.value.id
+            yield Rewrite(start, start, f"{name} = ", quoted(text, f"{name} = {text}"), 0.35)
+    elif isinstance(node, ast.Yield) and node.value is not None:
+        start, _ = source.span(node)
+        inner = source.span(node.value)[0]
+        yield Rewrite(start, inner, "yield from ", quoted("yield", "yield from"), 0.6)
+    elif isinstance(node, ast.YieldFrom):
+        start, _ = source.span(node)
+        yield Rewrite(start, source.span(node.value)[0], "yield ", quoted("yield from", "yield"), 0.6)
+    elif isinstance(node, ast.Call) and isinstance(source.function(node), ast.AsyncFunctionDef):
+        if not isinstance(source.parents[node], ast.Await | ast.Expr):
+            start, _ = source.span(node)
+            text = source.segment(node)
+            yield source.replaced(node, "await " + text, compound=True, title=quoted(text, "await " + text), prior=0.5)
+    elif isinstance(node, ast.Assign | ast.Return | ast.For) or (isinstance(node, ast.expr) and isinstance(node, ast.Tuple)):
+        tuples = [node] if isinstance(node, ast.Tuple) else []
+        for each in tuples:
+            if len(each.elts) == 2:
+                (a, b), (c, d) = source.span(each.elts[0]), source.span(each.elts[1])
+                one, other = source.text[a:b], source.text[c:d]
+                if one != other:
+                    yield Rewrite(a, d, other + source.text[b:c] + one, quoted(f"{one}, {other}", f"{other}, {one}"), 0.6)
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        end, value = source.span(node.targets[0])[1], source.span(node.value)[0]
+        gap = source.text[end:value]
+        if gap.strip() == "=":
+            for op in ("+", "-", "*"):
+                yield Rewrite(
+                    end, value, gap.replace("=", op + "="), quoted(source.segment(node), f"{node.targets[0].id} {op}= …"), 0.35
+                )
+    if isinstance(node, ast.If) and _alone(source, node) and source.text.startswith("if", source.span(node)[0]):
+        block = _siblings(source, node)
+        index = block.index(node)
+        if index and isinstance(block[index - 1], ast.If) and block[index - 1].col_offset == node.col_offset:
+            start, _ = source.span(node)
+            yield Rewrite(start, start + 2, "elif", f"`if {short(source.segment(node.test))}` becomes `elif`", 0.35)
+    if isinstance(node, ast.If) and source.text.startswith("elif", source.span(node)[0]):
+        start, _ = source.span(node)
+        yield Rewrite(start, start + 4, "if", f"`elif {short(source.segment(node.test))}` becomes `if`", 0.35)
+
+
+def _siblings(source: Source, node: ast.stmt) -> Block:
+    parent = source.parents[node]
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and node in block:
+            return block
+    return [node]
+
+
+def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """Two statements in a row change places; a last statement leaves its block, or one moves into it."""
+    if not isinstance(node, ast.stmt) or not _alone(source, node) or source.function(node) is None:
+        return
+    block = _siblings(source, node)
+    index = block.index(node)
+    start, end = source.span(node)
+    indent = _indent(source, node)
+    if index + 1 < len(block) and _alone(source, block[index + 1]) and _indent(source, block[index + 1]) == indent:
+        other = block[index + 1]
+        a, b = source.span(other)
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.If) and isinstance(
+            other, ast.Assign | ast.AugAssign | ast.Expr | ast.If
+        ):
+            first, second = source.segment(node), source.segment(other)
+            yield Rewrite(
+                start, b, second + source.text[end:a] + first, f"`{short(first)}` and `{short(second)}` change places", 0.4
+            )
+        if isinstance(node, ast.For | ast.While | ast.If | ast.With) and "\n" not in source.segment(other):
+            # What follows a block moves into it.
+            last = (getattr(node, "orelse", None) or node.body)[-1]
+            if _alone(source, last):
+                title = f"`{short(source.segment(other))}` moves into the block before it"
+                yield Rewrite(a, a, _indent(source, last).removeprefix(indent), title, 0.35)
+    parent = source.parents[node]
+    if (
+        index == len(block) - 1
+        and index > 0
+        and isinstance(parent, ast.For | ast.While | ast.If | ast.With)
+        and "\n" not in source.segment(node)
+    ):
+        outer = _indent(source, parent)
+        if (
+            not outer.strip()
+            and block is not getattr(parent, "test", None)
+            and not (getattr(parent, "orelse", None) and block is parent.body)
+        ):
+            line = source.offset(node.lineno, 0)
+            yield Rewrite(line, end, outer + source.text[start:end], f"`{short(source.segment(node))}` leaves its block", 0.45)
+
+
+def guards(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """An early return for empty, missing or zero arguments, at the beginning of a function."""
+    if not isinstance(node, FunctionNode):
+        return
+    body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    if not body or not _alone(source, body[0]) or body[0].lineno == node.lineno:
+        return
+    start, _ = source.span(body[0])
+    indent, line = _indent(source, body[0]), _line_end(source)
+    names = [a.arg for a in node.args.args if a.arg not in ("self", "cls")][:3]
+    step = "\t" if indent.endswith("\t") else "    "
+    for name in names:
+        for condition in (f"not {name}", f"{name} is None"):
+            for value in ("None", name, "[]", "0", "False", "True", "''"):
+                text = f"if {condition}:{line}{indent}{step}return {value}{line}{indent}"
+                yield Rewrite(start, start, text, f"returns `{value}` first if `{condition}`", 0.3)

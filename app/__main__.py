@@ -1,0 +1,5 @@
+"""`python -m app` is `selfheal`."""
+
+from app.cli import main
+
+main()

@@ -1,0 +1,71 @@
+"""From settings to parts: the one place where the configuration becomes a sandbox, models, a budget, a client, an engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.task import Budget
+from app.settings import PREFIX, Settings, SettingsError
+from sandbox.base import MIB, Limits, Sandboxes
+
+if TYPE_CHECKING:
+    from agent.model import Models
+    from app.github import GitHub
+
+
+def budget_of(settings: Settings) -> Budget:
+    return Budget(
+        iterations=settings.max_iterations,
+        tokens=settings.max_tokens,
+        cost=settings.max_cost,
+        seconds=settings.max_seconds,
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    return replace(Limits(), memory=settings.sandbox_memory_mb * MIB)
+
+
+async def models_of(settings: Settings) -> Models | None:
+    """The model that is configured, or a coder found in a local Ollama; None when there is neither, or it is `none`."""
+    from agent.model import Models, ModelSettings, find_local_model
+
+    if settings.model == "none":
+        return None
+    name = settings.model or await find_local_model()
+    if name is None:
+        return None
+    return Models(
+        ModelSettings(
+            name=name,
+            api_base=settings.model_api_base,
+            api_key=settings.model_api_key.get_secret_value() if settings.model_api_key else None,
+            timeout=settings.model_timeout,
+            context=settings.model_context,
+        )
+    )
+
+
+async def sandboxes_of(settings: Settings) -> Sandboxes:
+    """The service's sandboxes. Raises `SandboxUnavailable` when the configured kind is not allowed or not known."""
+    from sandbox.choose import open_sandboxes
+
+    return await open_sandboxes(
+        settings.sandbox,
+        settings.data_dir.resolve() / "sandboxes",
+        trusted=settings.trust_code,
+        index_hosts=settings.package_index_hosts,
+    )
+
+
+def github_of(settings: Settings) -> GitHub:
+    """Raises `SettingsError` when the App's credentials are not set."""
+    from app.github import GitHub
+
+    if settings.github_app_id is None:
+        raise SettingsError(f"{PREFIX}GITHUB_APP_ID: must be set; the App's page shows it")
+    key = settings.private_key
+    if key is None:
+        raise SettingsError(f"{PREFIX}GITHUB_PRIVATE_KEY_FILE: must be set to the file with the App's private key")
+    return GitHub(settings.github_app_id, key, api_url=settings.github_api_url)

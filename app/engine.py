@@ -1,0 +1,134 @@
+"""The repair engine as this installation runs it: its sandboxes, its models, its limits.
+
+Bot and CLI heal through `Engine.heal`, so both run the very same graph. It knows nothing of GitHub or of attempts in the database.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.blobs import Blobs
+from agent.ci.configuration import NO_CONFIGURATION, Configuration
+from agent.ci.plan import FailedJob, Plan, plan
+from agent.events import Emit, StepDone, StepStarted
+from agent.task import Budget, NoRepair, Outcome, Policy, ReflectionLog, Repair, Task, Usage
+from sandbox.base import Installed, InstallFailed, LimitExceeded, Limits, Sandbox, Sandboxes, UnsafeArchive
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+    from agent.model import Models
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is to be healed: one commit's files, and what is known of its failure."""
+
+    id: str  # names the thread of checkpoints
+    label: str  # for people
+    archive: AsyncIterator[bytes]  # gzipped tar with one top folder
+    jobs: tuple[FailedJob, ...] = ()
+    configuration: Configuration = NO_CONFIGURATION
+    command: str | None = None  # a person's own test command
+    hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Opens a sandbox for a case, prepares it, and repairs. Raises `SandboxError` where the infrastructure failed."""
+
+    sandboxes: Sandboxes
+    models: Models | None
+    checkpointer: BaseCheckpointSaver[str]
+    budget: Budget
+    limits: Limits
+
+    async def heal(self, case: Case, *, blobs: Blobs, emit: Emit) -> Repair | NoRepair:
+        """Take one case from its files to a repair or the reason why there is none."""
+        async with self.sandboxes.open(case.label, self.limits) as sandbox:
+            prepared = await self._prepare(case, sandbox, emit)
+            if isinstance(prepared, NoRepair):
+                return prepared
+            return await self._repair(case, prepared, blobs, emit)
+
+    async def _prepare(self, case: Case, sandbox: Sandbox, emit: Emit) -> Task | NoRepair:
+        """Unpack, read what is to be run, install: everything that comes before the first red."""
+        policy, budget = case.configuration.narrow(Policy(), self.budget)
+        started = time.monotonic()
+        await emit(StepStarted(step="unpack", text="Unpacking the repository"))
+        try:
+            await sandbox.unpack(case.archive)
+        except UnsafeArchive as error:
+            return without_a_run(
+                Outcome.REFUSED,
+                f"The repository's archive is not one that is safe to unpack: {error.reason}.",
+                "Remove what leads outside of the repository (a link, a path) from this commit, then try again.",
+            )
+        planned = await plan(sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command)
+        await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
+        if not planned.checks:
+            return without_a_run(Outcome.NOTHING_FAILED, planned.reason, planned.next_step)
+        started = time.monotonic()
+        await emit(StepStarted(step="install", text="Installing the dependencies"))
+        try:
+            installed = await sandbox.install(planned.packages)
+        except InstallFailed as error:
+            return without_a_run(
+                Outcome.INFRASTRUCTURE,
+                f"The dependencies could not be installed: {error.reason}.",
+                "Look at the installer's words in the log; if the index was out of reach, try again later.",
+                error.output[-2000:],
+            )
+        except LimitExceeded as error:
+            return without_a_run(
+                Outcome.INFRASTRUCTURE,
+                f"Preparing the repository reached the sandbox's {error.which} limit ({error.limit}).",
+                "Raise the sandbox's limits in the settings, or make the repository's checkout smaller.",
+            )
+        await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
+        isolation = sandbox.isolation
+        return Task(
+            id=case.id,
+            sandbox=sandbox,
+            checks=planned.checks,
+            policy=policy,
+            budget=budget,
+            hints=(*planned.notes, *case.hints),
+            environment=f"Python {installed.python}, sandbox {isolation.name}, no network",
+        )
+
+    async def _repair(self, case: Case, task: Task, blobs: Blobs, emit: Emit) -> Repair | NoRepair:
+        # The graph is loaded here: commands that never repair start without it.
+        from agent.graph import repair
+        from agent.proposers.model import ModelProposer
+        from agent.proposers.patterns.proposer import PatternsProposer
+        from agent.state import Context
+
+        context = Context(
+            emit=emit,
+            proposers=(PatternsProposer(), *((ModelProposer(self.models),) if self.models else ())),
+            models=self.models,
+            blobs=blobs,
+            checkpointer=self.checkpointer,
+        )
+        return await repair(task, context)
+
+
+def _understood(planned: Plan) -> str:
+    if not planned.checks:
+        return planned.reason
+    return "Will run " + ", ".join(f"`{check.command.strip().splitlines()[0]}` ({check.source})" for check in planned.checks)
+
+
+def _installed(installed: Installed) -> str:
+    built = f", built {', '.join(installed.built)}" if installed.built else ""
+    return f"Python {installed.python} is ready{built}"
+
+
+def without_a_run(outcome: Outcome, reason: str, next_step: str, *notes: str) -> NoRepair:
+    """An ending from before the graph began: nothing was tried, nothing was spent."""
+    log = ReflectionLog(diagnosis=None, iterations=(), lessons=(), rungs=(), notes=notes)
+    return NoRepair(outcome=outcome, reason=reason, next_step=next_step, usage=Usage(), log=log)

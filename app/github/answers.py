@@ -1,0 +1,123 @@
+"""GitHub's JSON answers read into our values: pure, lenient about everything that is not used.
+
+An answer that lacks what we need raises `Unavailable`: it is infrastructure, not a fact about the repository.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from app.github.errors import Unavailable
+from app.github.types import (
+    CheckRunRef,
+    Comment,
+    Commit,
+    ForeignCheck,
+    Job,
+    Permission,
+    PullRequest,
+    Step,
+    WorkflowRun,
+)
+from webhooks.intake import RepositoryRef
+
+T = TypeVar("T")
+
+
+def understood(read: Callable[[Any], T], answer: Any) -> T:
+    """`read(answer)`, where an answer of another shape raises `Unavailable`."""
+    try:
+        return read(answer)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Unavailable(f"GitHub's answer lacks what is needed ({read.__name__}: {error})") from error
+
+
+def workflow_run(data: Any) -> WorkflowRun:
+    return WorkflowRun(
+        id=int(data["id"]),
+        name=str(data.get("name") or data["path"]),
+        path=str(data["path"]).partition("@")[0],  # a reusable workflow's path carries its ref
+        head_sha=str(data["head_sha"]),
+        head_branch=data.get("head_branch"),
+        event=str(data.get("event", "")),
+        status=str(data.get("status", "")),
+        conclusion=data.get("conclusion"),
+        attempt=int(data.get("run_attempt") or 1),
+        url=str(data["html_url"]),
+    )
+
+
+def job(data: Any, workflow_path: str) -> Job:
+    return Job(
+        id=int(data["id"]),
+        name=str(data["name"]),
+        conclusion=data.get("conclusion"),
+        workflow_path=workflow_path,
+        head_sha=str(data["head_sha"]),
+        steps=tuple(Step(int(s["number"]), str(s["name"]), s.get("conclusion")) for s in data.get("steps") or ()),
+        url=str(data.get("html_url") or ""),
+    )
+
+
+def foreign_check(data: Any) -> ForeignCheck:
+    output = data.get("output") or {}
+    return ForeignCheck(
+        id=int(data["id"]),
+        name=str(data["name"]),
+        app=str((data.get("app") or {}).get("slug") or ""),
+        conclusion=data.get("conclusion"),
+        title=str(output.get("title") or ""),
+        summary=str(output.get("summary") or ""),
+        url=str(data.get("html_url") or data.get("details_url") or ""),
+    )
+
+
+def git_commit(data: Any) -> Commit:
+    return Commit(
+        sha=str(data["sha"]),
+        tree=str(data["tree"]["sha"]),
+        parents=tuple(str(parent["sha"]) for parent in data["parents"]),
+        message=str(data["message"]),
+    )
+
+
+def pull_request(data: Any) -> PullRequest:
+    head_repository = data["head"].get("repo")
+    return PullRequest(
+        number=int(data["number"]),
+        url=str(data["html_url"]),
+        state="open" if data["state"] == "open" else "closed",
+        draft=bool(data.get("draft")),
+        merged=bool(data.get("merged_at")),
+        title=str(data["title"]),
+        body=str(data.get("body") or ""),
+        head_sha=str(data["head"]["sha"]),
+        head_branch=str(data["head"]["ref"]),
+        head_repository=str(head_repository["full_name"]) if head_repository else None,
+        base_branch=str(data["base"]["ref"]),
+        labels=tuple(str(label["name"]) for label in data.get("labels") or ()),
+    )
+
+
+def permission(data: Any) -> Permission:
+    """A custom role falls back to the base permission that GitHub names beside it."""
+    role = data.get("role_name")
+    return Permission(role) if role in tuple(Permission) else Permission(data["permission"])
+
+
+def comment(data: Any) -> Comment:
+    return Comment(int(data["id"]), str(data["html_url"]), str(data.get("body") or ""))
+
+
+def check_run(data: Any) -> CheckRunRef:
+    return CheckRunRef(int(data["id"]), str(data.get("html_url") or ""))
+
+
+def repository(data: Any) -> RepositoryRef:
+    return RepositoryRef(
+        id=int(data["id"]),
+        full_name=str(data["full_name"]),
+        default_branch=str(data.get("default_branch") or "main"),
+        private=bool(data["private"]),
+    )

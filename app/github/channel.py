@@ -1,0 +1,300 @@
+"""Requests to GitHub with one identity: the only place that knows githubkit.
+
+githubkit signs as the App, tells rate limits from refusals and speaks HTTP; its own retries, its HTTP cache and its strict
+models are not used (a POST answered 502 would be sent four times). What it raises becomes our own exceptions here.
+
+A token is minted for what its channel may touch, kept in memory until shortly before it expires, renewed once when GitHub
+answers 401, and never printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urljoin
+
+import httpx
+from githubkit import AppAuthStrategy, TokenAuthStrategy
+from githubkit import GitHub as Kit
+from githubkit.auth import BaseAuthStrategy
+from githubkit.cache import MemCacheStrategy
+from githubkit.exception import GitHubException, RateLimitExceeded, RequestError, RequestFailed, RequestTimeout
+
+from app.github.errors import (
+    BadCredentials,
+    Conflict,
+    Forbidden,
+    GitHubError,
+    Invalid,
+    NotFound,
+    RateLimited,
+    Unavailable,
+)
+from app.github.patience import Pace, Patience
+
+RENEW_BEFORE = timedelta(minutes=5)
+API_VERSION = "2022-11-28"
+_PAGE = 100
+_PAGES = 10  # a listing longer than that is cut: nothing that we look for lies so far back
+_HOPS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    value: str = field(repr=False)
+    expires: datetime
+
+    @property
+    def fresh(self) -> bool:
+        return datetime.now(UTC) < self.expires - RENEW_BEFORE
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """One pool of connections (and the environment's proxies) under all of githubkit's short-lived clients.
+
+    githubkit opens and closes a client for every request unless its context is entered in the very task that calls; closing
+    such a client must not close the pool, so `aclose` is left out here and `close` is called by the owner.
+    """
+
+    def __init__(self) -> None:
+        self._client = httpx.AsyncClient(follow_redirects=False)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await self._client.send(request, auth=None, stream=True, follow_redirects=False)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+class Channel:
+    """Sends requests with one identity. Paths start with "/" and are already quoted; answers are JSON values."""
+
+    def __init__(self, wire: Wire, api_url: str, patience: Patience, pace: Pace) -> None:
+        self._wire, self._api_url, self._pace = wire, api_url, pace
+        self.patience = patience
+
+    async def _kit(self) -> Kit[Any]:
+        raise NotImplementedError
+
+    def _refused(self, kit: Kit[Any]) -> bool:
+        """GitHub answered 401; True when another identity can be had and the request may be sent once more."""
+        return False
+
+    def _open(self, auth: BaseAuthStrategy) -> Kit[Any]:
+        return Kit(
+            auth,
+            base_url=self._api_url,
+            async_transport=self._wire,
+            cache_strategy=MemCacheStrategy(),  # the default one is shared by the whole process
+            http_cache=False,
+            auto_retry=False,
+            follow_redirects=False,
+            timeout=self.patience.timeout,
+            user_agent="selfheal",
+        )
+
+    async def get(self, path: str, **params: str | int) -> Any:
+        """Raises `GitHubError`."""
+        return _json(await self._send("GET", path, params=params))
+
+    async def listing(self, path: str, key: str | None = None, **params: str | int) -> AsyncIterator[Any]:
+        """The items of all pages; `key` names the list where the answer wraps it. Raises `GitHubError`."""
+        for page in range(1, _PAGES + 1):
+            answer = await self.get(path, per_page=_PAGE, page=page, **params)
+            items = answer if key is None else answer.get(key) if isinstance(answer, dict) else None
+            if not isinstance(items, list):
+                raise Unavailable(f"GitHub's answer to {path} is not a list")
+            for item in items:
+                yield item
+            if len(items) < _PAGE:
+                return
+
+    async def write(self, method: str, path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Any:
+        """`repeatable`: sending it twice leaves the same as sending it once, so it is retried like a read.
+
+        Raises `GitHubError`.
+        """
+        await self._pace.wait()
+        return _json(await self._send(method, path, body=body, repeatable=repeatable))
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        body: Mapping[str, Any] | None = None,
+        repeatable: bool | None = None,
+    ) -> httpx.Response:
+        """One request, repeated as far as `Patience` lets it; follows redirects of a renamed repository on the same host."""
+        repeatable = method == "GET" if repeatable is None else repeatable
+        renewed, tried, hops, url = False, 0, 0, path
+        while True:
+            kit = await self._kit()
+            try:
+                async with asyncio.timeout(self.patience.timeout):
+                    answer = await kit.arequest(
+                        method, url, params=params, json=body, headers={"X-GitHub-Api-Version": API_VERSION}
+                    )
+            except (GitHubException, TimeoutError, ValueError) as error:
+                failure = _failure(error, f"{method} {path}")
+                if isinstance(failure, BadCredentials) and not renewed and self._refused(kit):
+                    renewed = True
+                    continue
+                tried += 1
+                if (delay := self.patience.delay(failure, tried, repeatable)) is None:
+                    raise failure from error
+                await asyncio.sleep(delay)
+                continue
+            response = answer.raw_response
+            target = _redirect(response)
+            if target is None or not _same_origin(target, self._api_url) or hops == _HOPS:
+                return response
+            hops, url, params = hops + 1, target, None
+
+    @asynccontextmanager
+    async def download(self, path: str) -> AsyncIterator[httpx.Response]:
+        """Open what GitHub's redirect at `path` points to, without our token. Raises `GitHubError`; a break in the middle is
+        an `httpx.HTTPError` inside the block, which leaves as `Unavailable`.
+        """
+        tried = 0
+        while True:
+            target = _redirect(await self._send("GET", path))
+            if target is None:
+                raise Unavailable(f"GitHub gave no address to download {path} from")
+            request = httpx.Request(
+                "GET",
+                target,
+                headers={"User-Agent": "selfheal", "Accept-Encoding": "identity"},
+                extensions={"timeout": httpx.Timeout(self.patience.timeout).as_dict()},
+            )
+            try:
+                response = await self._wire.handle_async_request(request)
+            except httpx.HTTPError as error:
+                failure: GitHubError = Unavailable(f"GET {path}: the download failed: {type(error).__name__}")
+            else:
+                if response.status_code == httpx.codes.OK:
+                    break
+                await response.aclose()
+                failure = _of_status(response.status_code, f"GET {path}: the download was answered {response.status_code}")
+            tried += 1
+            if (delay := self.patience.delay(failure, tried, True)) is None:
+                raise failure
+            await asyncio.sleep(delay)
+        try:
+            yield response
+        except httpx.HTTPError as error:
+            raise Unavailable(f"GET {path}: the download broke off: {type(error).__name__}") from error
+        finally:
+            await response.aclose()
+
+
+class AppChannel(Channel):
+    """Speaks as the App itself (a short-lived JWT that githubkit signs)."""
+
+    def __init__(self, wire: Wire, api_url: str, patience: Patience, app_id: int, private_key: str) -> None:
+        super().__init__(wire, api_url, patience, Pace(patience.burst, 0))
+        self._app = self._open(AppAuthStrategy(app_id, private_key))
+
+    async def _kit(self) -> Kit[Any]:
+        return self._app
+
+
+class InstallationChannel(Channel):
+    """Speaks with an installation's token; `mint` gets a new one."""
+
+    def __init__(self, wire: Wire, api_url: str, patience: Patience, pace: Pace, mint: Callable[[], Awaitable[Token]]) -> None:
+        super().__init__(wire, api_url, patience, pace)
+        self._mint = mint
+        self._minting = asyncio.Lock()
+        self._current: tuple[Token, Kit[Any]] | None = None
+
+    async def _kit(self) -> Kit[Any]:
+        async with self._minting:
+            if self._current is None or not self._current[0].fresh:
+                token = await self._mint()
+                self._current = token, self._open(TokenAuthStrategy(token.value))
+            return self._current[1]
+
+    def _refused(self, kit: Kit[Any]) -> bool:
+        if self._current is not None and self._current[1] is kit:
+            self._current = None
+        return True
+
+
+def _json(response: httpx.Response) -> Any:
+    if response.status_code == httpx.codes.NO_CONTENT:
+        return None
+    try:
+        return response.json()
+    except ValueError as error:
+        raise Unavailable(f"GitHub's answer to {response.request.method} {response.request.url.path} is not JSON") from error
+
+
+def _redirect(response: httpx.Response) -> str | None:
+    if response.status_code not in (301, 302, 303, 307, 308) or "location" not in response.headers:
+        return None
+    return urljoin(str(response.request.url), response.headers["location"])
+
+
+def _same_origin(url: str, other: str) -> bool:
+    a, b = httpx.URL(url), httpx.URL(other)
+    return (a.scheme, a.host, a.port) == (b.scheme, b.host, b.port)
+
+
+def _failure(error: Exception, what: str) -> GitHubError:
+    """Our own exception for one of githubkit's. `what` names the request; no header or body of ours gets into the text."""
+    match error:
+        case RateLimitExceeded():
+            return RateLimited(f"{what}: GitHub's rate limit is reached", max(0.0, error.retry_after.total_seconds()))
+        case RequestFailed():
+            return _of_answer(error.response.raw_response, what)
+        case RequestTimeout() | TimeoutError():
+            return Unavailable(f"{what}: GitHub did not answer in time")
+        case RequestError(exc=httpx.HTTPError() as cause):
+            return Unavailable(f"{what}: GitHub could not be reached: {type(cause).__name__}")
+        case RequestError(exc=cause):
+            # Nothing was sent: signing the App's JWT failed, and only a bad key makes it fail.
+            return BadCredentials(f"{what}: the App's private key cannot be used: {type(cause).__name__}")
+    return Unavailable(f"{what}: GitHub's answer is not understood: {type(error).__name__}")
+
+
+def _of_answer(response: httpx.Response, what: str) -> GitHubError:
+    try:
+        answer = response.json()
+    except ValueError:
+        answer = None
+    said = answer if isinstance(answer, dict) else {}
+    message = str(said.get("message", ""))[:300]
+    text = f"{what}: {response.status_code} {message}".rstrip()
+    if response.status_code == 429 or (response.status_code == 403 and "secondary rate limit" in message.lower()):
+        # Without a header GitHub asks for at least a minute.
+        return RateLimited(text, 60.0)
+    if response.status_code == 403:
+        return Forbidden(text, response.headers.get("x-accepted-github-permissions"))
+    if response.status_code == 422:
+        errors = said.get("errors")
+        reasons = [str(e.get("message") or e.get("code") or e) if isinstance(e, dict) else str(e) for e in errors or ()]
+        return Invalid("; ".join([text, *reasons])[:1000], tuple(reasons))
+    return _of_status(response.status_code, text)
+
+
+def _of_status(status: int, text: str) -> GitHubError:
+    match status:
+        case 401:
+            return BadCredentials(text)
+        case 403 | 451:
+            return Forbidden(text)
+        case 404 | 410:
+            return NotFound(text)
+        case 409:
+            return Conflict(text)
+        case 429:
+            return RateLimited(text, 60.0)
+        case 400 | 413 | 422:
+            return Invalid(text)
+    return Unavailable(text)

@@ -1,0 +1,83 @@
+"""The App on GitHub: its life cycle, its tokens, and the way to one repository."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakValueDictionary
+
+from app.github import answers
+from app.github.answers import understood
+from app.github.channel import AppChannel, InstallationChannel, Token, Wire
+from app.github.patience import Pace, Patience
+from app.github.repository import Repository
+from app.github.types import READING, Access
+from webhooks.intake import RepositoryRef
+
+
+class GitHub:
+    """One GitHub App. Open it with `async with` (or `close` it): it owns the connections.
+
+    A repository's channel holds a token for that repository alone and for the permissions asked, minted at its first
+    request; it is shared while somebody uses it.
+    """
+
+    def __init__(
+        self,
+        app_id: int,
+        private_key: str,
+        *,
+        api_url: str = "https://api.github.com",
+        patience: Patience | None = None,
+    ) -> None:
+        self.app_id = app_id
+        self._api_url, self._patience = api_url, patience or Patience()
+        self._wire = Wire()
+        self._app = AppChannel(self._wire, api_url, self._patience, app_id, private_key)
+        self._channels: WeakValueDictionary[object, InstallationChannel] = WeakValueDictionary()
+        self._paces: dict[int, Pace] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+    def repository(self, installation_id: int, ref: RepositoryRef, permissions: Mapping[str, Access] = READING) -> Repository:
+        """No request is made yet."""
+        return Repository(self._channel(installation_id, ref.id, permissions), ref, self.app_id)
+
+    async def installation_repositories(self, installation_id: int) -> tuple[RepositoryRef, ...]:
+        """Every repository that the installation may see. Raises `GitHubError`."""
+        channel = self._channel(installation_id, None, {"metadata": "read"})
+        listing = channel.listing("/installation/repositories", "repositories")
+        return tuple([understood(answers.repository, item) async for item in listing])
+
+    def _channel(
+        self, installation_id: int, repository_id: int | None, permissions: Mapping[str, Access]
+    ) -> InstallationChannel:
+        key = (installation_id, repository_id, frozenset(permissions.items()))
+        if (channel := self._channels.get(key)) is None:
+
+            async def mint() -> Token:
+                body: dict[str, Any] = {"permissions": dict(permissions)}
+                if repository_id is not None:
+                    body["repository_ids"] = [repository_id]
+                path = f"/app/installations/{installation_id}/access_tokens"
+                return understood(_token, await self._app.write("POST", path, body, repeatable=True))
+
+            pace = self._paces.setdefault(installation_id, Pace(self._patience.burst, self._patience.write_interval))
+            channel = InstallationChannel(self._wire, self._api_url, self._patience, pace, mint)
+            self._channels[key] = channel
+        return channel
+
+
+def _token(data: Any) -> Token:
+    return Token(str(data["token"]), datetime.fromisoformat(data["expires_at"]))

@@ -1,0 +1,205 @@
+"""What is written to one repository: every write finds what is there before it makes anything.
+
+Four things would be doubled by a repeated request, and each has a mark by which it is found again: a branch and a pull
+request by their name, a comment by the hidden marker in its text and its author, a check run by its external id. Blobs, trees
+and commits are content: a second one that nothing points to is no harm. Everything else here leaves the same when sent twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from app.github import answers
+from app.github.answers import understood
+from app.github.errors import Conflict, Invalid
+from app.github.patience import find_or_create
+from app.github.reads import Reads
+from app.github.types import (
+    CheckReport,
+    CheckRunRef,
+    Comment,
+    FileWrite,
+    NewCommit,
+    NewPull,
+    PullRequest,
+    Reaction,
+)
+
+_REGULAR = ("100644", "100755")
+
+
+class Repository(Reads):
+    """Reads and writes. Every method raises `GitHubError`."""
+
+    async def create_tree(self, parent: str, files: tuple[FileWrite, ...]) -> str:
+        """Sha of the tree of commit `parent` with `files` changed; file modes stay. `Conflict` for what is no regular file."""
+        base = (await self.commit(parent)).tree
+        listed: dict[str, dict[str, Any]] = {}
+        entries = []
+        for file in files:
+            mode = await self._mode(base, file.path, listed)
+            entry: dict[str, Any] = {"path": file.path, "mode": mode or _REGULAR[0], "type": "blob"}
+            if file.text is not None:
+                entry["content"] = file.text
+            elif mode is not None:
+                entry["sha"] = None
+            else:
+                continue  # it is not there: nothing to remove
+            entries.append(entry)
+        if not entries:
+            return base
+        body = {"base_tree": base, "tree": entries}
+        answer = await self._channel.write("POST", f"{self._path}/git/trees", body, repeatable=True)
+        return understood(lambda data: str(data["sha"]), answer)
+
+    async def create_commit(self, new: NewCommit) -> str:
+        """Sha of a commit that no branch points to yet."""
+        body = {"message": new.message, "tree": new.tree, "parents": [new.parent]}
+        answer = await self._channel.write("POST", f"{self._path}/git/commits", body, repeatable=True)
+        return understood(lambda data: str(data["sha"]), answer)
+
+    async def create_branch(self, branch: str, sha: str) -> None:
+        """Create `branch` at `sha`; fine if it is there already. `Conflict` when it is there and points elsewhere."""
+
+        async def create() -> str:
+            body = {"ref": f"refs/heads/{branch}", "sha": sha}
+            return understood(
+                lambda data: str(data["object"]["sha"]),
+                await self._channel.write("POST", f"{self._path}/git/refs", body),
+            )
+
+        head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.patience)
+        if head != sha:
+            raise Conflict(f"the branch {branch} of {self.ref.full_name} points to {head[:10]} already")
+
+    async def move_branch(self, branch: str, sha: str) -> None:
+        """Point an existing branch to `sha`, whatever it held: only for branches of our own."""
+        body = {"sha": sha, "force": True}
+        await self._channel.write("PATCH", f"{self._path}/git/refs/heads/{quote(branch)}", body, repeatable=True)
+
+    async def find_pull(self, head: str) -> PullRequest | None:
+        """The newest pull request from our branch `head`, open or closed."""
+        owner = self.ref.full_name.partition("/")[0]
+        listing = self._channel.listing(f"{self._path}/pulls", head=f"{owner}:{head}", state="all")
+        async for item in listing:
+            pull = understood(answers.pull_request, item)
+            # GitHub ignores a `head` that it cannot read and lists everything: look ourselves too.
+            if pull.head_branch == head and pull.head_repository in (self.ref.full_name, None):
+                return pull
+        return None
+
+    async def find_or_create_pull(self, new: NewPull) -> PullRequest:
+        """The pull request from `new.head`: a draft, or an ordinary one where the repository's plan has no drafts.
+
+        One that is open gets `new`'s title and text; one that a person closed is left alone.
+        """
+
+        async def create(draft: bool = True) -> PullRequest:
+            body = {"title": new.title, "body": new.body, "head": new.head, "base": new.base, "draft": draft}
+            try:
+                answer = await self._channel.write("POST", f"{self._path}/pulls", body)
+            except Invalid as error:
+                if draft and error.says("draft"):
+                    return await create(draft=False)
+                raise
+            return understood(answers.pull_request, answer)
+
+        pull = await find_or_create(lambda: self.find_pull(new.head), create, self._channel.patience)
+        if pull.state == "open" and (pull.title, pull.body.strip()) != (new.title, new.body.strip()):
+            body = {"title": new.title, "body": new.body}
+            answer = await self._channel.write("PATCH", f"{self._path}/pulls/{pull.number}", body, repeatable=True)
+            return understood(answers.pull_request, answer)
+        return pull
+
+    async def find_or_create_comment(self, number: int, marker: str, text: str) -> Comment:
+        """Our comment on an issue or pull request that carries `marker`, with `text` (which must contain it)."""
+        if marker not in text:
+            raise ValueError(f"the comment's text lacks its marker {marker!r}")
+
+        async def find() -> Comment | None:
+            async for item in self._channel.listing(f"{self._path}/issues/{number}/comments"):
+                comment = understood(answers.comment, item)
+                if marker in comment.body and self._is_ours(item.get("performed_via_github_app")):
+                    return comment
+            return None
+
+        async def create() -> Comment:
+            answer = await self._channel.write("POST", f"{self._path}/issues/{number}/comments", {"body": text})
+            return understood(answers.comment, answer)
+
+        comment = await find_or_create(find, create, self._channel.patience)
+        if comment.body.strip() != text.strip():
+            path = f"{self._path}/issues/comments/{comment.id}"
+            return understood(answers.comment, await self._channel.write("PATCH", path, {"body": text}, repeatable=True))
+        return comment
+
+    async def report_check(self, report: CheckReport) -> CheckRunRef:
+        """Make our check run on a commit look like `report`; found again by name, commit and external id."""
+        body = _check_body(report)
+
+        async def find() -> CheckRunRef | None:
+            listing = self._channel.listing(
+                f"{self._path}/commits/{report.head_sha}/check-runs", "check_runs", check_name=report.name, filter="all"
+            )
+            async for item in listing:
+                if item.get("external_id") == report.external_id and self._is_ours(item.get("app")):
+                    return understood(answers.check_run, item)
+            return None
+
+        created: list[CheckRunRef] = []
+
+        async def create() -> CheckRunRef:
+            body_with_sha = body | {"head_sha": report.head_sha}
+            answer = await self._channel.write("POST", f"{self._path}/check-runs", body_with_sha)
+            created.append(understood(answers.check_run, answer))
+            return created[0]
+
+        run = await find_or_create(find, create, self._channel.patience)
+        if not created:
+            await self._channel.write("PATCH", f"{self._path}/check-runs/{run.id}", body, repeatable=True)
+        return run
+
+    async def react(self, comment_id: int, reaction: Reaction) -> None:
+        """React to a comment on an issue or pull request; GitHub keeps one of a kind."""
+        path = f"{self._path}/issues/comments/{comment_id}/reactions"
+        await self._channel.write("POST", path, {"content": reaction}, repeatable=True)
+
+    async def _mode(self, tree: str, path: str, listed: dict[str, dict[str, Any]]) -> str | None:
+        """The mode of a regular file in a tree, None where there is none; `listed` keeps the folders that were read."""
+        folder, _, name = path.rpartition("/")
+        sha: str | None = tree
+        for part in folder.split("/") if folder else ():
+            entry = (await self._entries(sha, listed)).get(part) if sha else None
+            if entry is not None and entry["type"] != "tree":
+                raise Conflict(f"{path}: {part} is no folder at the commit")
+            sha = entry["sha"] if entry else None
+        entry = (await self._entries(sha, listed)).get(name) if sha else None
+        if entry is None:
+            return None
+        if entry["mode"] not in _REGULAR:
+            raise Conflict(f"{path} is a link, a submodule or a folder at the commit; a repair only writes regular files")
+        return str(entry["mode"])
+
+    async def _entries(self, tree: str, listed: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        if tree not in listed:
+            answer = await self._channel.get(f"{self._path}/git/trees/{tree}")
+            listed[tree] = understood(lambda data: {str(entry["path"]): entry for entry in data["tree"]}, answer)
+        return listed[tree]
+
+
+def _check_body(report: CheckReport) -> dict[str, Any]:
+    output = {"title": report.title, "summary": report.summary}
+    if report.text:
+        output["text"] = report.text
+    body: dict[str, Any] = {
+        "name": report.name,
+        "external_id": report.external_id,
+        "status": report.status,
+        "output": output,
+    }
+    if report.conclusion is not None:
+        body["conclusion"] = report.conclusion
+    if report.details_url is not None:
+        body["details_url"] = report.details_url
+    return body

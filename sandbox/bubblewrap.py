@@ -1,0 +1,113 @@
+"""The recipe: which arguments make bubblewrap a place for code that nobody vouches for.
+
+Pure, but for looking at how this machine's system folders are laid out. The recipe and its reasons were measured on
+bubblewrap 0.8 (host facts leak through `/proc/1/environ` and `/proc/1/cmdline`, so the caller starts bwrap with an empty
+environment and hands these arguments over by descriptor).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.base import MIB, Limits
+
+BWRAP = "/usr/bin/bwrap"
+OLDEST = (0, 8)  # --disable-userns
+REPO, ENV, TOOLS = "/repo", "/env", "/tools"
+INSIDE_UID = 1000
+PASSWD = f"root:x:0:0:root:/root:/bin/sh\nsandbox:x:{INSIDE_UID}:{INSIDE_UID}:sandbox:/tmp:/bin/sh\n"
+GROUP = f"root:x:0:\nsandbox:x:{INSIDE_UID}:\n"
+HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
+SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+SYSTEM_FILES = (
+    "/etc/ld.so.cache",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/ssl/certs",
+    "/etc/ca-certificates",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One folder or file of the stage, shown to the code at `inside`."""
+
+    source: str
+    inside: str
+    writable: bool = False
+
+
+def isolation_arguments(limits: Limits, mounts: Sequence[Mount], env: Mapping[str, str], cwd: str) -> list[str]:
+    """Everything before the command. Later mounts win over earlier ones."""
+    arguments = [
+        "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup",
+        "--disable-userns", "--assert-userns-disabled", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+        "--uid", str(INSIDE_UID), "--gid", str(INSIDE_UID), "--hostname", "sandbox", "--clearenv",
+    ]  # fmt: skip
+    for name, value in env.items():
+        arguments += ["--setenv", name, value]
+    arguments += _system()
+    scratch = str(scratch_bytes(limits))
+    arguments += ["--proc", "/proc", "--dev", "/dev", "--size", str(64 * MIB), "--tmpfs", "/dev/shm"]  # noqa: S108 - inside
+    arguments += ["--remount-ro", "/dev", "--perms", "1777", "--size", scratch, "--tmpfs", "/tmp"]  # noqa: S108 - inside
+    for mount in mounts:
+        arguments += ["--bind" if mount.writable else "--ro-bind", mount.source, mount.inside]
+    return [*arguments, "--remount-ro", "/", "--chdir", cwd]
+
+
+def scratch_bytes(limits: Limits) -> int:
+    """Size of /tmp and of what a candidate may add. Both are kept in memory, so neither may take all of it."""
+    return min(limits.disk, limits.memory // 2)
+
+
+def _system() -> list[str]:
+    arguments = ["--ro-bind", "/usr", "/usr"]
+    for name in SYSTEM_FOLDERS:
+        path = Path("/", name)
+        if path.is_symlink():
+            arguments += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            arguments += ["--ro-bind", str(path), str(path)]
+    for file in SYSTEM_FILES:
+        arguments += ["--ro-bind-try", file, file]
+    return arguments
+
+
+def exit_code(status: bytes) -> int | None:
+    """What bwrap's status lines say about the command; None when it never started or bwrap itself died.
+
+    A signal comes as 128 + its number, as from a shell, and leaves here as a negative number.
+    """
+    for line in status.splitlines():
+        try:
+            code = json.loads(line).get("exit-code")
+        except ValueError:
+            continue
+        if isinstance(code, int):
+            return 128 - code if 128 < code < 128 + 65 else code
+    return None
+
+
+def why_it_failed(stderr: str) -> str:
+    """bwrap's own complaint as a sentence with a way out."""
+    if "No permissions to create" in stderr or "Operation not permitted" in stderr or "setting up uid map" in stderr:
+        return (
+            f"bubblewrap may not create namespaces here ({stderr.strip()[:200]}): in a container allow user namespaces "
+            "(for Docker a seccomp profile that permits them), on Ubuntu allow them for bwrap in AppArmor"
+        )
+    return f"bubblewrap does not work here: {stderr.strip()[:300] or 'it ended without a word'}"
+
+
+def is_installed() -> bool:
+    return os.access(BWRAP, os.X_OK)
+
+
+def version(said: bytes) -> tuple[int, ...]:
+    """`bubblewrap 0.8.0` → (0, 8, 0); empty for anything else."""
+    words = said.decode(errors="replace").split()
+    return tuple(int(part) for part in words[-1].split(".") if part.isdecimal()) if words else ()

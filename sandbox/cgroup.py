@@ -1,0 +1,149 @@
+"""Bounds on the memory and the number of processes of a whole tree, where a control group can be had (v1 or v2).
+
+A sandbox has one group with its limits, and each command one below it: so an out-of-memory kill is known to belong to that
+command, and all its processes can be found. Knows nothing of what runs inside.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MOUNT = Path("/sys/fs/cgroup")
+PREFIX = "selfheal-"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Folders of one control group: one in v2, one per controller in v1."""
+
+    memory: Path
+    pids: Path
+    unified: bool
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        return (self.memory,) if self.unified else (self.memory, self.pids)
+
+    def child(self, name: str) -> Group:
+        """A group below this one, whose bounds it shares. Raises `OSError`."""
+        for folder in self.folders:
+            (folder / name).mkdir()
+        return Group(self.memory / name, self.pids / name, self.unified)
+
+    def limit(self, memory: int, processes: int) -> None:
+        """Bound the sum of everything below: `memory` in bytes without swap, and the count of threads and processes."""
+        if self.unified:
+            (self.memory / "memory.max").write_text(str(memory))
+            with suppress(OSError):  # no swap accounting: then there is nothing to forbid
+                (self.memory / "memory.swap.max").write_text("0")
+            (self.memory / "cgroup.subtree_control").write_text("+memory +pids")
+        else:
+            (self.memory / "memory.limit_in_bytes").write_text(str(memory))
+            with suppress(OSError):
+                (self.memory / "memory.memsw.limit_in_bytes").write_text(str(memory))
+        (self.pids / "pids.max").write_text(str(processes))
+
+    @property
+    def join(self) -> tuple[str, ...]:
+        """The start of an argv that joins the group before it becomes the rest: from its first moment it is counted."""
+        script = 'for f in "$1" "$2"; do echo $$ > "$f" || exit 125; done; shift 2; exec "$@"'
+        return ("/bin/sh", "-c", script, "sh", *(str(folder / "cgroup.procs") for folder in (self.memory, self.pids)))
+
+    def memory_kills(self) -> int:
+        """How many processes of this group were killed because memory was used up."""
+        name = "memory.events" if self.unified else "memory.oom_control"
+        with suppress(OSError):
+            for line in (self.memory / name).read_text().splitlines():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+        return 0
+
+    def kill(self) -> None:
+        """Kill what is in the group now."""
+        for folder in self.folders:
+            _kill(folder)
+
+    def remove(self, seconds: float = 2.0) -> None:
+        """Kill what is left in the group and those below it, and remove them. Blocks; gives up quietly after `seconds`."""
+        deadline = time.monotonic() + seconds
+        while any(folder.exists() for folder in self.folders):
+            for folder in self.folders:
+                for below in [*(path for path in folder.glob("*/") if path.is_dir()), folder]:
+                    _kill(below)
+                    with suppress(OSError):
+                        below.rmdir()
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.005)
+
+
+def _kill(folder: Path) -> None:
+    with suppress(OSError, ValueError):
+        for pid in (folder / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def make(name: str, mount: Path = MOUNT, own: str | None = None) -> Group | None:
+    """A new group `selfheal-NAME` below or beside our own, or None where we may not or the controllers are missing."""
+    group = find(name, mount, own)
+    if group is None:
+        return None
+    try:
+        for folder in group.folders:
+            folder.mkdir()
+    except OSError:
+        group.remove(0.0)
+        return None
+    return group
+
+
+def find(name: str, mount: Path = MOUNT, own: str | None = None) -> Group | None:
+    """Where the group `selfheal-NAME` is or would be."""
+    memberships = _memberships(Path("/proc/self/cgroup").read_text() if own is None else own)
+    found = _parents_v1(memberships, mount) or _parent_v2(memberships, mount)
+    if found is None:
+        return None
+    memory, pids, unified = found
+    return Group(memory / (PREFIX + name), pids / (PREFIX + name), unified)
+
+
+def _memberships(text: str) -> dict[str, str]:
+    """Controller ("" for v2) → path of our group."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            found[controller] = path.lstrip("/")
+    return found
+
+
+def _parents_v1(memberships: dict[str, str], mount: Path) -> tuple[Path, Path, bool] | None:
+    folders = []
+    for controller in ("memory", "pids"):
+        if controller not in memberships:
+            return None
+        # In a container our path may be told as the host sees it: then the mount's top is our own group.
+        here = mount / controller / memberships[controller]
+        folders.append(here if here.is_dir() else mount / controller)
+    if not all(os.access(folder, os.W_OK) for folder in folders):
+        return None
+    return folders[0], folders[1], False
+
+
+def _parent_v2(memberships: dict[str, str], mount: Path) -> tuple[Path, Path, bool] | None:
+    """Ours, if it hands its controllers on, else the one above (a group with processes may not hand them on)."""
+    if "" not in memberships:
+        return None
+    own = mount / memberships[""]
+    for folder in (own, own.parent):
+        with suppress(OSError):
+            handed_on = (folder / "cgroup.subtree_control").read_text().split()
+            if folder.is_relative_to(mount) and {"memory", "pids"} <= set(handed_on) and os.access(folder, os.W_OK):
+                return folder, folder, True
+    return None

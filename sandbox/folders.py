@@ -1,0 +1,67 @@
+"""One folder per open sandbox, locked by the worker that made it: who finds it unlocked knows that its worker is dead."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+from sandbox import cgroup
+
+LOCK = "lock"
+SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A folder of ours and the descriptor of its lock."""
+
+    path: Path
+    lock: int
+
+    def remove(self) -> None:
+        """Blocks. The lock goes last, so that a sweeper never meets a half-removed folder that looks abandoned."""
+        remove(self.path)
+        os.close(self.lock)
+
+
+def make(parent: Path, label: str) -> Held:
+    """A fresh folder below `parent`, with a name that people recognise. Blocks."""
+    parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = parent / f"{re.sub('[^A-Za-z0-9]+', '-', label)[:40].strip('-') or 'sandbox'}-{token_hex(6)}"
+    path.mkdir(mode=0o711)
+    lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return Held(path, lock)
+
+
+def sweep(parent: Path) -> None:
+    """Remove what dead workers left below `parent`: folders, and control groups of the same name. Blocks."""
+    for path in parent.glob("*/"):
+        try:
+            lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        else:
+            if (left := cgroup.find(path.name)) is not None:
+                left.remove()
+            remove(path)
+        finally:
+            os.close(lock)
+
+
+def remove(path: Path) -> None:
+    """Remove a tree. Blocks. By `rm`, which walks by descriptors and does not mind how deep a hostile tree is."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            ["/bin/rm", "-rf", "--one-file-system", "--", str(path)], timeout=SECONDS, check=False, stderr=subprocess.DEVNULL
+        )

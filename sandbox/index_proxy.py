@@ -1,0 +1,129 @@
+"""The only way out of an install step: an HTTP proxy on a Unix socket that reaches the allowed hosts and nothing else.
+
+It runs in the worker. `CONNECT` is spliced (TLS stays between the installer and the index); plain `http://` requests are
+passed on one per connection. The code inside may speak anything to it: what is not an allowed request gets 403 or 400 and is
+cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+HEAD_LIMIT = 64 * 1024  # bytes of a request's head
+CONNECTIONS = 64
+IDLE = 120.0  # seconds without a byte in either direction
+CHUNK = 1 << 16
+
+
+class IndexProxy:
+    """Serves one install step. `refused` lists the hosts that were asked for in vain."""
+
+    def __init__(self, hosts: frozenset[str]) -> None:
+        self._hosts = hosts
+        self._slots = asyncio.Semaphore(CONNECTIONS)
+        self._open: set[asyncio.Task[None]] = set()
+        self.refused: set[str] = set()
+
+    @asynccontextmanager
+    async def serve(self, socket: Path) -> AsyncIterator[None]:
+        """Listen at `socket` while the context is open; afterwards socket and connections are gone."""
+        # The path may be longer than a socket address can be: reach it through its folder's descriptor.
+        folder = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            server = await asyncio.start_unix_server(self._accept, f"/proc/self/fd/{folder}/{socket.name}", limit=HEAD_LIMIT)
+            os.chmod(socket.name, 0o666, dir_fd=folder)  # noqa: S103 - the uid inside is another one
+            try:
+                yield
+            finally:
+                server.close()
+                for task in (left := tuple(self._open)):
+                    task.cancel()
+                if left:
+                    await asyncio.wait(left)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(socket.name, dir_fd=folder)
+            os.close(folder)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            async with self._slots:
+                await self._serve(reader, writer)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+            pass  # a broken client or index ends its own connection and nothing else
+        finally:
+            writer.close()
+            self._open.discard(task)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(IDLE):
+            head = await reader.readuntil(b"\r\n\r\n")
+        line, _, rest = head.partition(b"\r\n")
+        try:
+            method, target, version = line.decode("ascii").split(" ")
+            url = urlsplit(f"//{target}" if method == "CONNECT" else target)
+            host, port = url.hostname, url.port or 80
+        except ValueError:
+            await _answer(writer, "400 Bad Request")
+            return
+        if not host or (method != "CONNECT" and url.scheme != "http"):
+            await _answer(writer, "400 Bad Request")
+            return
+        if f"{host}:{port}" not in self._hosts:
+            self.refused.add(f"{host}:{port}")
+            await _answer(writer, "403 Forbidden")
+            return
+        try:
+            async with asyncio.timeout(30.0):
+                far_reader, far_writer = await asyncio.open_connection(host, port)
+        except OSError:
+            await _answer(writer, "502 Bad Gateway")
+            return
+        try:
+            if method == "CONNECT":
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            else:
+                path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+                far_writer.write(f"{method} {path} {version}\r\n".encode() + _closing(rest))
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_copy(reader, far_writer))
+                both.create_task(_copy(far_reader, writer))
+        except* (OSError, TimeoutError):
+            pass
+        finally:
+            far_writer.close()
+
+
+def _closing(headers: bytes) -> bytes:
+    """One request per connection: the next one is judged anew."""
+    kept = [
+        line
+        for line in headers.split(b"\r\n")
+        if line and not line.lower().startswith((b"connection:", b"proxy-connection:", b"proxy-authorization:"))
+    ]
+    return b"\r\n".join([*kept, b"Connection: close", b"", b""])
+
+
+async def _answer(writer: asyncio.StreamWriter, status: str) -> None:
+    writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+    await writer.drain()
+
+
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while True:
+        async with asyncio.timeout(IDLE):
+            chunk = await source.read(CHUNK)
+        if not chunk:
+            break
+        sink.write(chunk)
+        await sink.drain()
+    with suppress(OSError):
+        sink.write_eof()

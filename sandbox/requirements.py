@@ -1,0 +1,128 @@
+"""What a repository says it needs, read as data: nothing of it is executed here.
+
+Only names with versions and markers pass. Options, local paths, URLs and version control addresses are left out: they could
+make the package client outside read files of this machine or run code, so they are for the installer inside.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import tomllib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from sandbox.tree import parts_of
+
+Read = Callable[[str], Awaitable[bytes]]
+MAX_FILES = 50
+_HASHES = re.compile(r"\s--hash=\S+")
+_BACKEND_NEEDS = {"hatchling.build": ("editables",), "setuptools.build_meta": ("wheel",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Requirements and constraints that are safe to hand to a package client outside."""
+
+    requirements: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+
+
+def plain(line: str) -> str | None:
+    """The requirement of `line` if it is a name with an optional version and marker."""
+    text = _HASHES.sub("", line.split(" #")[0]).strip()
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement:
+        return None
+    return None if requirement.url else str(requirement)
+
+
+async def from_files(paths: tuple[str, ...], constraint_paths: tuple[str, ...], read: Read) -> Lines:
+    """The plain lines of requirement files and of those that they include. A file that cannot be read counts as empty."""
+    found: dict[bool, list[str]] = {False: [], True: []}
+    waiting = [(path, False) for path in paths] + [(path, True) for path in constraint_paths]
+    seen: set[tuple[str, bool]] = set()
+    while waiting and len(seen) < MAX_FILES:
+        path, constrains = waiting.pop(0)
+        if (path, constrains) in seen:
+            continue
+        seen.add((path, constrains))
+        for line in (await _text(path, read)).replace("\\\n", " ").splitlines():
+            option, _, value = line.strip().replace("=", " ", 1 if line.strip().startswith("--") else 0).partition(" ")
+            if option in ("-r", "--requirement", "-c", "--constraint"):
+                below = posixpath.normpath(posixpath.join(posixpath.dirname(path), value.strip()))
+                waiting.append((below, constrains or option in ("-c", "--constraint")))
+            elif safe := plain(line):
+                found[constrains].append(safe)
+    return Lines(tuple(found[False]), tuple(found[True]))
+
+
+async def from_project(project: str, read: Read) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(what the project at `project` ("." or "sub[extra]") says statically that it needs, what building it needs)."""
+    folder, extras = split_extras(project)
+    table = await _toml(posixpath.join(folder, "pyproject.toml"), read)
+    system = _table(table, "build-system")
+    building = [*_texts(system.get("requires", ["setuptools", "wheel"]))]
+    building += _BACKEND_NEEDS.get(str(system.get("build-backend", "setuptools.build_meta")), ())
+    static = _table(table, "project")
+    needed = [*_texts(static.get("dependencies"))]
+    optional = _table(static, "optional-dependencies")
+    for extra in extras:
+        needed += _texts(optional.get(extra))
+    return _plain_ones(needed), _plain_ones(building)
+
+
+async def from_groups(groups: tuple[str, ...], read: Read) -> tuple[str, ...]:
+    """The requirements of dependency groups (PEP 735) of the root pyproject.toml, with the groups they include."""
+    table = _table(await _toml("pyproject.toml", read), "dependency-groups")
+    found: list[str] = []
+    waiting, seen = list(groups), set[str]()
+    while waiting:
+        group = waiting.pop(0)
+        if group in seen:
+            continue
+        seen.add(group)
+        items = table.get(group)
+        for item in items if isinstance(items, list) else []:
+            if isinstance(item, str):
+                found.append(item)
+            elif isinstance(item, dict) and isinstance(item.get("include-group"), str):
+                waiting.append(item["include-group"])
+    return _plain_ones(found)
+
+
+def split_extras(project: str) -> tuple[str, tuple[str, ...]]:
+    """`sub[a,b]` → ("sub", ("a", "b"))."""
+    folder, _, extras = project.partition("[")
+    return folder or ".", tuple(extra.strip() for extra in extras.rstrip("]").split(",") if extra.strip())
+
+
+def _plain_ones(lines: list[str]) -> tuple[str, ...]:
+    return tuple(safe for line in lines if (safe := plain(line)))
+
+
+def _table(table: dict[str, Any], name: str) -> dict[str, Any]:
+    found = table.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _texts(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+async def _toml(path: str, read: Read) -> dict[str, Any]:
+    try:
+        return tomllib.loads(await _text(path, read))
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+async def _text(path: str, read: Read) -> str:
+    try:
+        return (await read("/".join(parts_of(path)))).decode(errors="replace")
+    except (OSError, ValueError):
+        return ""

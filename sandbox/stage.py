@@ -1,0 +1,128 @@
+"""A private mount namespace of one sandbox: where its pieces are put together before bubblewrap shows them to the code.
+
+The host's mount table is never touched. The namespace has no process of its own: it lives as long as we hold its descriptors,
+and is gone with every mount in it when they are closed or the worker dies. As root it is a plain mount namespace; otherwise a
+user namespace in which we are root comes with it. From this side its folders are reached through the descriptor of its top.
+
+Why a stage at all: the code's uid cannot pass a home of mode 0700 to an interpreter that lives there, but a bind mount made
+here can be; and overlays, with their sizes, are mounted here per candidate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from sandbox import launch
+from sandbox.base import SandboxUnavailable
+
+# A folder that every distribution has; what the host keeps there is only hidden inside the namespace.
+TOP = "/mnt"
+PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+SECONDS = 20.0  # mounting takes milliseconds; a machine that swaps gets time
+_SET_UP = """
+set -e
+stage=$1; shift
+mount -t tmpfs -o size=64m,mode=0755,nosuid,nodev stage "$stage"
+while [ $# -gt 0 ]; do
+    mkdir -p "$stage/$2"
+    mount --bind "$1" "$stage/$2"
+    shift 2
+done
+mkdir -p "$stage/c" "$stage/bound" "$stage/etc"
+mount --rbind "$stage" /mnt
+echo ready
+read -r _ || :
+"""
+
+
+class Stage:
+    """Opened namespace. `root` tells whether it was made as the real root."""
+
+    def __init__(self, mount: int, user: int | None, top: int) -> None:
+        self._mount, self._user, self.top = mount, user, top
+
+    @property
+    def root(self) -> bool:
+        return self._user is None
+
+    @property
+    def enter(self) -> tuple[str, ...]:
+        """The start of an argv that runs the rest of it in here.
+
+        It names our own descriptors: handed down, they would stay open in the code that is run.
+        """
+        mount = f"--mount=/proc/{os.getpid()}/fd/{self._mount}"
+        if self._user is None:
+            return ("/usr/bin/nsenter", mount, "--")
+        return ("/usr/bin/nsenter", f"--user=/proc/{os.getpid()}/fd/{self._user}", mount, "--preserve-credentials", "--")
+
+    async def shell(self, script: str, *arguments: str) -> None:
+        """Run a small script of ours in here. Raises `SandboxUnavailable` with what it said."""
+        ended = await launch.run(launch.Launch((*self.enter, "/bin/sh", "-ec", script, "sh", *arguments), PATH, SECONDS))
+        if ended.returncode:
+            raise SandboxUnavailable(f"the sandbox's files cannot be mounted: {ended.stderr.decode(errors='replace').strip()}")
+
+    async def bind(self, source: Path, name: str) -> str:
+        """Show the host's `source` (file or folder) below the stage; returns its path in here."""
+        target = f"{TOP}/bound/{name}"
+        await self.shell('if [ -d "$1" ]; then mkdir -p "$2"; else : > "$2"; fi; mount --bind "$1" "$2"', str(source), target)
+        return target
+
+    def close(self) -> None:
+        for descriptor in (self.top, self._mount, *(() if self._user is None else (self._user,))):
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+async def open_stage(folder: Path, binds: Sequence[tuple[Path, str]]) -> Stage:
+    """Make the namespace; `binds` are host folders with their names below `TOP`. `folder` is an empty one of ours.
+
+    Raises `SandboxUnavailable` where the machine does not let us.
+    """
+    root = os.geteuid() == 0
+    flags = ("--mount", "--propagation", "private") if root else ("--user", "--map-root-user", "--mount")
+    pairs = [text for source, name in binds for text in (str(source), name)]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            "/usr/bin/unshare",
+            *flags,
+            "/bin/sh",
+            "-c",
+            _SET_UP,
+            "sh",
+            str(folder),
+            *pairs,
+            env=PATH,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError as error:
+        raise SandboxUnavailable(f"unshare of util-linux cannot be started: {error.strerror}") from error
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    opened: list[int] = []
+    try:
+        async with asyncio.timeout(SECONDS):
+            if await process.stdout.readline() != b"ready\n":
+                reason = (await process.stderr.read(4096)).decode(errors="replace").strip()
+                raise SandboxUnavailable(f"a private mount namespace is refused here: {reason}")
+        here = f"/proc/{process.pid}"
+        opened.append(os.open(f"{here}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
+        opened.append(os.open(f"{here}/root{TOP}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        user = None if root else os.open(f"{here}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        return Stage(opened[0], user, opened[1])
+    except (OSError, TimeoutError) as error:
+        for descriptor in opened:
+            os.close(descriptor)
+        raise SandboxUnavailable(f"a private mount namespace cannot be entered here: {error}") from error
+    finally:
+        process.stdin.close()
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

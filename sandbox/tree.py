@@ -1,0 +1,204 @@
+"""The way out of a workspace, and the way in for single files: host-side access to a tree that hostile code owns.
+
+The files belong to code that nobody vouches for and may change while we look: every path is walked one name at a time from a
+folder descriptor, never through a symlink, and a file is only read when it is a regular one with a single name. That walk
+equals `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)` without needing a system call that Python does not offer.
+
+Knows nothing of processes or namespaces. Everything here blocks: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from secrets import token_hex
+
+from sandbox.base import Entry, LimitExceeded
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+MAX_ENTRIES = 500_000
+MAX_DEPTH = 200  # far above any real repository, far below the descriptors that we may hold
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """The names of a relative POSIX path. Raises `ValueError` for one that is absolute, empty or leads upwards."""
+    parts = tuple(part for part in path.split("/") if part not in ("", "."))
+    if path.startswith("/") or not parts or ".." in parts or "\0" in path:
+        raise ValueError(f"not a relative path inside the workspace: {path!r}")
+    return parts
+
+
+class Tree:
+    """One folder, seen through its descriptor. `owner` (uid and gid) gets what is written; None leaves it ours."""
+
+    def __init__(self, root: int, owner: int | None = None) -> None:
+        self._root, self._owner = root, owner
+
+    def read(self, path: str, limit: int) -> bytes:
+        """Raises `FileNotFoundError`, `ValueError` (link, folder, device, pipe), `LimitExceeded` above `limit` bytes."""
+        *folders, name = parts_of(path)
+        with self._folder(folders, path) as folder:
+            # O_NONBLOCK: opening a pipe that nobody writes to must not hang us.
+            descriptor = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, folder, path)
+        try:
+            _check_regular(os.fstat(descriptor), path)
+            content = _read_at_most(descriptor, limit + 1)
+        finally:
+            os.close(descriptor)
+        if len(content) > limit:
+            raise LimitExceeded("output", limit)
+        return content
+
+    def write(self, path: str, content: bytes, executable: bool | None = None) -> None:
+        """Replace or create through a new file and a rename, so that nothing hostile is ever opened for writing."""
+        *folders, name = parts_of(path)
+        with self._folder(folders, path, create=True) as folder:
+            mode = 0o755 if executable else 0o644
+            with suppress(FileNotFoundError):
+                old = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                _check_regular(old, path)
+                if executable is None:
+                    mode = stat.S_IMODE(old.st_mode) & 0o777
+            fresh = f".{token_hex(8)}"
+            self._create(fresh, content, mode, folder)
+            try:
+                os.replace(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError as error:
+                os.unlink(fresh, dir_fd=folder)
+                raise ValueError(f"{path!r} cannot be written: {error.strerror}") from error
+
+    def create(self, path: str, chunks: Iterator[bytes], executable: bool) -> None:
+        """Write a file that must not exist yet. Raises `ValueError` when the name is taken or its folder is a link."""
+        *folders, name = parts_of(path)
+        with self._folder(folders, path, create=True) as folder:
+            try:
+                self._create(name, chunks, 0o755 if executable else 0o644, folder)
+            except FileExistsError as error:
+                raise ValueError(f"{path!r} appears twice") from error
+
+    def link(self, path: str, target: str) -> None:
+        """Create a symlink; nobody on this side ever follows it. Raises `ValueError` when the name is taken."""
+        *folders, name = parts_of(path)
+        with self._folder(folders, path, create=True) as folder:
+            try:
+                os.symlink(target, name, dir_fd=folder)
+            except FileExistsError as error:
+                raise ValueError(f"{path!r} appears twice") from error
+            if self._owner is not None:
+                os.chown(name, self._owner, self._owner, dir_fd=folder, follow_symlinks=False)
+
+    def folder(self, path: str) -> None:
+        """Make a folder, with those above it."""
+        with self._folder(parts_of(path), path, create=True):
+            pass
+
+    def remove(self, path: str) -> None:
+        """Remove one file or link; a missing one is no error. Raises `ValueError` for a folder."""
+        *folders, name = parts_of(path)
+        try:
+            with self._folder(folders, path) as folder:
+                os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        except (IsADirectoryError, PermissionError) as error:
+            raise ValueError(f"{path!r} is a folder") from error
+
+    def files(self) -> tuple[Entry, ...]:
+        """Regular files and links, sorted by path, without `.git`; pipes and devices are not listed."""
+        entries: list[Entry] = []
+        for entry in self._walk(self._root, "", 0):
+            entries.append(entry)
+            if len(entries) > MAX_ENTRIES:
+                raise LimitExceeded("disk", MAX_ENTRIES)
+        return tuple(sorted(entries, key=lambda entry: entry.path))
+
+    def size(self, at_most: int) -> int:
+        """Bytes of all files; stops counting soon after `at_most`."""
+        total = 0
+        for entry in self._walk(self._root, "", 0):
+            total += entry.size + 512  # an empty file costs something too
+            if total > at_most:
+                break
+        return total
+
+    def _walk(self, folder: int, prefix: str, depth: int) -> Iterator[Entry]:
+        if depth > MAX_DEPTH:
+            raise LimitExceeded("disk", MAX_DEPTH)
+        with os.scandir(folder) as found:
+            for item in found:
+                path = prefix + item.name
+                try:
+                    what = item.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(what.st_mode):
+                        if item.name == ".git":
+                            continue
+                        below = os.open(item.name, FOLDER, dir_fd=folder)
+                        try:
+                            yield from self._walk(below, f"{path}/", depth + 1)
+                        finally:
+                            os.close(below)
+                    elif stat.S_ISREG(what.st_mode) or stat.S_ISLNK(what.st_mode):
+                        link = stat.S_ISLNK(what.st_mode)
+                        yield Entry(path, what.st_size, executable=not link and bool(what.st_mode & 0o100), link=link)
+                except (FileNotFoundError, NotADirectoryError, PermissionError):
+                    continue  # changed under our eyes, or made unreadable on purpose: not a file we can use
+
+    def _create(self, name: str, content: bytes | Iterator[bytes], mode: int, folder: int) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(name, flags, 0o600, dir_fd=folder), "wb", buffering=0) as file:
+            for chunk in (content,) if isinstance(content, bytes) else content:
+                view = memoryview(chunk)
+                while view:
+                    view = view[file.write(view) :]
+            os.fchmod(file.fileno(), mode)
+            if self._owner is not None:
+                os.fchown(file.fileno(), self._owner, self._owner)
+
+    @contextmanager
+    def _folder(self, names: tuple[str, ...] | list[str], path: str, *, create: bool = False) -> Iterator[int]:
+        """The descriptor of the folder at `names`, walked without following anything."""
+        if len(names) > MAX_DEPTH:
+            raise ValueError(f"too many folders in {path[:80]!r}")
+        here = os.dup(self._root)
+        try:
+            for name in names:
+                if create:
+                    self._make(name, here)
+                below = _open(name, FOLDER, here, path)
+                os.close(here)
+                here = below
+            yield here
+        finally:
+            os.close(here)
+
+    def _make(self, name: str, folder: int) -> None:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o755, dir_fd=folder)
+            if self._owner is not None:
+                os.chown(name, self._owner, self._owner, dir_fd=folder, follow_symlinks=False)
+
+
+def _open(name: str, flags: int, folder: int, path: str) -> int:
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        raise FileNotFoundError(path) from None
+    except OSError as error:  # ELOOP: a link; ENOTDIR: a file where a folder should be; ENXIO: a socket
+        raise ValueError(f"{path!r} is not a plain file in plain folders: {error.strerror}") from error
+
+
+def _check_regular(what: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(what.st_mode):
+        raise ValueError(f"{path!r} is not a regular file")
+    if what.st_nlink != 1:
+        raise ValueError(f"{path!r} has more than one name")
+
+
+def _read_at_most(descriptor: int, count: int) -> bytes:
+    chunks: list[bytes] = []
+    while count > 0 and (chunk := os.read(descriptor, min(count, 1 << 20))):
+        chunks.append(chunk)
+        count -= len(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,128 @@
+"""The model rung inside the graph: a scripted model over a real socket, real LiteLLM, real runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent import events
+from agent.model import Models, ModelSettings
+from agent.proposers.model import ModelProposer, read_diagnosis
+from agent.task import Budget, NoRepair, Outcome, Repair
+from tests.agent.scripted_model import Say, ScriptedModel, scripted_model
+from tests.agent.test_graph import SAMPLE, Bench
+
+DIAGNOSIS = Say('Sure! {"cause": "add subtracts", "category": "Logic", "confidence": "90%"} Hope that helps.')
+FIX = Say(
+    "`add` must add its operands.\n\ncalc.py\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\n>>>>>>> REPLACE\n"
+)
+WRONG = Say("Multiply.\n\nFUNCTION calc.py::add\n```python\ndef add(a, b):\n    return a * b\n```\n")
+
+
+class ModelBench(Bench):
+    def __init__(self, folder: Path, server: ScriptedModel) -> None:
+        super().__init__(folder)
+        self.server = server
+        self.models = Models(ModelSettings("openai/scripted", f"{server.url}/v1", "sk-secret-of-the-test", timeout=5.0))
+
+    async def heal_by_model(self, budget: Budget = Budget()) -> Repair | NoRepair:
+        return await self.heal(ModelProposer(self.models), budget=budget, models=self.models)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def bench_with(folder: Path, *script: Say) -> AsyncIterator[ModelBench]:
+    async with scripted_model(*script) as server:
+        yield ModelBench(folder, server)
+
+
+async def test_a_model_diagnoses_and_repairs(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, DIAGNOSIS, FIX) as bench:
+        result = await bench.heal_by_model()
+    assert isinstance(result, Repair), result
+    assert (result.diagnosis.cause, result.diagnosis.category, result.diagnosis.confidence) == ("add subtracts", "logic", 0.9)
+    assert result.title == "add must add its operands."
+    assert result.edits[0].after == SAMPLE["calc.py"].replace("a - b", "a + b")
+    assert (result.usage.calls, result.usage.tokens_in, result.usage.tokens_out) == (2, 200, 40)
+    prompt = bench.server.prompt(1)
+    assert "assert add(2, 3) == 5" in prompt
+    assert "return a - b" in prompt
+    assert "add subtracts" in prompt
+    assert "secret-of-the-test" not in prompt
+
+
+async def test_a_lesson_goes_into_the_next_prompt(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, DIAGNOSIS, WRONG, FIX) as bench:
+        result = await bench.heal_by_model()
+    assert isinstance(result, Repair), result
+    assert "assert 6 == 5" in bench.server.prompt(2)
+    assert bench.server.requests[2]["temperature"] > bench.server.requests[1]["temperature"]
+
+
+async def test_a_malformed_answer_goes_back_once_with_what_is_wrong(tmp_path: Path) -> None:
+    nonsense = Say("calc.py\n<<<<<<< SEARCH\nreturn nothing like it\n=======\nx\n>>>>>>> REPLACE\n")
+    async with bench_with(tmp_path, DIAGNOSIS, nonsense, FIX) as bench:
+        result = await bench.heal_by_model()
+    assert isinstance(result, Repair), result
+    assert "return nothing like it" in bench.server.requests[2]["messages"][-1]["content"]
+    assert len(result.log.iterations) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Say("I am a teapot."), "no SEARCH/REPLACE block"),
+        (Say(""), "empty"),
+        (Say("x" * 10_000_000), "longer than"),
+        (Say("half", finish="length"), "was cut"),
+        (Say("", finish="content_filter"), "filtered"),
+        (Say(status=401, error={"message": "bad key"}), "not usable"),
+        (Say(status=429, headers={"retry-after": "9999"}), "limits the rate"),
+        (Say(raw=b"<html>"), "not reachable"),
+    ],
+)
+async def test_a_model_of_no_use_ends_as_gave_up_with_the_reason(tmp_path: Path, answer: Say, words: str) -> None:
+    async with bench_with(tmp_path, *[answer] * 12) as bench:
+        result = await bench.heal_by_model()
+    assert isinstance(result, NoRepair)
+    assert result.outcome is Outcome.GAVE_UP
+    assert words in result.reason
+    assert result.log.diagnosis is not None
+    assert any(event.step == "diagnose" for event in bench.of(events.Degraded))
+
+
+async def test_a_model_that_hangs_ends_within_the_budget(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, *[Say(hang=True)] * 12) as bench:
+        bench.models = Models(ModelSettings("openai/scripted", f"{bench.server.url}/v1", "k", timeout=0.5))
+        result = await bench.heal_by_model()
+    assert isinstance(result, NoRepair)
+    assert "no answer" in result.reason
+
+
+async def test_tokens_are_a_bound(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, DIAGNOSIS, WRONG, FIX) as bench:
+        result = await bench.heal_by_model(Budget(tokens=200))
+    assert isinstance(result, NoRepair)
+    assert result.outcome is Outcome.OUT_OF_BUDGET
+    assert "200 model tokens" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "confidence"),
+    [
+        ('{"cause": "x", "category": "logic", "confidence": 0.5}', 0.5),
+        ('```json\n{"cause": "x", "confidence": 80}\n```', 0.8),
+        ('{"cause": "x", "confidence": "very"}', 0.5),
+        ('{"cause": "x", "confidence": NaN}', 0.5),
+        ('{"cause": ""}', None),
+        ('{"cause": 3}', None),
+        ("[]", None),
+        ("nonsense", None),
+        ("{" * 100_000, None),
+    ],
+)
+def test_a_diagnosis_is_validated_coerced_and_salvaged_once(text: str, confidence: float | None) -> None:
+    found = read_diagnosis(text, "model:m")
+    assert (found.confidence if found else None) == confidence

@@ -1,0 +1,281 @@
+import textwrap
+
+import pytest
+
+from agent.task import Frame, Verdict
+from tests.agent.conftest import RunCheck
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PASSED, FAILED, ERROR, SKIPPED = Verdict.PASSED, Verdict.FAILED, Verdict.ERROR, Verdict.SKIPPED
+
+
+def code(text: str) -> str:
+    return textwrap.dedent(text).lstrip("\n")
+
+
+CALC = code("""
+    def add(a, b):
+        return a - b
+""")
+
+
+async def test_each_kind_of_pytest_verdict_is_told(run_check: RunCheck) -> None:
+    run = await run_check(
+        {
+            "calc.py": CALC,
+            "tests/conftest.py": "import sys, pathlib\nsys.path.insert(0, str(pathlib.Path(__file__).parents[1]))\n",
+            "tests/test_calc.py": code("""
+                import pytest, unittest
+                from calc import add
+
+                def test_passes(): assert add(0, 0) == 0
+                def test_fails(): assert add(1, 2) == 3
+                @pytest.mark.parametrize("a", [0, 1, "x/y ü"])
+                def test_each(a): assert a == 0
+                @pytest.fixture
+                def broken(): raise RuntimeError("no fixture")
+                def test_setup(broken): pass
+                @pytest.fixture
+                def messy():
+                    yield
+                    raise RuntimeError("no way out")
+                def test_teardown(messy): pass
+                @pytest.mark.xfail
+                def test_expected(): assert False
+                @pytest.mark.xfail(strict=True)
+                def test_strict(): pass
+                @pytest.mark.skip
+                def test_skipped(): pass
+                class TestClass:
+                    def test_method(self): add(1, "x")
+                class TestCase(unittest.TestCase):
+                    def test_case(self): self.assertEqual(1, 1)
+            """),
+        }
+    )
+    name = "tests/test_calc.py::"
+    assert run.ending == "finished"
+    assert run.exit_code == 1
+    assert dict(run.verdicts) == {
+        f"{name}test_passes": PASSED,
+        f"{name}test_fails": FAILED,
+        f"{name}test_each[0]": PASSED,
+        f"{name}test_each[1]": FAILED,
+        f"{name}test_each[x/y \\xfc]": FAILED,
+        f"{name}test_setup": ERROR,
+        f"{name}test_teardown": ERROR,
+        f"{name}test_expected": SKIPPED,
+        f"{name}test_strict": FAILED,
+        f"{name}test_skipped": SKIPPED,
+        f"{name}TestClass::test_method": FAILED,
+        f"{name}TestCase::test_case": PASSED,
+    }
+    failures = {failure.id: failure for failure in run.failures}
+    assert failures.keys() == run.red
+    assert failures[f"{name}test_fails"].message.startswith("AssertionError: assert -1 == 3")
+    assert "def test_fails" in failures[f"{name}test_fails"].details
+    assert failures[f"{name}TestClass::test_method"].frames[-1] == Frame("calc.py", 2, "add")
+    assert "no fixture" in failures[f"{name}test_setup"].message
+
+
+async def test_a_file_that_cannot_be_collected_is_an_error_with_its_cause_and_hides_no_other(run_check: RunCheck) -> None:
+    files = {"pkg.py": "import gone\n", "test_a.py": "import pkg\ndef test_a(): pass\n", "test_b.py": "def test_b(): pass\n"}
+    run = await run_check(files)
+    assert dict(run.verdicts) == {"test_a.py": ERROR, "test_b.py::test_b": PASSED}
+    (failure,) = run.failures
+    assert failure.message == "ModuleNotFoundError: No module named 'gone'"
+    assert failure.frames == (Frame("test_a.py", 1, "<module>"), Frame("pkg.py", 1, "<module>"))
+
+    healed = await run_check({**files, "pkg.py": ""}, only=frozenset({"test_a.py"}))
+    assert dict(healed.verdicts) == {"test_a.py": PASSED, "test_a.py::test_a": PASSED}
+
+
+async def test_a_syntax_error_names_its_line(run_check: RunCheck) -> None:
+    run = await run_check({"pkg.py": "x = 1\ndef f(:\n", "test_a.py": "import pkg\n"})
+    (failure,) = run.failures
+    assert failure.id == "test_a.py"
+    assert failure.message.startswith("SyntaxError: ")
+    assert failure.frames[-1] == Frame("pkg.py", 2, "")
+
+
+async def test_a_conftest_that_cannot_be_imported_is_an_error_that_heals(run_check: RunCheck) -> None:
+    files = {"tests/conftest.py": "import gone\n", "tests/test_a.py": "def test_a(): pass\n"}
+    run = await run_check(files, "pytest tests")
+    assert dict(run.verdicts) == {"tests/conftest.py": ERROR}
+    assert "gone" in run.failures[0].message
+    healed = await run_check({**files, "tests/conftest.py": ""}, "pytest tests", only=frozenset({"tests/conftest.py"}))
+    assert dict(healed.verdicts) == {"tests/conftest.py": PASSED, "tests/test_a.py::test_a": PASSED}
+
+
+async def test_only_the_wanted_tests_run_and_files_beside_them_do_not_matter(run_check: RunCheck) -> None:
+    files = {
+        "test_a.py": "def test_1(): assert 0\ndef test_2(): assert 0\n",
+        "test_b.py": "import gone\n",
+    }
+    run = await run_check(files, only=frozenset({"test_a.py::test_2"}))
+    assert dict(run.verdicts) == {"test_a.py::test_2": FAILED}
+
+
+async def test_all_verdicts_are_seen_though_the_command_stops_at_the_first(run_check: RunCheck) -> None:
+    run = await run_check(
+        {"test_a.py": "def test_1(): assert 0\ndef test_2(): assert 0\ndef test_3(): pass\n"},
+        "python -m pytest -x -p no:cacheprovider --cov=pkg --cov-report term -n auto --timeout=3",
+    )
+    assert len(run.verdicts) == 3
+
+
+async def test_a_command_that_ends_up_in_pytest_is_observed(run_check: RunCheck) -> None:
+    run = await run_check(
+        {
+            "src/pkg.py": "",
+            "tests/test_a.py": "import os, pkg\ndef test_a(): assert not {'SELFHEAL_GUEST', 'PYTEST_ADDOPTS'} & {*os.environ}",
+            "run.sh": "cd tests\nPYTHONPATH=../src python -m pytest\n",
+        },
+        "sh run.sh && uv run --group dev pytest --version",
+    )
+    assert dict(run.verdicts) == {"tests/test_a.py::test_a": PASSED}, run.output
+
+
+async def test_a_hang_is_a_timeout_that_keeps_what_was_seen(run_check: RunCheck) -> None:
+    run = await run_check({"test_a.py": "import time\ndef test_1(): pass\ndef test_2(): time.sleep(60)\n"}, timeout=2)
+    assert run.ending == "timeout"
+    assert dict(run.verdicts) == {"test_a.py::test_1": PASSED, "test_a.py::test_2": ERROR}
+    assert run.failures[0].message == "did not finish in 2 s"
+
+
+async def test_a_process_that_dies_is_a_crash(run_check: RunCheck) -> None:
+    run = await run_check({"test_a.py": "import os\ndef test_1(): pass\ndef test_2(): os._exit(0)\n"})
+    assert (run.ending, run.exit_code) == ("crashed", 0)
+    assert dict(run.verdicts) == {"test_a.py::test_1": PASSED, "test_a.py::test_2": ERROR}
+
+    run = await run_check({"test_a.py": "import os\ndef test_1(): os.kill(os.getpid(), 11)\n"})
+    assert run.ending == "crashed"
+    assert dict(run.verdicts) == {"test_a.py::test_1": ERROR}
+
+
+async def test_a_conftest_that_exits_is_a_crash_not_a_green(run_check: RunCheck) -> None:
+    run = await run_check({"conftest.py": "import os\nos._exit(0)\n", "test_a.py": "def test_1(): pass\n"})
+    assert (run.ending, dict(run.verdicts)) == ("crashed", {})
+
+
+async def test_a_hook_that_turns_failures_green_is_not_believed(run_check: RunCheck) -> None:
+    run = await run_check(
+        {
+            "conftest.py": code("""
+                import pytest
+                @pytest.hookimpl(hookwrapper=True)
+                def pytest_runtest_makereport(item, call):
+                    outcome = yield
+                    outcome.get_result().outcome = "passed"
+            """),
+            "test_a.py": "def test_1(): assert 0\n",
+        }
+    )
+    assert (run.ending, dict(run.verdicts)) == ("crashed", {})
+    assert "nothing of this run is believed" in run.output
+
+
+async def test_a_written_report_on_stdout_is_only_output(run_check: RunCheck) -> None:
+    run = await run_check({"test_a.py": "def test_1(): assert 0\n"}, 'echo \'{"ending": "finished"}\'; pytest || true')
+    assert dict(run.verdicts) == {"test_a.py::test_1": FAILED}
+
+
+async def test_endless_output_is_bounded(run_check: RunCheck) -> None:
+    run = await run_check({"test_a.py": "def test_1():\n    for _ in range(200): print('x' * 1_000_000)\n"}, "pytest -s")
+    assert dict(run.verdicts) == {"test_a.py::test_1": PASSED}
+    assert len(run.output) <= 20_000
+
+
+async def test_hostile_text_is_cleaned(run_check: RunCheck) -> None:
+    run = await run_check({"test_a.py": "def test_1(): raise ValueError('\\x1b[31mred\\x00\\ud800\\u202eend\\x1b[0m')\n"})
+    assert run.failures[0].message == "ValueError: redend"
+    assert "\x1b" not in run.output + run.failures[0].details
+
+
+async def test_no_tests_and_wrong_use_are_finished_without_verdicts(run_check: RunCheck) -> None:
+    run = await run_check({"a.py": ""})
+    assert (run.ending, dict(run.verdicts), run.exit_code) == ("finished", {}, 5)
+    run = await run_check({"a.py": ""}, "pytest --no-such-option")
+    assert (run.ending, dict(run.verdicts), run.exit_code) == ("finished", {}, 4)
+    assert "no-such-option" in run.output
+
+
+async def test_doctests_have_verdicts(run_check: RunCheck) -> None:
+    run = await run_check(
+        {"calc.py": 'def f():\n    """\n    >>> f()\n    2\n    """\n    return 1\n'}, "pytest --doctest-modules"
+    )
+    assert dict(run.verdicts) == {"calc.py::calc.f": FAILED}
+    assert run.failures[0].frames[0].path == "calc.py"
+
+
+async def test_unittest_verdicts(run_check: RunCheck) -> None:
+    files = {
+        "calc.py": CALC,
+        "Makefile": "test:\n\tpython -m unittest -f\n",
+        "tests/__init__.py": "",
+        "tests/test_bad.py": "import gone\n",
+        "tests/test_calc.py": code("""
+            import unittest
+            from calc import add
+            class TestAdd(unittest.TestCase):
+                def test_ok(self): pass
+                def test_red(self): self.assertEqual(add(1, 2), 3)
+                def test_raises(self): add(1, "x")
+                def test_sub(self):
+                    for i in range(2):
+                        with self.subTest(i=i): self.assertEqual(i, 0)
+                @unittest.expectedFailure
+                def test_expected(self): self.fail()
+                @unittest.skip("no")
+                def test_skipped(self): pass
+            class TestSetup(unittest.TestCase):
+                @classmethod
+                def setUpClass(cls): raise RuntimeError("down")
+                def test_never(self): pass
+        """),
+    }
+    run = await run_check(files, "python -m unittest discover", "unittest")
+    name = "tests.test_calc.TestAdd."
+    assert run.ending == "finished"
+    assert dict(run.verdicts) == {
+        "tests.test_bad": ERROR,
+        f"{name}test_ok": PASSED,
+        f"{name}test_red": FAILED,
+        f"{name}test_raises": FAILED,
+        f"{name}test_sub": FAILED,
+        f"{name}test_expected": SKIPPED,
+        f"{name}test_skipped": SKIPPED,
+        "setUpClass (tests.test_calc.TestSetup)": ERROR,
+    }
+    failures = {failure.id: failure for failure in run.failures}
+    assert failures["tests.test_bad"].message == "ModuleNotFoundError: No module named 'gone'"
+    assert failures[f"{name}test_raises"].frames[-1] == Frame("calc.py", 2, "add")
+
+    healed = {**files, "tests/test_bad.py": "import unittest\nclass T(unittest.TestCase):\n def test_t(self): pass\n"}
+    made = await run_check(healed, "make test", "unittest", only=frozenset({"tests.test_bad", f"{name}test_red"}))
+    assert dict(made.verdicts) == {"tests.test_bad": PASSED, "tests.test_bad.T.test_t": PASSED, f"{name}test_red": FAILED}
+
+
+async def test_findings_keep_their_ids_when_lines_shift(run_check: RunCheck) -> None:
+    ruff = "python -m ruff check --isolated --select F ."
+    unused, first, second = (
+        "a.py: F401 `os` imported but unused",
+        "a.py: F821 Undefined name `y`",
+        "a.py: F821 Undefined name `y`#2",
+    )
+    run = await run_check({"a.py": "import os\nx = y\nz = y\n"}, ruff, "findings")
+    assert run.red == {unused, first, second}
+    shifted = await run_check({"a.py": "y = 1\nimport os\nx = y\n"}, ruff, "findings", only=run.red)
+    assert dict(shifted.verdicts) == {unused: FAILED, first: PASSED, second: PASSED}
+    clean = await run_check({"a.py": ""}, ruff, "findings")
+    assert dict(clean.verdicts) == {"exit": PASSED}
+    broken = await run_check({"a.py": ""}, ruff + " --no-such", "findings")
+    assert dict(broken.verdicts) == {"exit": FAILED}
+
+
+async def test_an_exit_code_is_a_verdict(run_check: RunCheck) -> None:
+    assert dict((await run_check({}, "true", "exit")).verdicts) == {"exit": PASSED}
+    run = await run_check({}, "false | cat\necho never", "exit")
+    assert dict(run.verdicts) == {"exit": FAILED}
+    assert "never" not in run.output

@@ -1,0 +1,157 @@
+"""Each rule of the guard, with a change that it refuses and one beside it that it allows."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.guard import refusal
+from agent.task import Candidate, FileChange, Policy
+
+CODE = "import os\n\n\ndef read(path):\n    with open(path) as file:\n        return file.read()\n\n\ndef size(path):\n    return 1\n"
+PYPROJECT = '[project]\nname = "a"\ndependencies = ["x"]\n\n[tool.pytest.ini_options]\naddopts = "-q"\n'
+FAILING = "E  assert grade(73) == 'C'\nAssertionError"
+
+
+def rule(*edits: FileChange, policy: Policy = Policy(), rung: str = "model:m") -> str | None:
+    found = refusal(Candidate(rung, edits, "a change"), policy, FAILING)
+    assert found is None or found.sentence
+    return found.rule if found else None
+
+
+def code(before: str, after: str, source: str = CODE, path: str = "pkg/a.py") -> FileChange:
+    assert before in source
+    return FileChange(path, source, source.replace(before, after, 1))
+
+
+def new(path: str, text: str = "x = 1\n") -> FileChange:
+    return FileChange(path, None, text)
+
+
+def test_an_ordinary_repair_is_allowed() -> None:
+    assert rule(code("return 1", "return os.path.getsize(path)")) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "refused_by"),
+    [
+        ("tests/test_a.py", "tests"),
+        ("test_a.py", "tests"),
+        ("pkg/a_test.py", "tests"),
+        ("tests/data/input.json", "tests"),
+        ("conftest.py", "tests"),
+        ("pkg/conftest.py", "tests"),
+        ("pytest.ini", "tests"),
+        ("noxfile.py", "tests"),
+        (".github/workflows/ci.yml", "ci"),
+        ("Makefile", "ci"),
+        ("ruff.toml", "settings"),
+        ("pkg/evil.pth", "start-up"),
+        ("sitecustomize.py", "start-up"),
+        ("SITECUSTOMIZE.PY", "start-up"),
+        (".git/hooks/pre-commit", "start-up"),
+        ("../outside.py", "path"),
+        ("/etc/passwd", "path"),
+        ("a/./b.py", "path"),
+        ("pkg/attest.py", None),
+        ("pkg/contest.py", None),
+        ("README.md", None),
+    ],
+)
+def test_files_are_judged_by_their_path(path: str, refused_by: str | None) -> None:
+    assert rule(new(path)) == refused_by
+
+
+def test_tests_may_be_edited_where_the_policy_says_so() -> None:
+    assert rule(new("tests/test_a.py"), policy=Policy(allow_test_edits=True)) is None
+
+
+def test_a_formatting_of_a_test_is_allowed_to_the_tools_rung_alone() -> None:
+    tidy = FileChange("tests/test_a.py", "x=1\n", "x = 1\n")
+    assert rule(tidy, rung="tools") is None
+    assert rule(tidy) == "tests"
+    assert rule(FileChange("tests/test_a.py", "x=1\n", "x = 2\n"), rung="tools") == "tests"
+
+
+def test_protected_globs_are_never_edited() -> None:
+    policy = Policy(protected=("pkg/vendor/*", "*.sql"))
+    assert rule(new("pkg/vendor/a.py"), policy=policy) == "protected"
+    assert rule(new("db/x.sql"), policy=policy) == "protected"
+    assert rule(new("pkg/a.py"), policy=policy) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "refused_by"),
+    [
+        ('["x"]', '["x", "y>=2"]', None),
+        ('"-q"', '"-q --ignore=tests"', "tests"),
+        ('name = "a"', 'name = "b"', "settings"),
+        ("[tool.pytest", '[project.entry-points.pytest11]\nx = "a"\n\n[tool.pytest', "settings"),
+        ("[tool.pytest", '[tool.ruff]\nignore = ["F401"]\n\n[tool.pytest', "settings"),
+        ('["x"]', '["x"', "settings"),
+    ],
+)
+def test_pyproject_is_judged_by_key(before: str, after: str, refused_by: str | None) -> None:
+    assert rule(code(before, after, PYPROJECT, "pyproject.toml")) == refused_by
+
+
+def test_setup_cfg_and_tox_are_judged_by_key() -> None:
+    cfg = "[options]\ninstall_requires = x\n\n[tool:pytest]\naddopts = -q\n"
+    assert rule(code("requires = x", "requires = x, y", cfg, "setup.cfg")) is None
+    assert rule(code("-q", "-q -x", cfg, "setup.cfg")) == "tests"
+    tox = "[testenv]\ndeps = x\ncommands = pytest\n"
+    assert rule(code("deps = x", "deps = x<3", tox, "tox.ini")) is None
+    assert rule(code("= pytest", "= true", tox, "tox.ini")) == "tests"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "refused_by"),
+    [
+        ("return 1", "pytest.skip('no')", "skipped"),
+        ("return 1", "return 1  # noqa: E501", "silenced"),
+        ("return 1", "return 1  # type: ignore", "silenced"),
+        ("return 1", "return 5 if 'PYTEST_CURRENT_TEST' in os.environ else 1", "under-test"),
+        ("import os", "import os\nimport pytest", "under-test"),
+        ("return 1", "os._exit(0)", "way-out"),
+        ("        return file.read()\n", "        pass\n", None),
+        ("    return 1", "    pass", "emptied"),
+        ("    return 1", "    raise NotImplementedError", "emptied"),
+        ("\n\ndef size(path):\n    return 1\n", "", "deleted"),
+        ("    return 1", "    try:\n        return 1\n    except Exception:\n        return 0", "swallowed"),
+        ("    return 1", "    try:\n        return 1\n    except:\n        pass", "swallowed"),
+        ("    return 1", "    with contextlib.suppress(Exception):\n        return 1", "swallowed"),
+        ("    return 1", "    try:\n        return 1\n    except OSError:\n        return 0", None),
+        ("    return 1", "    try:\n        return 1\n    except Exception:\n        print(1)\n        raise", None),
+        ("    return 1", "    if path == 73:\n        return 'C'\n    return 1", "special-case"),
+        ("    return 1", "    if path == 74:\n        return 'C'\n    return 1", None),
+        ("    return 1", "    if path == 73:\n        return compute(path)\n    return 1", None),
+        ("    return 1", "    if path == 0:\n        return 0\n    return 1", None),
+        ("return 1", "return 'ghp_0123456789abcdefghij0123456789abcdef'", "secret"),
+        ("return 1", "return 1  # \u202e hidden", "hidden"),
+        ("return 1", "return '\0'", "binary"),
+    ],
+)
+def test_code_is_judged_by_what_the_change_adds_and_takes(before: str, after: str, refused_by: str | None) -> None:
+    assert rule(code(before, after)) == refused_by
+
+
+def test_code_that_always_was_so_is_no_offence() -> None:
+    source = CODE + "\n\ndef safe():\n    try:\n        return 1\n    except Exception:\n        return 0  # noqa\n"
+    assert rule(code("    return 1", "    return 2", source)) is None
+
+
+def test_a_deleted_module_is_refused() -> None:
+    assert rule(FileChange("pkg/a.py", CODE, None)) == "deleted"
+    assert rule(FileChange("notes.txt", "x", None)) is None
+
+
+def test_changes_have_a_largest_size() -> None:
+    assert rule(*[new(f"pkg/{n}.py") for n in range(11)]) == "size"
+    assert rule(*[new(f"pkg/{n}.py") for n in range(10)]) is None
+    assert rule(new("a.py", "x = 1\n" * 401)) == "size"
+    assert rule(new("a.py", "x = 1\n" * 400)) is None
+    assert rule(new("a.py", "x" * 10_000_000)) == "size"
+
+
+def test_no_change_is_refused() -> None:
+    assert rule() == "empty"
+    assert rule(FileChange("a.py", "x", "x")) == "empty"

@@ -1,0 +1,146 @@
+"""Hostile text, judged by a real Markdown parser: what comes from outside stays text."""
+
+import random
+import re
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from app.markdown import ZWSP, Quoter, link
+
+NASTY = [
+    "@octocat fixes #1",
+    "closes owner/repo#12, resolves https://github.com/o/r/issues/3 and GH-4",
+    "```\n</details>\n# out of the fence",
+    "````\n```\n`````",
+    "`a` ``b`` `",
+    "<img src=x onerror=alert(1)><script>alert(1)</script>",
+    "<!-- selfheal:pull:other -->",
+    "[click](javascript:alert(1)) ![i](https://evil.example/x.png)",
+    "| a | b |\n|---|---|\n| \\| c |",
+    "\u202eevil\u2066 \u200bhid\u200dden \x1b[31mred\x1b[0m \x00\x07 \ud800",
+    "# heading",
+    "- [ ] task",
+    "1. list",
+    "    indented code",
+    "> quote",
+    "===",
+    "***bold*** __x__ ~~y~~ $x^2$ a_b_c",
+    "&lt;b&gt; &#64;octocat",
+    "www.example.org someone@example.org",
+    "ghp_" + "a1B2" * 9,
+    "",
+    " ",
+    "a\\",
+    "<details><summary>",
+    "[ref]: https://evil.example",
+]
+FRAGMENTS = [
+    "@",
+    "#1",
+    "`",
+    "```",
+    "\n",
+    "|",
+    "<b>",
+    "</details>",
+    "\\",
+    "fixes ",
+    "a/b",
+    "](x)",
+    "*",
+    "\u202e",
+    " ",
+    "_",
+    "&",
+    "1.",
+    "- ",
+]
+
+
+def hostile() -> list[str]:
+    chance = random.Random(20261121)
+    return NASTY + ["".join(chance.choices(FRAGMENTS, k=chance.randrange(1, 25))) for _ in range(300)]
+
+
+def parse(text: str) -> list[Token]:
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    flat: list[Token] = []
+    for token in parser.parse(text):
+        flat += [token, *(token.children or [])]
+    return flat
+
+
+def visible(text: str) -> str:
+    return " ".join(text.replace(ZWSP, "").split())
+
+
+@pytest.fixture
+def quote() -> Quoter:
+    return Quoter(("configured-secret",))
+
+
+def test_prose_renders_as_one_paragraph_of_exactly_its_characters(quote: Quoter) -> None:
+    for text in hostile():
+        tokens = parse(quote.prose(text))
+        assert {t.type for t in tokens} <= {"paragraph_open", "inline", "paragraph_close", "text", "text_special"}, text
+        shown = "".join(t.content for t in tokens if t.type in ("text", "text_special"))
+        assert visible(shown) == visible(quote.clean(text, 1000)), text
+
+
+def test_prose_and_titles_mention_and_reference_nobody(quote: Quoter) -> None:
+    for text in hostile():
+        for made in (quote.prose(text), quote.line(text)):
+            assert not re.search(r"@[A-Za-z0-9]", made)
+            assert not re.search(r"#\d", made)
+            assert not re.search(r"https?://|www\.\w|GH-\d", made)
+
+
+def test_a_fence_holds_whatever_is_in_it(quote: Quoter) -> None:
+    for text in hostile():
+        tokens = parse(f"before\n\n{quote.fence(text)}\n\nafter")
+        assert [t.type for t in tokens if t.level == 0 and t.type not in ("inline", "text")] == [
+            "paragraph_open", "paragraph_close", "fence", "paragraph_open", "paragraph_close",
+        ], text  # fmt: skip
+
+
+def test_a_code_span_holds_whatever_is_in_it(quote: Quoter) -> None:
+    for text in hostile():
+        tokens = [t for t in parse(f"a {quote.span(text)} b") if t.type not in ("paragraph_open", "paragraph_close", "inline")]
+        assert [t.type for t in tokens] == ["text", "code_inline", "text"], text
+
+
+def test_a_cell_never_breaks_its_row(quote: Quoter) -> None:
+    for text in hostile():
+        tokens = parse(f"| x | y |\n|---|---|\n| {quote.cell(text)} | end |\n")
+        assert sum(t.type == "td_open" for t in tokens) == 2, text
+        assert {t.content for t in tokens if t.type == "html_inline"} <= {"<code>", "</code>"}, text
+
+
+def test_closing_keywords_are_broken_in_code_too(quote: Quoter) -> None:
+    closing = re.compile(r"(?i)(close|fix|resolve)[sd]?(es|ed)?:?\s+(#\d|\S+/\S+#\d|http)")
+    for made in (quote.span("fixes #1"), quote.fence("Closes: o/r#2"), quote.span("resolved https://github.com/o/r/issues/1")):
+        assert not closing.search(made)
+
+
+def test_invisible_characters_are_gone_and_cannot_split_a_secret(quote: Quoter) -> None:
+    for text in hostile():
+        assert not re.search(
+            r"[\x00-\x08\x0b-\x1f\x7f\u200c-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]", quote.prose(text)
+        )
+    split = "ghp_" + f"a1B2{ZWSP}" * 9
+    assert "redacted" in quote.fence(split)
+    assert "redacted" in quote.prose("x configured-\u2060secret y")
+
+
+def test_a_secret_is_hidden_before_the_text_is_cut(quote: Quoter) -> None:
+    made = quote.clean("x" * 20 + " ghp_" + "a1B2" * 9, 30)
+    assert "ghp_" not in made
+    assert len(made) <= 30
+
+
+def test_a_link_takes_plain_web_addresses_only() -> None:
+    assert link("run", "https://github.com/o/r/actions/runs/1") == "[run](https://github.com/o/r/actions/runs/1)"
+    for url in ("javascript:alert(1)", "https://x/) [y](https://z", "", "https://x/\nevil"):
+        assert link("run", url) == "run"

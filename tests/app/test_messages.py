@@ -1,0 +1,206 @@
+"""What people read: complete, bounded, and harmless whatever the code under test and the model wrote."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from markdown_it import MarkdownIt
+
+from agent.task import (
+    CheckEvidence,
+    Diagnosis,
+    Evidence,
+    FileChange,
+    Iteration,
+    NoRepair,
+    Outcome,
+    ReflectionLog,
+    Repair,
+    RungCost,
+    Usage,
+    VerdictId,
+)
+from app import messages
+from app.endings import ENDINGS
+from app.messages import BODY_LIMIT, Publication
+
+EVIL = "@octocat fixes #1 </details> ``` <script>alert(1)</script> | a | \u202e ghp_" + "a1B2" * 9
+
+
+def publication(**changes: object) -> Publication:
+    known = Publication(
+        attempt_id="att_1",
+        number=1,
+        repository="octo/calc",
+        head_sha="0123456789abcdef0123456789abcdef01234567",
+        head_branch="main",
+        run_title="CI / tests",
+        run_url="https://github.com/octo/calc/actions/runs/7",
+        details_url="https://selfheal.example/attempts/att_1",
+    )
+    return replace(known, **changes)
+
+
+def evidence(checks: int = 1, ids: int = 2, word: str = "tests/test_calc.py::test_add") -> Evidence:
+    one = CheckEvidence(
+        check="tests",
+        command="pytest -q",
+        target=tuple(VerdictId(f"{word}[{i}]") for i in range(ids)),
+        base_red=ids,
+        base_green=28,
+        base_seconds=1.25,
+        with_red=0,
+        with_green=28 + ids,
+        with_seconds=1.5,
+        without_red=ids,
+        without_seconds=1.0,
+    )
+    return Evidence(
+        tuple(replace(one, check=f"tests {n}") if n else one for n in range(checks)), "Python 3.11.7, sandbox local"
+    )
+
+
+def log(iterations: int = 1, text: str = "`<` becomes `<=`", diff: str = "-a < b\n+a <= b") -> ReflectionLog:
+    return ReflectionLog(
+        diagnosis=Diagnosis("The bound is excluded.", "boundary", 0.8, "model:x"),
+        iterations=tuple(Iteration(n, "patterns", text, diff, "verified", text) for n in range(1, iterations + 1)),
+        lessons=(text,),
+        rungs=(RungCost("patterns", 2.5, 40, 1, Usage(), text),),
+        notes=(text,),
+    )
+
+
+def repair(**changes: object) -> Repair:
+    known = Repair(
+        edits=(FileChange("calc/core.py", "a < b\nsame\n", "a <= b\nsame\n"),),
+        title="`<` becomes `<=` in in_range",
+        diagnosis=Diagnosis("The upper bound was excluded.", "boundary", 0.8, "verdicts and change"),
+        evidence=evidence(),
+        confidence=0.92,
+        usage=Usage(1000, 200, 3, 0.0042),
+        log=log(),
+    )
+    return replace(known, **changes)
+
+
+def no_repair(outcome: Outcome = Outcome.GAVE_UP, **changes: object) -> NoRepair:
+    return replace(NoRepair(outcome, "Forty changes were tried.", "Set a model.", Usage(), log()), **changes)
+
+
+def tags(markdown: str) -> list[str]:
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    flat = [t for token in parser.parse(markdown) for t in (token, *(token.children or []))]
+    found = [t.content for t in flat if t.type in ("html_block", "html_inline")]
+    return [tag for part in found for tag in re.findall(r"<!--.*?-->|</?\w[^>]*>", part)]
+
+
+def test_the_body_tells_the_whole_story() -> None:
+    body = messages.pull_body(publication(), repair())
+    for words in (
+        "CI / tests", "[the run](https://github.com/octo/calc/actions/runs/7)", "tests/test_calc.py::test_add[0]", "pytest -q",
+        "The upper bound was excluded", "verdicts and change", "calc/core.py", "+1 −1", "2 / 28 (1.2 s)", "0 / 30 (1.5 s)",
+        "2 of 2 (1.0 s)", "Python 3.11.7, sandbox local", "very sure", "(92%)", "3 model calls, 1,200 tokens", "$0.0042",
+        "No other change", "What to do next", "<summary>Reflection log</summary>", "+a <= b",
+        messages.pull_marker("att_1"),
+    ):  # fmt: skip
+        assert words in body, words
+
+
+def test_alternatives_and_an_unknown_price_are_said() -> None:
+    body = messages.pull_body(publication(), repair(alternatives=3, confidence=0.5, usage=Usage(1, 1, 1, None)))
+    assert "3 other changes pass" in body
+    assert "**unsure** (50%)" in body
+    assert "price not known" in body
+    assert "no model was asked: $0" in messages.pull_body(publication(), repair(usage=Usage()))
+
+
+def test_outside_text_cannot_act_anywhere_in_the_body() -> None:
+    evil = repair(
+        edits=(FileChange(EVIL, None, EVIL),),
+        title=EVIL,
+        diagnosis=Diagnosis(EVIL, EVIL, 0.5, EVIL),
+        evidence=replace(
+            evidence(), checks=(replace(evidence(word=EVIL).checks[0], check=EVIL, command=EVIL),), environment=EVIL
+        ),
+        log=replace(log(text=EVIL, diff=EVIL), diagnosis=Diagnosis(EVIL, EVIL, 0.5, EVIL)),
+    )
+    where = publication(head_branch=EVIL, run_title=EVIL)
+    own = {messages.pull_marker("att_1"), messages.comment_marker("att_1"), "<code>", "</code>"}
+    own |= {"<details>", "<summary>", "</summary>", "</details>"}
+    texts = [
+        messages.pull_body(where, evil),
+        messages.healed_summary(where, evil, "https://github.com/octo/calc/pull/1"),
+        messages.no_repair_summary(where, no_repair(reason=EVIL, next_step=EVIL, log=evil.log)),
+        messages.no_repair_comment(where, no_repair(reason=EVIL, next_step=EVIL)),
+        messages.progress_summary(where, EVIL),
+    ]
+    for text in texts:
+        assert set(tags(text)) <= own
+        assert tags(text).count("</details>") == tags(text).count("<details>")
+    for text in [*texts, messages.title(where, evil), messages.commit_message(where, evil)]:
+        assert "ghp_" not in text
+        assert "\u202e" not in text
+        assert not re.search(r"fixes #1", text)
+    for text in (messages.title(where, evil), messages.commit_message(where, evil)):
+        assert not re.search(r"@octocat|#1", text)
+
+
+def test_a_title_is_one_line() -> None:
+    assert "\n" not in messages.title(publication(), repair(title="a\nb"))
+    subject, blank, *_ = messages.commit_message(publication(), repair(title="a\nb" * 200)).split("\n")
+    assert len(subject) <= 72
+    assert blank == ""
+
+
+def test_our_commits_are_known_by_their_trailer() -> None:
+    assert messages.is_ours(messages.commit_message(publication(), repair()))
+    assert not messages.is_ours("Fix\n\nSelfheal-Attempt: att_1 was wrong\n\nSigned-off-by: a person")
+
+
+@pytest.mark.parametrize("iterations", [1, 40, 2000])
+def test_a_long_log_is_cut_and_the_evidence_is_not(iterations: int) -> None:
+    body = messages.pull_body(publication(), repair(log=log(iterations, diff="+é\n" * 3000)))
+    assert len(body.encode()) <= BODY_LIMIT
+    assert "2 of 2 (1.0 s)" in body
+    assert body.rstrip().endswith("</details>")
+    assert f"**Iteration {iterations}**" in body  # the latest ones are kept
+
+
+def test_very_many_verdicts_and_checks_still_fit() -> None:
+    body = messages.pull_body(publication(), repair(evidence=evidence(60, 5000, "t" * 3000), log=log(500)))
+    assert len(body.encode()) <= BODY_LIMIT
+    assert "… and 30 more checks." in body
+    assert re.search(r"… and \d+ more\.", body)
+    assert "5000 of 5000" in body
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_outcome_has_a_sentence_a_next_step_and_an_ending_that_blocks_nobody(outcome: Outcome) -> None:
+    ending = ENDINGS[outcome]
+    assert ending.sentence.endswith(".")
+    assert ending.next_step.endswith(".")
+    assert ending.conclusion != "failure"
+    text = messages.no_repair_summary(publication(), no_repair(outcome, next_step=" "))
+    assert ending.sentence in text
+    assert ending.next_step in text
+    assert "Forty changes were tried" in text
+
+
+def test_the_reason_and_next_step_of_the_case_are_told() -> None:
+    for text in (
+        messages.no_repair_summary(publication(), no_repair()),
+        messages.no_repair_comment(publication(), no_repair()),
+    ):
+        assert "Forty changes were tried." in text
+        assert "Set a model." in text
+
+
+def test_an_explanation_fits_into_a_check_run() -> None:
+    text = messages.no_repair_summary(publication(), no_repair(reason="x" * 10**6, log=log(3000)))
+    assert len(text.encode()) < BODY_LIMIT
+
+
+def test_configured_secrets_are_hidden_and_not_in_the_repr() -> None:
+    where = publication(secrets=("webhook-secret-1",))
+    assert "webhook-secret-1" not in messages.pull_body(where, repair(title="webhook-secret-1"))
+    assert "webhook-secret-1" not in repr(where)

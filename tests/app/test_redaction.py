@@ -1,0 +1,73 @@
+"""Secrets never survive, ordinary text does."""
+
+import base64
+from urllib.parse import quote
+
+import pytest
+
+from app.redaction import redact
+
+SECRETS = {
+    "github": "ghp_" + "a1B2" * 9,
+    "github installation": "ghs_" + "Zz09" * 9,
+    "github new installation": "ghs_12345_eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxIn0.c2lnbmF0dXJl",
+    "github fine grained": "github_pat_" + "11AAAAAAA0" * 5,
+    "aws": "AKIA" + "IOSFODNN7EXAMPLE",
+    "slack": "xoxb-" + "123456789012-abcdefABCDEF",
+    "slack hook": "hooks.slack.com/services/" + "T000/B000/XXXXXXXX",
+    "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P",
+    "openai": "sk-" + "proj-abcdefghijklmnop1234",
+    "key": "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\n-----END RSA PRIVATE KEY-----",
+    "cut key": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA",
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
+def test_known_shapes_are_hidden_wherever_they_stand(secret: str) -> None:
+    for text in (secret, f"E   AssertionError: got {secret!s}", f"x='{secret}'", f"[{secret}]"):
+        assert secret not in redact(text)
+        assert "[redacted]" in redact(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("password=hunter2", "hunter2"),
+        ("DB_PASSWORD: s3cr3t-value", "s3cr3t-value"),
+        ('{"token": "abc123def"}', "abc123def"),
+        ("api_key = 'zzz-yyy-xxx'", "zzz-yyy-xxx"),
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI"),
+        ("Authorization: Bearer abcdefghijklmnop", "abcdefghijklmnop"),
+        ("postgres://app:pa55word@db/main", "pa55word"),
+        ("token => deadbeef99", "deadbeef99"),
+    ],
+)
+def test_values_that_are_named_as_secrets_are_hidden(text: str, hidden: str) -> None:
+    assert hidden not in redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tests/test_token.py::TestToken::test_expired[a-1]",
+        "assert token == other",
+        "AssertionError: assert 3 == 4",
+        "password = None",
+        "https://example.org/a:b@c",
+        "the secret is out",
+    ],
+)
+def test_ordinary_text_is_left_alone(text: str) -> None:
+    assert redact(text) == text
+
+
+def test_exact_secrets_are_hidden_in_every_form_they_may_take() -> None:
+    secret = "pa/ss wörd&long"
+    for form in (secret, quote(secret, safe=""), base64.b64encode(secret.encode()).decode()):
+        assert form not in redact(f"before {form} after", [secret])
+    assert redact("ordinary", ["", "or"]) == "ordinary"  # too short to be told from words
+
+
+def test_redacting_twice_changes_nothing_more() -> None:
+    text = " ".join([*SECRETS.values(), "password=hunter2", "postgres://app:pa55word@db/main"])
+    assert redact(redact(text)) == redact(text)
