@@ -158,7 +158,10 @@ class _Server:
 def _folder(data_dir: Path) -> Path:
     """Where socket and lock are: the data folder, or a private short one when the socket's path would be too long."""
     data_dir = data_dir.resolve()
-    data_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RedisMissing(f"SELFHEAL_DATA_DIR: the folder cannot be made: {error}") from error
     if len(os.fsencode(data_dir / _SOCKET)) <= _LONGEST_PATH:
         return data_dir
     name = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]

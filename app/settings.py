@@ -1,17 +1,18 @@
 """Every setting of the service, in one place: the only reader of the environment.
 
-A wrong value gives one clear line that names the setting (`SettingsError`). `docs/configuration.md` and the README's table are
-generated from this class.
+A wrong value gives one clear line that names the setting (`SettingsError`). `docs/configuration.md` is generated from this
+class: `python -m app.settings > docs/configuration.md`.
 """
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX = "SELFHEAL_"
 
@@ -23,7 +24,7 @@ class SettingsError(Exception):
 class Settings(BaseSettings):
     """Settings of the service, read from `SELFHEAL_…` variables and `.env`."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=".env", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True)
 
     # GitHub
     github_app_id: int | None = Field(None, description="Id of your GitHub App, from its settings page.")
@@ -77,9 +78,10 @@ class Settings(BaseSettings):
         False, description="Say that the code of every repository is trusted, so that `SANDBOX=process` is not refused."
     )
     e2b_api_key: SecretStr | None = Field(None, description="Key of E2B.")
-    package_index_hosts: tuple[str, ...] = Field(
+    package_index_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Hosts that an install step may reach. Default: those of the package client's own configuration.",
+        description="Hosts that an install step may reach, separated by commas. Default: those of the package client's own "
+        "configuration.",
     )
     sandbox_memory_mb: int = Field(4096, ge=64, description="Memory of one sandbox, in MiB, where it can be bounded.")
 
@@ -104,6 +106,21 @@ class Settings(BaseSettings):
         if value is not None and not value.startswith(("http://", "https://")):
             raise ValueError("must be a URL that starts with http:// or https://")
         return value.rstrip("/") if value else value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _is_redis_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("must be a URL that starts with redis://, rediss:// or unix://")
+        return value
+
+    @field_validator("package_index_hosts", mode="before")
+    @classmethod
+    def _are_hosts(cls, value: Any) -> Any:
+        hosts = [host.strip() for host in value.split(",") if host.strip()] if isinstance(value, str) else value
+        if isinstance(value, str) and any("/" in host for host in hosts):
+            raise ValueError("must be names of hosts, separated by commas, without http:// and paths")
+        return hosts
 
     @cached_property
     def database(self) -> str:
@@ -130,8 +147,44 @@ def load(**overrides: object) -> Settings:
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        lines = []
-        for problem in error.errors(include_url=False, include_input=False):
-            name = PREFIX + str(problem["loc"][0]).upper() if problem["loc"] else "settings"
-            lines.append(f"{name}: {problem['msg']}")
-        raise SettingsError("\n".join(lines)) from error
+        raise SettingsError("\n".join(_told(problem) for problem in error.errors(include_url=False))) from None
+
+
+def _told(problem: Any) -> str:
+    """One line about one wrong value, which is shown unless it is a secret."""
+    field = str(problem["loc"][0]) if problem["loc"] else ""
+    said = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    given = "" if _is_secret(field) or problem["input"] is None else f", not {problem['input']!r:.80}"
+    return f"{PREFIX}{field.upper()} {said[:1].lower()}{said[1:]}{given}"
+
+
+def _is_secret(field: str) -> bool:
+    info = Settings.model_fields.get(field)
+    return info is None or SecretStr in (info.annotation, *get_args(info.annotation))
+
+
+def table() -> str:
+    """Every setting as a Markdown table: name, default, what it means."""
+    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    for name, info in Settings.model_fields.items():
+        default = "" if info.default in (None, ()) else f"`{info.default}`"
+        meaning = (info.description or "").replace("|", "\\|")
+        annotation = info.annotation
+        if get_origin(annotation) is Literal:
+            meaning += " One of " + ", ".join(f"`{value}`" for value in get_args(annotation)) + "."
+        rows.append(f"| `{PREFIX}{name.upper()}` | {default} | {meaning} |")
+    return "\n".join(rows)
+
+
+def document() -> str:
+    """`docs/configuration.md`."""
+    return (
+        "# Configuration\n\nSettings are read from the environment and from a file `.env` in the working directory; an empty "
+        "value counts as not set.\nThis page is generated: `python -m app.settings > docs/configuration.md`.\n\n"
+        + table()
+        + "\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

@@ -64,3 +64,31 @@ async def test_a_database_that_cannot_be_opened_is_said_so(tmp_path: Path) -> No
     (tmp_path / "deep").write_text("a file where a folder should be")
     with pytest.raises(StoreError, match="cannot be opened"):
         await Database.open(url(tmp_path))
+
+
+async def test_reading_does_not_wait_for_a_writer(tmp_path: Path) -> None:
+    database = await Database.open(url(tmp_path))
+    async with database.write() as writing:
+        await writing.execute(text("UPDATE alembic_version SET version_num = version_num"))
+        async with asyncio.timeout(2), database.read() as reading:
+            assert await reading.scalar(text("SELECT count(*) FROM alembic_version")) == 1
+    await database.close()
+
+
+async def test_writers_that_are_cancelled_in_the_middle_leave_no_lock(tmp_path: Path) -> None:
+    database = await Database.open(url(tmp_path))
+
+    async def write() -> None:
+        while True:
+            async with database.write() as session:
+                await session.execute(text("UPDATE alembic_version SET version_num = version_num"))
+
+    for round_ in range(10):
+        tasks = [asyncio.create_task(write()) for _ in range(3)]
+        await asyncio.sleep(0.003 * (round_ + 1))
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    async with asyncio.timeout(2), database.write() as session:
+        await session.execute(text("UPDATE alembic_version SET version_num = version_num"))
+    await database.close()

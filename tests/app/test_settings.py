@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.settings import Settings, SettingsError, document, load, table
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("PORT", "99999", "SELFHEAL_PORT should be less than or equal to 65535, not '99999'"),
+        ("PORT", "web", "SELFHEAL_PORT should be a valid integer, unable to parse string as an integer, not 'web'"),
+        ("REDIS_URL", "localhost", "SELFHEAL_REDIS_URL must be a URL that starts with redis://, rediss:// or unix://"),
+        ("SANDBOX", "none", "SELFHEAL_SANDBOX should be 'auto', 'local', 'process' or 'e2b', not 'none'"),
+        (
+            "GITHUB_API_URL",
+            "ghe",
+            "SELFHEAL_GITHUB_API_URL must be a URL that starts with http:// or https://, not 'ghe'",
+        ),
+        (
+            "PACKAGE_INDEX_HOSTS",
+            "https://a/b",
+            "SELFHEAL_PACKAGE_INDEX_HOSTS must be names of hosts, separated by commas, without http:// and paths, not 'https://a/b'",
+        ),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_the_setting(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, line: str
+) -> None:
+    monkeypatch.setenv(f"SELFHEAL_{name}", value)
+    with pytest.raises(SettingsError) as error:
+        load(_env_file=None)
+    assert str(error.value) == line
+
+
+def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFHEAL_REDIS_URL", "https://:hunter2@host")
+    with pytest.raises(SettingsError) as error:
+        load(_env_file=None)
+    assert "hunter2" not in str(error.value)
+    assert error.value.__cause__ is None
+
+
+def test_two_wrong_values_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFHEAL_PORT", "-1")
+    monkeypatch.setenv("SELFHEAL_MAX_TRIES", "0")
+    with pytest.raises(SettingsError) as error:
+        load(_env_file=None)
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_values_come_from_the_environment_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFHEAL_PORT", "81")
+    monkeypatch.setenv("SELFHEAL_REDIS_URL", "")
+    monkeypatch.setenv("SELFHEAL_PACKAGE_INDEX_HOSTS", "one.example, two.example")
+    settings = load(_env_file=None)
+    assert (settings.port, settings.redis_url) == (81, None)
+    assert settings.package_index_hosts == ("one.example", "two.example")
+    assert load(_env_file=None, port=82).port == 82
+
+
+def test_every_setting_explains_itself_and_the_page_is_up_to_date() -> None:
+    assert all(info.description for info in Settings.model_fields.values())
+    assert table().count("\n") == len(Settings.model_fields) + 1
+    page = Path(__file__).parents[2] / "docs" / "configuration.md"
+    assert page.read_text() == document(), "run: python -m app.settings > docs/configuration.md"
+
+
+def test_secrets_do_not_show_in_a_representation() -> None:
+    assert "hunter2" not in repr(load(_env_file=None, github_webhook_secret="hunter2", model_api_key="hunter2"))
