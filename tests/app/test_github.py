@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 import pytest
@@ -25,6 +25,7 @@ from app.github import (
     TooLarge,
     Unavailable,
 )
+from app.github.channel import Token
 from app.github.patience import Pace
 from app.github.types import CheckReport, FileWrite, NewCommit, NewPull, Permission
 from tests.standins.github import GitHub as StandIn
@@ -231,6 +232,12 @@ async def test_a_token_is_kept_and_renewed_when_it_expired(standin: StandIn, git
     standin.expire_tokens()
     assert await reader.branch_head("main") is not None
     assert count(standin, "POST /app/installations") == 2
+
+
+def test_a_token_is_renewed_before_it_expires() -> None:
+    now = datetime.now(UTC)
+    assert Token("t", now + timedelta(minutes=30)).fresh
+    assert not Token("t", now + timedelta(minutes=4)).fresh
 
 
 async def test_a_write_that_met_an_expired_token_is_made_once(standin: StandIn, writer: Repository) -> None:
