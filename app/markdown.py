@@ -21,7 +21,8 @@ ELLIPSIS = "…"
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _NEWLINES = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _REFERENCE = re.compile(r"(@|#|\bGH-|(?<=:)(?=//)|\bwww(?=\.))", re.IGNORECASE)
-_CLOSING = re.compile(r"(?i)\b(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(\s*:?\s+)(?=#|GH-|https?:|[\w.-]+/[\w.-]+#)")
+_CLOSING = re.compile(r"(?i)\b(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(\s{0,4}:?\s{1,40})(?=#|GH-|https?:|[\w.-]+/[\w.-]+#)")
+_CODE = re.compile(r"`([^`]*[^`\s][^`]*)`")
 _SPECIAL = re.compile(r"([\\`*_\[\]~|$^])")
 _LINE_START = re.compile(r"^(\d*)([-+#=.)])")
 
@@ -57,11 +58,10 @@ class Quoter:
         return _broken(" ".join(self.clean(text, limit).split()))
 
     def prose(self, text: str, limit: int = 1000) -> str:
-        """One paragraph that renders as exactly its characters: no Markdown, HTML, mention or reference."""
-        text = " ".join(self.clean(text, limit).split())
-        text = _SPECIAL.sub(r"\\\1", text)
-        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return _broken(_LINE_START.sub(r"\1\\\2", text))
+        """One paragraph that renders as its characters: no HTML, mention or reference, and no Markdown but `code`."""
+        pieces = _CODE.split(" ".join(self.clean(text, limit).split()))
+        made = [f"`{piece}`" if n % 2 else _escaped(piece) or (ZWSP if n else "") for n, piece in enumerate(pieces)]
+        return _broken(_LINE_START.sub(r"\1\\\2", "".join(made)))
 
     def span(self, text: str, limit: int = 200) -> str:
         """A code span on one line, in the middle of Markdown (not in a table: see `cell`)."""
@@ -85,6 +85,10 @@ class Quoter:
 def link(text: str, url: str) -> str:
     """A link with our own words; a URL that is not plain http(s) is left out."""
     return f"[{text}]({url})" if re.fullmatch(r"https?://[A-Za-z0-9._~:/?#@!$&*+,;=%\[\]-]+", url) else text
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _longest_run(text: str) -> int:

@@ -87,7 +87,7 @@ def _proof(publication: Publication, repair: Repair, quote: Quoter, ids: int) ->
     parts = [
         pull_marker(publication.attempt_id),
         (
-            f"{quote.span(publication.run_title)} failed on {quote.span(publication.head_branch)} at "
+            f"{quote.span(publication.run_title or 'CI')} failed on {quote.span(publication.head_branch)} at "
             f"{quote.span(publication.head_sha[:10])} ({what}). With this change it passes, and what passed before still does."
         ),
         "## What failed",

@@ -39,7 +39,7 @@ from app.github.patience import Pace, Patience
 RENEW_BEFORE = timedelta(minutes=5)
 API_VERSION = "2022-11-28"
 _PAGE = 100
-_PAGES = 10  # a listing longer than that is cut: nothing that we look for lies so far back
+_PAGES = 25  # GitHub takes at most 2,500 comments on an issue; no other listing of ours comes near
 _HOPS = 5
 
 

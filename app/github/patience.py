@@ -58,13 +58,16 @@ class Pace:
         self._level = float(burst)
         self._at = monotonic()
 
-    async def wait(self) -> None:
-        now = monotonic()
+    def reserve(self, now: float) -> float:
+        """Seconds that a write which is wanted at `now` (of a monotonic clock) has to wait; it counts as made."""
         refilled = (now - self._at) / self._interval if self._interval else float(self._burst)
         self._level = min(float(self._burst), self._level + refilled) - 1.0
         self._at = now
-        if self._level < 0:
-            await asyncio.sleep(-self._level * self._interval)
+        return max(0.0, -self._level) * self._interval
+
+    async def wait(self) -> None:
+        if (seconds := self.reserve(monotonic())) > 0:
+            await asyncio.sleep(seconds)
 
 
 async def find_or_create(find: Callable[[], Awaitable[T | None]], create: Callable[[], Awaitable[T]], patience: Patience) -> T:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from time import monotonic
 
 import pytest
 
@@ -24,10 +25,15 @@ from app.github import (
     TooLarge,
     Unavailable,
 )
+from app.github.channel import Token
+from app.github.patience import Pace
 from app.github.types import CheckReport, FileWrite, NewCommit, NewPull, Permission
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.auth import private_pem
+from tests.standins.github.faults import Fault
 from tests.standins.github.git import Signature
+from tests.standins.github.routing import Refusal
+from tests.standins.github.state import App, CheckRun, CheckSuite
 from webhooks.intake import RepositoryRef
 
 NAME = "acme/sample"
@@ -164,6 +170,16 @@ async def test_red_checks_of_other_apps_only(standin: StandIn, reader: Repositor
     await standin.settled()
     await writer.report_check(CheckReport("Selfheal", sha, "a1", "completed", "t", "s", "failure"))
     assert await reader.failing_checks(sha) == ()
+    world, of = standin.world, standin.repository(NAME)
+    other = App(world.next_id(), "other-ci", "Other CI", world.account("other"))
+    suite = CheckSuite(world.next_id(), other, sha, "main", status="completed", conclusion="failure")
+    of.suites[suite.id] = suite
+    for name, conclusion in (("lint", "failure"), ("docs", "success")):
+        run = CheckRun(world.next_id(), suite, name, sha, "completed", conclusion, completed=suite.created)
+        run.output = {"title": "2 findings", "summary": "pkg/a.py"}
+        of.check_runs[run.id] = run
+    [check] = await reader.failing_checks(sha)
+    assert (check.name, check.app, check.title, check.summary) == ("lint", "other-ci", "2 findings", "pkg/a.py")
 
 
 async def test_the_repositories_of_an_installation(standin: StandIn, github: GitHub) -> None:
@@ -216,6 +232,12 @@ async def test_a_token_is_kept_and_renewed_when_it_expired(standin: StandIn, git
     standin.expire_tokens()
     assert await reader.branch_head("main") is not None
     assert count(standin, "POST /app/installations") == 2
+
+
+def test_a_token_is_renewed_before_it_expires() -> None:
+    now = datetime.now(UTC)
+    assert Token("t", now + timedelta(minutes=30)).fresh
+    assert not Token("t", now + timedelta(minutes=4)).fresh
 
 
 async def test_a_write_that_met_an_expired_token_is_made_once(standin: StandIn, writer: Repository) -> None:
@@ -387,6 +409,32 @@ async def test_a_refused_pull_request_is_told_in_githubs_words(standin: StandIn,
     with pytest.raises(Invalid) as caught:
         await writer.find_or_create_pull(NewPull("t", "b", "no-such-branch", "main"))
     assert "422" in str(caught.value)
+
+
+async def test_a_plan_without_drafts_gets_an_ordinary_pull_request(standin: StandIn, writer: Repository) -> None:
+    await writer.create_branch("selfheal/x", await committed(writer))
+    refusal = Refusal(422, "Draft pull requests are not supported in this repository.").answer()
+    standin.faults.waiting.append(Fault("POST", "*/pulls", 1, "answer", answer=refusal))
+    pull = await writer.find_or_create_pull(NewPull("t", "b", "selfheal/x", "main"))
+    assert not pull.draft
+    assert [p.draft for p in standin.pull_requests(NAME)] == [False]
+
+
+def test_writes_after_a_burst_are_spaced() -> None:
+    pace, now = Pace(burst=3, interval=1.0), monotonic()
+    assert [round(pace.reserve(now)) for _ in range(6)] == [0, 0, 0, 1, 2, 3]
+    assert round(pace.reserve(now + 100)) == 0
+
+
+def test_waiting_is_bounded_and_writes_are_repeated_after_rate_limits_only() -> None:
+    patience = Patience(tries=3, longest_rate_limit=60)
+    assert patience.delay(Unavailable("502"), 1, False) is None
+    assert patience.delay(Unavailable("502"), 1, True) is not None
+    assert patience.delay(Unavailable("502"), 3, True) is None
+    assert (patience.delay(RateLimited("slow", 20), 1, False) or 0) >= 20
+    assert patience.delay(RateLimited("slow", 61), 1, True) is None
+    assert patience.delay(NotFound("no"), 1, True) is None
+    assert max(patience.backoff(n) for n in range(1, 50)) <= patience.longest_delay
 
 
 async def test_a_reaction_is_there_once(standin: StandIn, writer: Repository) -> None:

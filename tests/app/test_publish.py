@@ -22,6 +22,7 @@ from agent.task import (
     VerdictId,
 )
 from app import messages, publish
+from app.endings import ENDINGS
 from app.github import PUBLISHING, Conflict, GitHub, Patience, Repository
 from app.messages import Publication
 from app.publish import Published
@@ -259,13 +260,14 @@ async def test_nobody_is_bothered_who_did_not_ask(standin: StandIn, repository: 
     assert standin.comments(NAME, publication.pull_number or 0) == []
 
 
-@pytest.mark.parametrize("outcome", Outcome)
 async def test_github_takes_the_ending_of_every_outcome(
-    standin: StandIn, repository: Repository, publication: Publication, outcome: Outcome
+    standin: StandIn, repository: Repository, publication: Publication
 ) -> None:
-    await publish.explanation(publication, no_repair(outcome), repository)
-    [check] = standin.check_runs(NAME)
-    assert check.status == "completed"
+    for outcome in Outcome:
+        await publish.explanation(replace(publication, attempt_id=f"att-{outcome}"), no_repair(outcome), repository)
+    checks = standin.check_runs(NAME)
+    assert [check.status for check in checks] == ["completed"] * len(Outcome)
+    assert {check.output["title"] for check in checks} == {ENDINGS[outcome].sentence for outcome in Outcome}
 
 
 async def test_no_token_reaches_what_is_published(standin: StandIn, repository: Repository, publication: Publication) -> None:
