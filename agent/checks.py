@@ -136,6 +136,8 @@ def _check_run(check: Check, report: _Report, only: frozenset[VerdictId], out_of
         if not report.observed and report.ending == "finished" and report.exit_code not in UNTOLD:
             # Something before the tests said no: a linter, a build. The tests are hidden behind it.
             verdicts, failures = {EXIT: Verdict.ERROR}, (_exit_failure(report, output),)
+        elif report.observed and EXIT in only:
+            verdicts[EXIT] = Verdict.PASSED
     elif report.ending == "finished" and report.exit_code == 0:
         # Also with findings printed: the tool was told to let them pass.
         verdicts = dict.fromkeys(only or {EXIT}, Verdict.PASSED)

@@ -1,15 +1,37 @@
+import json
 import textwrap
 
 import pytest
 
 from agent.checks import Runner
 from agent.task import Check, Frame, Verdict, VerdictId
-from sandbox.base import Sandbox
+from sandbox.base import Command, Completed, Sandbox
 from tests.agent.conftest import RunCheck
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PASSED, FAILED, ERROR, SKIPPED = Verdict.PASSED, Verdict.FAILED, Verdict.ERROR, Verdict.SKIPPED
+
+
+REPORT = json.dumps(
+    {
+        "ending": "finished", "exit_code": 0, "seconds": 1, "observed": True, "verdicts": {"t": ["passed", 0]},
+        "failures": {}, "output": "", "truncated": False, "notes": [],
+    }
+).encode()  # fmt: skip
+
+
+class Forger:
+    """A workspace whose supervisor was replaced: answers with `stdout`, `{nonce}` filled in."""
+
+    root, python = "/repo", "/env/bin/python"
+
+    def __init__(self, stdout: bytes) -> None:
+        self.stdout = stdout
+
+    async def run(self, command: Command) -> Completed:
+        nonce = json.loads(command.stdin)["nonce"].encode()
+        return Completed(0, self.stdout.replace(b"{nonce}", nonce), b"", 1.0)
 
 
 def code(text: str) -> str:
@@ -290,7 +312,7 @@ async def test_what_fails_before_the_tests_hides_them_until_it_is_healed(run_che
     assert (run.ending, dict(run.verdicts)) == ("finished", {"exit": ERROR})
     assert run.failures[0].frames == (Frame("a.py", 1),)
     healed = await run_check({**files, "a.py": ""}, command, only=run.red)
-    assert dict(healed.verdicts) == {"test_a.py::test_1": PASSED}
+    assert dict(healed.verdicts) == {"exit": PASSED, "test_a.py::test_1": PASSED}
     missing = await run_check({}, "no-such-program")
     assert (missing.exit_code, dict(missing.verdicts)) == (127, {})
 
@@ -315,9 +337,9 @@ async def test_a_test_runner_started_by_a_test_is_not_observed(run_check: RunChe
                 def test_1():
                     assert subprocess.run([sys.executable, "-m", "pytest", "inner"]).returncode == 1
                 def test_2():
-                    if os.fork() == 0:
-                        os._exit(3)
-                    assert os.wait()[1] == 3 << 8
+                    child = os.fork()
+                    assert child, "the copy's own pytest tells this as a failure, to nobody"
+                    assert os.waitpid(child, 0)[1] == 1 << 8
             """),
         },
         "pytest test_a.py",
@@ -339,15 +361,17 @@ async def test_tests_cannot_reach_the_supervisor(run_check: RunCheck) -> None:
                 def supervisor():
                     for pid in filter(str.isdigit, os.listdir("/proc")):
                         try:
-                            if b"selfheal-guest.pyz\\0run" in open(f"/proc/{pid}/cmdline", "rb").read():
+                            argv = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\\0")
+                            if argv[1].endswith(b"selfheal-guest.pyz") and argv[2] == b"run":
                                 return pid
-                        except OSError:
+                        except (OSError, IndexError):
                             pass
                 def test_1():
                     pid = supervisor()
                     assert pid
-                    with pytest.raises(PermissionError):
-                        open(f"/proc/{pid}/fd/1", "w")
+                    for use in (lambda: open(f"/proc/{pid}/fd/1", "w"), lambda: os.listdir(f"/proc/{pid}/fd")):
+                        with pytest.raises(PermissionError):
+                            use()
             """)
         }
     )
@@ -361,6 +385,16 @@ async def test_a_supervisor_that_is_killed_or_stopped_is_no_green(run_check: Run
     assert (killed.ending, dict(killed.verdicts)) == ("crashed", {})
     stopped = await run_check({"test_a.py": signal_it.format("SIGSTOP")}, "exec pytest", timeout=1.0)
     assert (stopped.ending, dict(stopped.verdicts)) == ("timeout", {})
+
+
+@pytest.mark.parametrize(
+    "stdout", [b"", b"{}", b"wrong " + REPORT, b"{nonce}" + REPORT, b"{nonce} [1]", b"{nonce} " + b"[" * 10**5]
+)
+async def test_an_answer_that_is_not_the_supervisors_is_a_crash(sandbox: Sandbox, stdout: bytes) -> None:
+    run = await Runner(sandbox).run(Forger(stdout), Check("tests", "pytest", "pytest"))  # type: ignore[arg-type]
+    assert (run.ending, dict(run.verdicts)) == ("crashed", {})
+    true = await Runner(sandbox).run(Forger(b"{nonce} " + REPORT), Check("tests", "pytest", "pytest"))  # type: ignore[arg-type]
+    assert true.ending == "finished"
 
 
 async def test_messages_of_any_shape_on_the_channel_are_survived(run_check: RunCheck) -> None:
