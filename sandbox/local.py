@@ -21,7 +21,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TypeVar
 
-from sandbox import archive, bubblewrap, cgroup, folders, launch, seccomp, slots
+from sandbox import archive, bounds, bubblewrap, cgroup, folders, launch, seccomp, slots
 from sandbox.base import (
     MIB,
     Command,
@@ -55,9 +55,11 @@ else
     cp -a "$3/." "$1/root/"
 fi
 """
+ENVIRONMENT = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the sandbox
+WATCH_SECONDS = 1.0
 ETC = {"passwd": bubblewrap.PASSWD, "group": bubblewrap.GROUP, "hosts": bubblewrap.HOSTS}
 _WRITE_ETC = 'while [ $# -gt 0 ]; do printf %s "$2" > "/mnt/etc/$1"; shift 2; done'
-_DROP = 'umount -l "$1/root" 2>/dev/null || :; umount -l "$1"; rmdir "$1"'
+_DROP = 'umount -l "$1/root" 2>/dev/null || :; umount -l "$1" 2>/dev/null || :; rmdir "$1" 2>/dev/null || :'
 
 
 class LocalWorkspace:
@@ -81,7 +83,7 @@ class LocalWorkspace:
             Job(
                 command.argv,
                 (Mount(self._source, REPO, self._writable), *self._sandbox.shown()),
-                bubblewrap.environment() | dict(command.env),
+                ENVIRONMENT | dict(command.env),
                 REPO + cwd,
                 command.timeout,
                 command.stdin,
@@ -240,10 +242,30 @@ class LocalSandbox:
         return inside
 
     async def install_command(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
-        """The installer alone may write the base and the dependencies."""
+        """The installer alone may write the base and the dependencies; both are on disk, so their size is watched."""
         mounts = (Mount(f"{TOP}/repo", REPO, True), *self.shown(), Mount(f"{TOP}/env", ENV, True), *self._seen)
-        env = bubblewrap.environment() | dict(env)
-        return await self._base.execute(Job(argv, mounts, env, REPO, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT))
+        job = Job(argv, mounts, ENVIRONMENT | dict(env), REPO, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
+        running = asyncio.create_task(self._base.execute(job))
+        try:
+            while not (await asyncio.wait((running,), timeout=WATCH_SECONDS))[0]:
+                await self._check_disk()
+            await self._check_disk()
+        finally:
+            running.cancel()
+            await asyncio.wait((running,))
+        return running.result()
+
+    async def _check_disk(self) -> None:
+        """Raises `LimitExceeded` when the base and the dependencies together are larger than they may be."""
+        limit, used = self.confinement.limits.disk, 0
+        for name in ("repo", "env"):
+            folder = self._open(name)
+            try:
+                used += await asyncio.to_thread(Tree(folder).size, limit)
+            finally:
+                os.close(folder)
+        if used > limit:
+            raise LimitExceeded("disk", limit)
 
     def _open(self, name: str) -> int:
         """A descriptor below the stage's top: our own folders, but walked like everybody's."""
