@@ -65,7 +65,7 @@ def test_files(ids: Sequence[str], reader: str) -> list[str]:
 
 
 def sample(check: Check, oracle: Oracle, run: CheckRun, red: Sequence[VerdictId], limit: int) -> list[VerdictId]:
-    """Passing tests worth running beside the failing ones: those of the same files, the nearest names and the quickest first."""
+    """Passing tests worth running beside the failing ones: of the same files, quick and near by name first."""
     files = set(test_files(red, check.reader)) or {i.rpartition(".")[0] for i in red}
     near = [
         i for i in oracle.must_stay.get(check.name, frozenset()) if i.split("::")[0] in files or i.rpartition(".")[0] in files

@@ -78,32 +78,6 @@ def _system() -> list[str]:
     return arguments
 
 
-def environment(home: str = "/tmp", path: str = f"{ENV}/bin") -> dict[str, str]:  # noqa: S108 - inside the sandbox
-    """The whole environment that code starts with."""
-    return {
-        "PATH": f"{path}:/usr/local/bin:/usr/bin:/bin",
-        "HOME": home,
-        "LANG": "C.UTF-8",
-        "TERM": "dumb",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-
-
-def bounded(limits: Limits, argv: Sequence[str]) -> list[str]:
-    """`argv` under its per-process bounds, set inside: there the count of processes is the sandbox's own."""
-    return [
-        "/usr/bin/prlimit",
-        f"--nproc={limits.processes}",
-        f"--fsize={limits.file_size}",
-        f"--nofile={limits.open_files}",
-        f"--cpu={limits.cpu_seconds}",
-        "--core=0",
-        "--memlock=65536",
-        "--",
-        *argv,
-    ]
-
-
 def exit_code(status: bytes) -> int | None:
     """What bwrap's status lines say about the command; None when it never started or bwrap itself died.
 

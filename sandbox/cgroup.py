@@ -48,6 +48,12 @@ class Group:
                 (self.memory / "memory.memsw.limit_in_bytes").write_text(str(memory))
         (self.pids / "pids.max").write_text(str(processes))
 
+    @property
+    def join(self) -> tuple[str, ...]:
+        """The start of an argv that joins the group before it becomes the rest: from its first moment it is counted."""
+        script = 'for f in "$1" "$2"; do echo $$ > "$f" || exit 125; done; shift 2; exec "$@"'
+        return ("/bin/sh", "-c", script, "sh", *(str(folder / "cgroup.procs") for folder in (self.memory, self.pids)))
+
     def memory_kills(self) -> int:
         """How many processes of this group were killed because memory was used up."""
         name = "memory.events" if self.unified else "memory.oom_control"
@@ -56,6 +62,11 @@ class Group:
                 if line.startswith("oom_kill "):
                     return int(line.split()[1])
         return 0
+
+    def kill(self) -> None:
+        """Kill what is in the group now."""
+        for folder in self.folders:
+            _kill(folder)
 
     def remove(self, seconds: float = 2.0) -> None:
         """Kill what is left in the group and those below it, and remove them. Blocks; gives up quietly after `seconds`."""

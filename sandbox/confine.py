@@ -13,13 +13,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from secrets import token_hex
 
-from sandbox import bubblewrap, launch, seccomp
+from sandbox import bounds, bubblewrap, launch, seccomp
 from sandbox.base import Completed, DeadlinePassed, LimitExceeded, Limits, SandboxLost, SandboxUnavailable
 from sandbox.bubblewrap import Mount
 from sandbox.cgroup import Group
 from sandbox.stage import Stage
-
-_JOIN = 'for f in "$1" "$2"; do echo $$ > "$f" || exit 125; done; shift 2; exec /usr/bin/env -i "$@"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +66,11 @@ class Confinement:
         closing = opened.enter_context(ExitStack())
         closing.callback(os.close, status)
         argv = (
-            *self._join(group),
+            *(() if group is None else (*group.join, "/usr/bin/env", "-i")),  # the shell of `join` exports its folder
             *self.stage.enter,
             *self._drop_root(),
             *(bubblewrap.BWRAP, "--args", str(arguments), "--seccomp", str(filter_), "--json-status-fd", str(status), "--"),
-            *bubblewrap.bounded(self.limits, job.argv),
+            *bounds.bounded(self.limits, job.argv),
         )
         ended = await launch.run(
             launch.Launch(
@@ -101,12 +99,6 @@ class Confinement:
         if ended.returncode < 0:
             raise SandboxLost(f"the sandbox was killed from outside (signal {-ended.returncode})", tuple(job.argv))
         raise SandboxUnavailable(bubblewrap.why_it_failed(ended.stderr.decode(errors="replace")))
-
-    def _join(self, group: Group | None) -> tuple[str, ...]:
-        if group is None:
-            return ()
-        first, last = group.folders[0], group.folders[-1]
-        return ("/bin/sh", "-c", _JOIN, "sh", str(first / "cgroup.procs"), str(last / "cgroup.procs"))
 
     def _drop_root(self) -> tuple[str, ...]:
         if self.uid is None:

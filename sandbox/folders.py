@@ -26,7 +26,7 @@ class Held:
 
     def remove(self) -> None:
         """Blocks. The lock goes last, so that a sweeper never meets a half-removed folder that looks abandoned."""
-        _remove(self.path)
+        remove(self.path)
         os.close(self.lock)
 
 
@@ -54,13 +54,13 @@ def sweep(parent: Path) -> None:
         else:
             if (left := cgroup.find(path.name)) is not None:
                 left.remove()
-            _remove(path)
+            remove(path)
         finally:
             os.close(lock)
 
 
-def _remove(path: Path) -> None:
-    # rm walks by descriptors and does not mind how deep a hostile tree is.
+def remove(path: Path) -> None:
+    """Remove a tree. Blocks. By `rm`, which walks by descriptors and does not mind how deep a hostile tree is."""
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             ["/bin/rm", "-rf", "--one-file-system", "--", str(path)], timeout=SECONDS, check=False, stderr=subprocess.DEVNULL

@@ -21,7 +21,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TypeVar
 
-from sandbox import archive, bubblewrap, cgroup, folders, launch, seccomp, slots
+from sandbox import archive, bounds, bubblewrap, cgroup, folders, launch, seccomp, slots
 from sandbox.base import (
     MIB,
     Command,
@@ -55,6 +55,7 @@ else
     cp -a "$3/." "$1/root/"
 fi
 """
+ENVIRONMENT = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the sandbox
 ETC = {"passwd": bubblewrap.PASSWD, "group": bubblewrap.GROUP, "hosts": bubblewrap.HOSTS}
 _WRITE_ETC = 'while [ $# -gt 0 ]; do printf %s "$2" > "/mnt/etc/$1"; shift 2; done'
 _DROP = 'umount -l "$1/root" 2>/dev/null || :; umount -l "$1"; rmdir "$1"'
@@ -81,7 +82,7 @@ class LocalWorkspace:
             Job(
                 command.argv,
                 (Mount(self._source, REPO, self._writable), *self._sandbox.shown()),
-                bubblewrap.environment() | dict(command.env),
+                ENVIRONMENT | dict(command.env),
                 REPO + cwd,
                 command.timeout,
                 command.stdin,
@@ -242,8 +243,9 @@ class LocalSandbox:
     async def install_command(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
         """The installer alone may write the base and the dependencies."""
         mounts = (Mount(f"{TOP}/repo", REPO, True), *self.shown(), Mount(f"{TOP}/env", ENV, True), *self._seen)
-        env = bubblewrap.environment() | dict(env)
-        return await self._base.execute(Job(argv, mounts, env, REPO, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT))
+        return await self._base.execute(
+            Job(argv, mounts, ENVIRONMENT | dict(env), REPO, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
+        )
 
     def _open(self, name: str) -> int:
         """A descriptor below the stage's top: our own folders, but walked like everybody's."""

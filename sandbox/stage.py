@@ -33,7 +33,7 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 mkdir -p "$stage/c" "$stage/bound" "$stage/etc"
-mount --move "$stage" /mnt
+mount --rbind "$stage" /mnt
 echo ready
 read -r _ || :
 """

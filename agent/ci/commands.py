@@ -46,8 +46,8 @@ class Reading:
 def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> Reading:
     """Split shell text into what it runs and what it installs.
 
-    `script` gives the text of a file in the repository ("" when there is none): a Makefile or a shell script is looked into to tell
-    which runner it ends up in.
+    `script` gives the text of a file in the repository ("" when there is none): a Makefile or a shell script is looked into to
+    tell which runner it ends up in.
     """
     packages = Packages()
     kept: list[str] = []

@@ -10,7 +10,7 @@ import re
 from agent.guest.text import clean
 from sandbox.base import MIB
 
-READ_LIMIT = 4 * MIB  # characters of a log that are looked at: its end
+READ_LIMIT = MIB  # characters of a log that are looked at: its end
 EXCERPT_LIMIT = 6000  # characters
 LINE_LIMIT = 400
 

@@ -10,7 +10,7 @@ import signal
 import time
 
 WORD_LIMIT = 1 << 24  # bytes
-LOOPING = 0.1  # CPU seconds supposed of a test that never ended on the unchanged code
+LOOPING = 0.02  # CPU seconds supposed of a test that never ended on the unchanged code
 
 
 class Forked(object):

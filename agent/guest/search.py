@@ -20,6 +20,8 @@ from .forks import LOOPING, Forked, allow, observed
 
 SLACK = 0.08  # CPU seconds a test may take besides a multiple of what it took
 GREEN_CPU = 2.0  # CPU seconds of passing tests for one change
+WAIT = 1.0  # seconds of wall time a test may take besides: for sleeps and locks
+IMPORTING = 10.0  # the same where everything is imported first
 MEMORY = 2 << 30  # bytes that one try may add
 
 
@@ -50,12 +52,12 @@ def attempt(tests, names, costs):
 
 def judge(fork, names, costs):
     """How many of `names` passed, in order."""
-    passed = 0
+    passed, grace = 0, IMPORTING
     try:
         for name in names:
-            # Wall time only backs up the limit on CPU time: for sleeps and locks.
-            if fork.word(time.monotonic() + 1.0 + 10 * costs.get(name, LOOPING)) is not True:
+            if fork.word(time.monotonic() + grace + 10 * costs.get(name, LOOPING)) is not True:
                 break
+            grace = WAIT
             passed += 1
     finally:
         fork.end()
@@ -64,7 +66,7 @@ def judge(fork, names, costs):
 
 def watch_calls(root):
     """Note which functions of the repository are called, until the returned callable is called."""
-    seen, prefix = set(), root + os.sep
+    seen = set()
 
     def profile(frame, event, arg):
         if event == "call":
@@ -72,8 +74,8 @@ def watch_calls(root):
 
     def stop():
         sys.setprofile(None)
-        places = sorted({(os.path.realpath(c.co_filename), c.co_name, c.co_firstlineno) for c in seen})
-        return [(path[len(prefix) :], name, line) for path, name, line in places if path.startswith(prefix)]
+        places = {(splice.inside(root, c.co_filename), c.co_name, c.co_firstlineno) for c in seen}
+        return sorted(place for place in places if place[0] is not None)
 
     sys.setprofile(profile)
     return stop
@@ -89,7 +91,7 @@ class Server(object):
     def measure(self, names, seconds):
         """Run each test on the unchanged code; returns verdicts. Fills what they cost and which functions they call."""
         verdicts = {}
-        for name, passed, cost, seen in observed(self.tests, names, lambda: watch_calls(self.root), seconds, 5.0):
+        for name, passed, cost, seen in observed(self.tests, names, lambda: watch_calls(self.root), seconds, max(1.0, seconds / 4)):
             verdicts[name], self.costs[name] = passed, cost
             if seen is not None:
                 self.calls[name] = {tuple(place) for place in seen}
@@ -119,13 +121,17 @@ class Server(object):
             return ["fresh", green[:0]]
         node = place[0]
         first = min([node.lineno] + [d.lineno for d in node.decorator_list])
-        key = (path, node.name, first)
-        called = [n for n in red if key in self.calls.get(n, (key,))]
-        if not called:
+        # Any function inside counts: a decorator's own code runs at import, its wrapper in the test.
+        lines = range(first, node.end_lineno + 1)
+
+        def calls(name):
+            return any(place[0] == path and place[2] in lines for place in self.calls.get(name, ()))
+
+        if not any(calls(n) or n not in self.calls for n in red):
             return ["unused"]
         spent, names = 0.0, list(red)
         for name in green:
-            if key in self.calls.get(name, ()) and spent + self.costs[name] < GREEN_CPU:
+            if spent + self.costs[name] < GREEN_CPU and calls(name):
                 spent += self.costs[name]
                 names.append(name)
 
@@ -145,7 +151,7 @@ class Server(object):
         passed = 0
         try:
             for name in names:
-                word = fork.word(time.monotonic() + 1.0 + 10 * self.costs.get(name, LOOPING))
+                word = fork.word(time.monotonic() + WAIT + 10 * self.costs.get(name, LOOPING))
                 if word in ("fresh", "wrong"):
                     return [word]
                 if word is not True:

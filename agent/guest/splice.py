@@ -6,6 +6,7 @@ replaces the old one on every live function. What cannot be swapped that way (cl
 """
 
 import __future__
+
 import ast
 import gc
 import io
@@ -13,6 +14,7 @@ import os
 import re
 import types
 
+_INSIDE = {}  # memory of `inside`: one root a process
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -24,6 +26,15 @@ def read_text(path):
     """The file's text with its line ends kept, so that offsets mean the same as outside."""
     with io.open(path, encoding="utf-8", newline="") as file:
         return file.read()
+
+
+def inside(root, filename):
+    """The path relative to the repository's root of code that lies there, else None ("<frozen abc>", installed packages)."""
+    if filename not in _INSIDE:
+        path = os.path.realpath(filename)
+        within = path.startswith(root + os.sep) and not filename.startswith("<") and "site-packages" not in path
+        _INSIDE[filename] = path[len(root) + 1 :] if within else None
+    return _INSIDE[filename]
 
 
 def spliced(text, candidate):
@@ -105,7 +116,7 @@ class Swapper:
         inner_old = [c for c in old.co_consts if isinstance(c, types.CodeType)]
         inner_new = [c for c in new.co_consts if isinstance(c, types.CodeType)]
         if [c.co_name for c in inner_old] == [c.co_name for c in inner_new]:
-            for one, other in zip(inner_old, inner_new):
+            for one, other in zip(inner_old, inner_new):  # noqa: B905 - old Pythons
                 self._replace(one, other)
         elif any(c in self.live for c in inner_old):
             raise NotSwappable

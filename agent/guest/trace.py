@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from . import warm
+from . import splice, warm
 from .forks import Forked, observed
 
 LINES = 20000  # that are told
@@ -46,13 +46,11 @@ def _trace(request, root, write):
 
 
 def _watch(root):
-    seen, prefix = set(), root + os.sep
-    inside = {}
+    seen, inside = set(), {}
 
     def interesting(code):
         if code not in inside:
-            path = os.path.realpath(code.co_filename)
-            inside[code] = path[len(prefix) :] if path.startswith(prefix) and "site-packages" not in path else None
+            inside[code] = splice.inside(root, code.co_filename)
         return inside[code]
 
     def told():

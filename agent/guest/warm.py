@@ -42,7 +42,7 @@ def _with_pytest(root, args, wanted, serve):
     try:
         import pytest
     except ImportError:
-        raise Unavailable("pytest is not installed")
+        raise Unavailable("pytest is not installed") from None
 
     class Loop:
         served = False
@@ -57,7 +57,16 @@ def _with_pytest(root, args, wanted, serve):
             self.served = True
             return True
 
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--capture=sys", "--continue-on-collection-errors"]
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        "--capture=sys",
+        "--tb=no",
+        "--continue-on-collection-errors",
+    ]
     if importlib.util.find_spec("xdist"):
         options.append("-n0")
     if importlib.util.find_spec("pytest_cov"):
@@ -73,20 +82,10 @@ class _PytestTest(object):
         self.item = item
 
     def __call__(self):
-        # The hooks without the report: formatting a traceback costs more than most tests.
-        item = self.item
-        passed = False
-        try:
-            item.ihook.pytest_runtest_setup(item=item)
-            item.ihook.pytest_runtest_call(item=item)
-            passed = not getattr(item, "_excinfo", None)  # unittest cases keep theirs
-        except BaseException:
-            pass
-        try:
-            item.ihook.pytest_runtest_teardown(item=item, nextitem=None)
-        except BaseException:
-            passed = False
-        return passed
+        from _pytest.runner import runtestprotocol  # where pytest's own loop and its plugins get it
+
+        reports = runtestprotocol(self.item, log=False, nextitem=None)
+        return all(report.passed and not hasattr(report, "wasxfail") for report in reports)
 
 
 class _UnittestTest(object):

@@ -1,27 +1,63 @@
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 
 import pytest
+import pytest_asyncio
 
 from agent.checks import Runner
-from agent.task import Check, CheckRun
-from tests.agent.folder import Folder, FolderSandbox
+from agent.task import Check, CheckRun, Reader, VerdictId
+from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable, Workspace
+from sandbox.index_access import configured
+from sandbox.local import LocalSandboxes
+from sandbox.packages import Shop
 
 RunCheck = Callable[..., Awaitable[CheckRun]]
+Repository = Callable[[Mapping[str, str]], Awaitable[Workspace]]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def sandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sandbox]:
+    """One real sandbox with pytest and ruff; every test gets candidates of its empty base."""
+    folder = tmp_path_factory.mktemp("sandboxes")
+    sandboxes = LocalSandboxes(folder / "open", Shop(folder / "wheels", await configured()))
+    async with AsyncExitStack() as closing:
+        try:
+            opened = await closing.enter_async_context(sandboxes.open("checks"))
+            await opened.install(Packages(requirements=("pytest", "ruff", "pytest-xdist", "coverage")))
+        except (SandboxUnavailable, InstallFailed) as missing:
+            pytest.skip(f"needs bubblewrap and a package index: {missing}")
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def repository(sandbox: Sandbox) -> AsyncIterator[Repository]:
+    """Make a fresh candidate with these files."""
+    async with AsyncExitStack() as closing:
+
+        async def make(files: Mapping[str, str]) -> Workspace:
+            workspace = await closing.enter_async_context(sandbox.candidate())
+            for name, text in files.items():
+                await workspace.write(name, text.encode())
+            return workspace
+
+        yield make
 
 
 @pytest.fixture
-def run_check(tmp_path: Path) -> RunCheck:
+def run_check(sandbox: Sandbox, repository: Repository) -> RunCheck:
     """Run a command in a fresh repository of these files."""
+    runner = Runner(sandbox)
 
-    async def run(files: dict[str, str], command: str = "pytest", reader: str = "pytest", **options: object) -> CheckRun:
-        root, tools = tmp_path / "repo", tmp_path / "tools"
-        root.mkdir(exist_ok=True)
-        tools.mkdir(exist_ok=True)
-        workspace = Folder(root)
-        workspace.write_files(files)
-        runner = Runner(FolderSandbox(tools))  # type: ignore[arg-type]
-        check = Check("tests", command, reader, timeout=float(options.pop("limit", 30)), env=options.pop("env", {}))  # type: ignore[arg-type]
-        return await runner.run(workspace, check, **options)  # type: ignore[arg-type]
+    async def run(
+        files: Mapping[str, str],
+        command: str = "pytest",
+        reader: Reader = "pytest",
+        *,
+        env: Mapping[str, str] | None = None,
+        only: frozenset[VerdictId] | None = None,
+        timeout: float = 60.0,
+    ) -> CheckRun:
+        check = Check("tests", command, reader, env=env or {})
+        return await runner.run(await repository(files), check, only=only, timeout=timeout)
 
     return run

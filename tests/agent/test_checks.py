@@ -1,7 +1,11 @@
 import textwrap
 
+import pytest
+
 from agent.task import Frame, Verdict
 from tests.agent.conftest import RunCheck
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PASSED, FAILED, ERROR, SKIPPED = Verdict.PASSED, Verdict.FAILED, Verdict.ERROR, Verdict.SKIPPED
 

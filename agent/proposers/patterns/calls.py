@@ -7,22 +7,68 @@ from collections.abc import Iterator
 
 from agent.proposers.patterns.source import Rewrite, Source, is_compound, quoted
 
-FAMILIES: tuple[tuple[str, ...], ...] = (
-    ("min", "max", "sum"), ("any", "all"), ("int", "float", "round", "str"), ("sorted", "reversed", "list", "set", "tuple"),
-    ("len", "sum", "max"), ("isinstance", "issubclass"), ("getattr", "hasattr"), ("ord", "chr"), ("bin", "hex", "oct"), ("map", "filter"),
-    ("floor", "ceil", "trunc", "round"), ("zip", "zip_longest"), ("deepcopy", "copy"),
-)  # fmt: skip
-METHODS: tuple[tuple[str, ...], ...] = (
-    ("append", "extend", "add", "appendleft", "insert"), ("pop", "popleft", "remove", "discard", "popitem"), ("update", "setdefault", "add"),
-    ("startswith", "endswith"), ("find", "index", "rfind", "rindex", "count"), ("lower", "upper", "swapcase", "casefold"),
-    ("capitalize", "title", "upper"), ("strip", "lstrip", "rstrip"), ("split", "rsplit", "splitlines"), ("partition", "rpartition"),
-    ("ljust", "rjust", "center", "zfill"), ("isdigit", "isalpha", "isalnum", "isnumeric", "isdecimal"), ("isupper", "islower", "isalpha"),
-    ("keys", "values", "items"), ("union", "intersection", "difference", "symmetric_difference"), ("issubset", "issuperset", "isdisjoint"),
-    ("match", "search", "fullmatch"), ("findall", "finditer"), ("group", "groups", "groupdict"), ("read", "readline", "readlines"),
-    ("put", "get"), ("encode", "decode"), ("sort", "reverse"), ("removeprefix", "removesuffix", "lstrip", "rstrip"), ("start", "end"),
-    ("acquire", "release"), ("total_seconds", "seconds"), ("bisect_left", "bisect_right", "bisect"), ("iteritems", "items"),
-    ("itervalues", "values"), ("iterkeys", "keys"), ("floor", "ceil"), ("now", "utcnow"), ("log", "log2", "log10"), ("sin", "cos"),
-)  # fmt: skip
+
+def _families(text: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(line.split()) for line in text.split("\n") if line.strip())
+
+
+# One family a line: functions, then methods that are mixed up.
+FAMILIES = _families(
+    """
+    min max sum
+    any all
+    int float round str
+    sorted reversed list set tuple
+    len sum max
+    isinstance issubclass
+    getattr hasattr
+    ord chr
+    bin hex oct
+    map filter
+    floor ceil trunc round
+    zip zip_longest
+    deepcopy copy
+    """
+)
+METHODS = _families(
+    """
+    append extend add appendleft insert
+    pop popleft remove discard popitem
+    update setdefault add
+    startswith endswith
+    find index rfind rindex count
+    lower upper swapcase casefold
+    capitalize title upper
+    strip lstrip rstrip
+    split rsplit splitlines
+    partition rpartition
+    ljust rjust center zfill
+    isdigit isalpha isalnum isnumeric isdecimal
+    isupper islower isalpha
+    keys values items
+    union intersection difference symmetric_difference
+    issubset issuperset isdisjoint
+    match search fullmatch
+    findall finditer
+    group groups groupdict
+    read readline readlines
+    put get
+    encode decode
+    sort reverse
+    removeprefix removesuffix lstrip rstrip
+    start end
+    acquire release
+    total_seconds seconds
+    bisect_left bisect_right bisect
+    iteritems items
+    itervalues values
+    iterkeys keys
+    floor ceil
+    now utcnow
+    log log2 log10
+    sin cos
+    """
+)
 WRAPPERS = (
     "abs",
     "len",
@@ -110,7 +156,7 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 def _dropped_keyword(source: Source, node: ast.Call, keyword: ast.keyword) -> Iterator[Rewrite]:
     start, end = source.span(keyword)
-    earlier = [source.span(a)[1] for a in [*node.args, *node.keywords] if source.span(a)[1] <= start]
+    earlier = [source.span(a)[1] for a in (*node.args, *(k.value for k in node.keywords)) if source.span(a)[1] <= start]
     if earlier:
         yield Rewrite(max(earlier), end, "", f"`{source.segment(keyword)}` is dropped", 0.6)
 
@@ -137,9 +183,8 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         taken = source.segment(parent.func) if isinstance(parent, ast.Call) else ""
         for name in WRAPPERS:
             if name != taken and not before.startswith(name + "("):
-                yield source.replaced(
-                    node, f"{name}({inside})", compound=False, title=quoted(before, f"{name}({inside})"), prior=0.42 if name in WRAPPERS[:6] else 0.3
-                )  # fmt: skip
+                text, prior = f"{name}({inside})", 0.42 if name in WRAPPERS[:6] else 0.3
+                yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=prior)
         if not isinstance(node, ast.ListComp | ast.GeneratorExp):
             for text in (
                 f"-{before}" if not is_compound(node) else f"-({before})",

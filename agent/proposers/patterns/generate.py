@@ -18,10 +18,22 @@ from agent.task import Span
 Pattern = Callable[[Source, ast.AST], Iterator[Rewrite]]
 
 PATTERNS: tuple[Pattern, ...] = (
-    operators.comparisons, operators.arithmetic, operators.logic, values.constants, values.bounds, calls.families, calls.arguments,
-    names.variables, names.attributes, calls.wrapping, names.expressions, statements.dropped, statements.flow, statements.moved,
+    operators.comparisons,
+    operators.arithmetic,
+    operators.logic,
+    values.constants,
+    values.bounds,
+    calls.families,
+    calls.arguments,
+    names.variables,
+    names.attributes,
+    calls.wrapping,
+    names.expressions,
+    statements.dropped,
+    statements.flow,
+    statements.moved,
     statements.guards,
-)  # fmt: skip
+)
 IMPORTED_AFRESH = 0.5  # a change outside of function bodies costs a fresh import per try
 OUTSIDE = 0.1  # suspiciousness of module and class level, which no test's lines show
 
@@ -71,10 +83,10 @@ def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
         if place is None:
             continue
         anchor, function = place
-        here = max(
-            (suspicion.get(line, -1.0) for line in range(anchor.lineno, (anchor.end_lineno or anchor.lineno) + 1)), default=-1.0
-        )
         inside = function is not None and _in_body(source, node, function)
+        seen_as = anchor if inside or function is None else function  # defaults run at import: their function stands for them
+        lines = range(seen_as.lineno, (seen_as.end_lineno or seen_as.lineno) + 1)
+        here = max((suspicion.get(line, -1.0) for line in lines), default=-1.0)
         if here < 0:
             if function is not None:
                 continue
@@ -86,8 +98,8 @@ def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
                 if key in seen or source.text[rewrite.start : rewrite.end] == rewrite.text:
                     continue
                 seen.add(key)
-                yield Change(source.path, rewrite, rewrite.prior * weight, function.lineno if function is not None and inside else 0,
-                             anchor.lineno, source.qualified_name(node))  # fmt: skip
+                line = function.lineno if function is not None and inside else 0
+                yield Change(source.path, rewrite, rewrite.prior * weight, line, anchor.lineno, source.qualified_name(node))
 
 
 def _place(source: Source, node: ast.AST) -> tuple[ast.expr | ast.stmt, ast.FunctionDef | ast.AsyncFunctionDef | None] | None:

@@ -102,10 +102,10 @@ def _operator(source: Source, node: ast.BinOp, place: tuple[int, int], before: s
     start, end = source.span(node)
     right, right_end = source.span(node.right)
     tail = source.text[place[1] : end]
-    if is_compound(node.right) and BINDING[after] >= BINDING[before] and source.text[place[1] : right].strip() == "":
+    if BINDING[after] >= _binding(node.right) and source.text[place[1] : right].strip() == "":
         tail = source.text[place[1] : right] + f"({source.text[right:right_end]})" + source.text[right_end:end]
     head = source.text[start : place[0]]
-    if isinstance(node.left, ast.BinOp) and BINDING[after] > BINDING[before] and not head.lstrip().startswith("("):
+    if BINDING[after] > _binding(node.left) and not head.lstrip().startswith("("):
         a, b = source.span(node.left)
         head = f"({source.text[a:b]})" + source.text[b : place[0]]
     title = quoted(source.segment(node), f"{source.segment(node.left)} {after} {source.segment(node.right)}")
@@ -113,6 +113,11 @@ def _operator(source: Source, node: ast.BinOp, place: tuple[int, int], before: s
     if BINDING[after] < BINDING[before] and isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Compare):
         return source.replaced(node, head + after + tail, compound=True, title=title, prior=prior)
     return Rewrite(start, end, head + after + tail, title, prior)
+
+
+def _binding(node: ast.expr) -> int:
+    """How strongly its operator binds; what cannot stand bare beside another operator is in parentheses already."""
+    return BINDING[ARITHMETIC[type(node.op)][0]] if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC else 99
 
 
 def _exchanged(source: Source, node: ast.expr, left: ast.expr, right: ast.expr, prior: float) -> Iterator[Rewrite]:

@@ -81,7 +81,8 @@ class Source:
         return start + (column if encoded is None else len(encoded[:column].decode(errors="replace")))
 
     def span(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg) -> tuple[int, int]:
-        assert node.end_lineno is not None and node.end_col_offset is not None
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
         return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
 
     def segment(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg) -> str:
@@ -122,9 +123,8 @@ class Source:
             return node is parent.slice
         if isinstance(parent, ast.comprehension):
             return False
-        return isinstance(
-            parent, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return | ast.If | ast.While | ast.Expr | ast.keyword | ast.Slice
-        )  # fmt: skip
+        statements = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return | ast.If | ast.While | ast.Expr
+        return isinstance(parent, statements | ast.keyword | ast.Slice)
 
 
 ATOMS = (

@@ -133,9 +133,10 @@ def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             )
         if isinstance(node, ast.For | ast.While | ast.If | ast.With) and "\n" not in source.segment(other):
             # What follows a block moves into it.
-            inner = node.body[-1] if not getattr(node, "orelse", None) else node.orelse[-1]  # type: ignore[attr-defined]
-            if _alone(source, inner):
-                yield Rewrite(a, a, _indent(source, inner).removeprefix(indent), f"`{short(source.segment(other))}` moves into the block before it", 0.35)  # fmt: skip
+            last = (getattr(node, "orelse", None) or node.body)[-1]
+            if _alone(source, last):
+                title = f"`{short(source.segment(other))}` moves into the block before it"
+                yield Rewrite(a, a, _indent(source, last).removeprefix(indent), title, 0.35)
     parent = source.parents[node]
     if (
         index == len(block) - 1

@@ -70,7 +70,7 @@ def _strings(source: Source, node: ast.Constant, before: str) -> Iterator[Rewrit
         "": 0.35,
         value.lower(): 0.35,
         value.upper(): 0.35,
-        " " if not value else value: 0.4,
+        value or " ": 0.4,
     }
     for text, prior in variants.items():
         if text != value:

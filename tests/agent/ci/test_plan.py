@@ -1,14 +1,11 @@
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from agent.ci.configuration import Configuration, read_configuration
 from agent.ci.plan import FailedJob, plan
 from sandbox.base import Packages
-from tests.agent.folder import Folder
+from tests.agent.conftest import Repository
 
-Repository = Callable[[dict[str, str]], Folder]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TESTS = {"tests/test_a.py": "import pytest\n"}
 PYPROJECT = """
@@ -25,16 +22,6 @@ docs = []
 """
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    def make(files: dict[str, str]) -> Folder:
-        folder = Folder(tmp_path)
-        folder.write_files(files)
-        return folder
-
-    return make
-
-
 def job(run: str, failed_step: str | None = None, before: str = "", name: str = "tests") -> FailedJob:
     indented = "\n".join(" " * 10 + line for line in run.split("\n"))
     workflow = f"on: push\njobs:\n  tests:\n    steps:\n{before}      - name: Go\n        run: |\n{indented}\n"
@@ -49,20 +36,20 @@ async def test_the_failed_step_decides_what_is_run_and_the_installs_before_it_wh
       - run: ruff check .
 """
     files = {**TESTS, "requirements-ci.txt": "", "requirements.txt": ""}
-    found = await plan(repository(files), jobs=(job("pip install -e .\npytest -q", "Go", before),))
+    found = await plan(await repository(files), jobs=(job("pip install -e .\npytest -q", "Go", before),))
     (check,) = found.checks
     assert (check.name, check.command, check.reader) == ("tests", "pytest -q", "pytest")
     assert check.source == "workflow .github/workflows/ci.yml, job tests, step 4"
     assert found.packages == Packages(("pytest",), ("requirements-ci.txt",), python="3.12")
 
-    lint = await plan(repository(files), jobs=(job("pytest", "Run ruff check .", before),))
+    lint = await plan(await repository(files), jobs=(job("pytest", "Run ruff check .", before),))
     assert [(check.name, check.command, check.reader) for check in lint.checks] == [("ruff", "ruff check .", "findings")]
     assert "ruff" in lint.packages.requirements
 
 
 async def test_the_same_failure_on_several_pythons_is_one_check(repository: Repository) -> None:
     jobs = (job("pytest", "Go", name="tests (3.11)"), job("pytest", "Go", name="tests (3.12)"))
-    assert len((await plan(repository(TESTS), jobs=jobs)).checks) == 1
+    assert len((await plan(await repository(TESTS), jobs=jobs)).checks) == 1
 
 
 async def test_what_cannot_be_replayed_falls_back_to_detection_with_a_note(repository: Repository) -> None:
@@ -71,14 +58,14 @@ async def test_what_cannot_be_replayed_falls_back_to_detection_with_a_note(repos
         (FailedJob("tests", None), "not known"),
         (FailedJob("gone", "jobs: {tests: {steps: []}}"), "no job named"),
     ):
-        found = await plan(repository(TESTS), jobs=(failed,))
+        found = await plan(await repository(TESTS), jobs=(failed,))
         assert [check.command for check in found.checks] == ["python -m pytest"]
         assert note in found.notes[0]
 
 
 async def test_tox_is_read_from_its_file(repository: Repository) -> None:
     tox = "[testenv]\ndeps =\n  -r{toxinidir}/test.txt\n  attrs\ncommands = pytest {posargs:tests}\n"
-    found = await plan(repository({**TESTS, "tox.ini": tox, "test.txt": ""}), jobs=(job("tox -e py", "Go"),))
+    found = await plan(await repository({**TESTS, "tox.ini": tox, "test.txt": ""}), jobs=(job("tox -e py", "Go"),))
     assert [check.command for check in found.checks] == ["pytest tests"]
     assert found.packages.requirement_files == ("test.txt",)
     assert set(found.packages.requirements) == {"attrs", "pytest"}
@@ -86,25 +73,25 @@ async def test_tox_is_read_from_its_file(repository: Repository) -> None:
 
 
 async def test_a_project_is_installed_with_its_test_extras_and_groups(repository: Repository) -> None:
-    found = await plan(repository({**TESTS, "pyproject.toml": PYPROJECT, ".python-version": "3.11\n"}))
+    found = await plan(await repository({**TESTS, "pyproject.toml": PYPROJECT, ".python-version": "3.11\n"}))
     assert found.packages == Packages(("pytest",), groups=("dev",), projects=(".[test]",), python="3.11")
 
 
 async def test_an_application_with_a_src_folder_gets_it_on_its_path(repository: Repository) -> None:
     files = {**TESTS, "src/x.py": "", "pyproject.toml": "[project]\nname='x'\ndependencies=['attrs']\n"}
-    found = await plan(repository(files))
+    found = await plan(await repository(files))
     assert found.checks[0].env == {"PYTHONPATH": "src"}
     assert found.packages == Packages(("pytest", "attrs"))
 
 
 async def test_plain_unittest_needs_no_pytest(repository: Repository) -> None:
-    found = await plan(repository({"tests/test_a.py": "import unittest\n", "requirements.txt": ""}))
+    found = await plan(await repository({"tests/test_a.py": "import unittest\n", "requirements.txt": ""}))
     assert [(check.command, check.reader) for check in found.checks] == [("python -m unittest discover -s tests", "unittest")]
     assert found.packages == Packages(requirement_files=("requirements.txt",))
 
 
 async def test_a_repository_without_tests_has_no_checks_and_says_what_to_do(repository: Repository) -> None:
-    found = await plan(repository({"a.py": "", "pyproject.toml": "not [toml", "setup.cfg": "neither"}))
+    found = await plan(await repository({"a.py": "", "pyproject.toml": "not [toml", "setup.cfg": "neither"}))
     assert found.checks == ()
     assert "No tests were found" in found.reason
     assert ".github/selfheal.yml" in found.next_step
@@ -113,16 +100,16 @@ async def test_a_repository_without_tests_has_no_checks_and_says_what_to_do(repo
 async def test_a_command_and_the_configuration_come_first(repository: Repository) -> None:
     configuration = read_configuration("test: [{name: types, run: mypy .}]\ninstall: {requirements: [attrs]}\npython: '3.12'\n")
     assert isinstance(configuration, Configuration)
-    found = await plan(repository(TESTS), configuration=configuration, jobs=(job("pytest", "Go"),))
+    found = await plan(await repository(TESTS), configuration=configuration, jobs=(job("pytest", "Go"),))
     assert [(check.name, check.reader, check.source) for check in found.checks] == [("types", "findings", "configuration")]
     assert found.packages == Packages(("attrs", "mypy"), python="3.12")
-    asked = await plan(repository(TESTS), configuration=configuration, command="pytest tests -q")
+    asked = await plan(await repository(TESTS), configuration=configuration, command="pytest tests -q")
     assert [(check.command, check.reader, check.source) for check in asked.checks] == [
         ("pytest tests -q", "pytest", "command line")
     ]
 
 
 async def test_files_that_an_install_names_but_nobody_has_are_left_out_with_a_note(repository: Repository) -> None:
-    found = await plan(repository(TESTS), jobs=(job("pip install -r gone.txt -e ../../etc\npytest", "Go"),))
+    found = await plan(await repository(TESTS), jobs=(job("pip install -r gone.txt -e ../../etc\npytest", "Go"),))
     assert found.packages == Packages(("pytest",))
     assert any("gone.txt" in note for note in found.notes)

@@ -1,0 +1,33 @@
+"""What every command starts with, in whichever sandbox: a small environment and per-process limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sandbox.base import Limits
+
+
+def environment(home: str, programs: str) -> dict[str, str]:
+    """The whole environment; `programs` is the folder of the dependencies' own commands."""
+    return {
+        "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": home,
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def bounded(limits: Limits, argv: Sequence[str], *, processes: bool = True) -> tuple[str, ...]:
+    """`argv` under its limits. Without a namespace of its own a limit on `processes` would count those of the whole user."""
+    return (
+        "/usr/bin/prlimit",
+        *((f"--nproc={limits.processes}",) if processes else ()),
+        f"--fsize={limits.file_size}",
+        f"--nofile={limits.open_files}",
+        f"--cpu={limits.cpu_seconds}",
+        "--core=0",
+        "--memlock=65536",
+        "--",
+        *argv,
+    )

@@ -1,0 +1,259 @@
+"""A plain subprocess with limits, for trusted code only: the demo's own sample, or a person's own checkout.
+
+Nothing is isolated: the code has this user's files and network. What it has is limits, a deadline, death as a tree, and
+copies: base and candidates are folders of their own. They take turns at one path (a rename before and after each command), so
+that what was installed editable, and paths in tracebacks, are the same in all of them; commands of one sandbox therefore
+never run side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import TypeVar
+
+from sandbox import archive, bounds, cgroup, folders, launch
+from sandbox.base import (
+    MIB,
+    Command,
+    Completed,
+    DeadlinePassed,
+    Entry,
+    Installed,
+    Isolation,
+    Limits,
+    Packages,
+    SandboxLost,
+    SandboxUnavailable,
+    Workspace,
+)
+from sandbox.cgroup import Group
+from sandbox.interpreters import Interpreter, own
+from sandbox.packages import INSTALL_OUTPUT, INSTALL_SECONDS, Shop, install
+from sandbox.tree import Tree, parts_of
+
+T = TypeVar("T")
+MARK = "SELFHEAL_COMMAND"
+COPY_SECONDS = 120.0
+ISOLATION = Isolation(
+    "process",
+    untrusted=False,
+    shortcomings=(
+        "the code runs as this user, with its files and its network",
+        "disk is not bounded, and memory and processes only where a control group can be had",
+        "what hides its environment and its process group may outlive its command",
+    ),
+)
+
+
+class ProcessWorkspace:
+    """A folder of files that stands at `root` while one of its commands runs."""
+
+    def __init__(self, sandbox: ProcessSandbox, home: Path) -> None:
+        self._sandbox, self._home = sandbox, home
+        # Stays right through every rename.
+        self._folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._tree = Tree(self._folder)
+        self._running: set[asyncio.Task[Completed]] = set()
+
+    @property
+    def root(self) -> str:
+        return str(self._sandbox.stand)
+
+    @property
+    def python(self) -> str:
+        return self._sandbox.python
+
+    async def run(self, command: Command) -> Completed:
+        cwd = "." if command.cwd in ("", ".") else "/".join(parts_of(command.cwd))
+        env = self._sandbox.environment | dict(command.env)
+        return await self.execute(command, self._sandbox.stand / cwd, env)
+
+    async def execute(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
+        if self._folder < 0:
+            raise SandboxLost("the workspace is closed", command.argv)
+        task = asyncio.create_task(self._take_a_turn(command, cwd, env))
+        self._running.add(task)
+        try:
+            await asyncio.wait((task,))
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+            self._running.discard(task)
+        if task.cancelled():
+            raise SandboxLost("the workspace was closed while its command was running", command.argv)
+        return task.result()
+
+    async def _take_a_turn(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
+        async with self._sandbox.turn:
+            stand = self._sandbox.stand
+            os.rename(self._home, stand)
+            try:
+                return await self._sandbox.execute(command, cwd, env)
+            finally:
+                os.rename(stand, self._home)
+
+    async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
+        return await self._on_files(lambda tree: tree.read(path, limit))
+
+    async def write(self, path: str, content: bytes, *, executable: bool | None = None) -> None:
+        await self._on_files(lambda tree: tree.write(path, content, executable))
+
+    async def remove(self, path: str) -> None:
+        await self._on_files(lambda tree: tree.remove(path))
+
+    async def files(self) -> tuple[Entry, ...]:
+        return await self._on_files(lambda tree: tree.files())
+
+    async def unpack(self, content: AsyncIterator[bytes]) -> None:
+        await archive.unpack(content, self._tree)
+
+    async def _on_files(self, work: Callable[[Tree], T]) -> T:
+        if self._folder < 0:
+            raise SandboxLost("the workspace is closed")
+        return await asyncio.to_thread(work, self._tree)
+
+    async def close(self) -> None:
+        for task in (running := tuple(self._running)):
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        folder, self._folder = self._folder, -1
+        os.close(folder)
+
+
+class ProcessSandbox:
+    """One attempt's folder."""
+
+    isolation = ISOLATION
+
+    def __init__(self, folder: Path, limits: Limits, group: Group | None, shop: Shop) -> None:
+        self._folder, self._limits, self._group, self._shop = folder, limits, group, shop
+        self.turn = asyncio.Lock()
+        self.stand = folder / "repo"
+        for name in ("base", "tools", "home", "candidates"):
+            (folder / name).mkdir()
+        self.env = str(folder / "env")
+        self.environment = bounds.environment(str(folder / "home"), f"{self.env}/bin")
+        self.python = own().path
+        self._base = ProcessWorkspace(self, folder / "base")
+
+    @property
+    def base(self) -> ProcessWorkspace:
+        return self._base
+
+    async def unpack(self, archive: AsyncIterator[bytes]) -> None:
+        await self._base.unpack(archive)
+
+    async def install(self, packages: Packages) -> Installed:
+        installed = await install(packages, self, self._shop)
+        self.python = f"{self.env}/bin/python"
+        return installed
+
+    async def provide(self, name: str, content: bytes) -> str:
+        if parts_of(name) != (name,):
+            raise ValueError(f"a tool has a plain name, not {name!r}")
+        path = self._folder / "tools" / name
+        await asyncio.to_thread(path.write_bytes, content)
+        return str(path)
+
+    @asynccontextmanager
+    async def candidate(self) -> AsyncIterator[Workspace]:
+        home = self._folder / "candidates" / token_hex(6)
+        async with self.turn:  # the base stays where it is while it is copied
+            copy = ("/bin/cp", "-a", "--reflink=auto", str(self._folder / "base"), str(home))
+            copied = await launch.run(launch.Launch(copy, self.environment, COPY_SECONDS))
+        if copied.returncode:
+            raise SandboxUnavailable(f"the base cannot be copied: {copied.stderr.decode(errors='replace').strip()[:300]}")
+        workspace = ProcessWorkspace(self, home)
+        try:
+            yield workspace
+        finally:
+            await asyncio.shield(workspace.close())
+            await asyncio.shield(asyncio.to_thread(folders.remove, home))
+
+    async def execute(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
+        """Run one command now. Raises `DeadlinePassed`, `SandboxUnavailable`."""
+        mark = token_hex(8)
+        group = None if self._group is None else await asyncio.to_thread(self._group.child, mark)
+        try:
+            ended = await launch.run(
+                launch.Launch(
+                    (
+                        *(() if group is None else group.join),
+                        *("/usr/bin/setpriv", "--pdeathsig", "KILL", "--"),
+                        *bounds.bounded(self._limits, command.argv, processes=False),
+                    ),
+                    {**env, MARK: mark},
+                    command.timeout,
+                    command.stdin,
+                    command.output_limit,
+                    cwd=str(cwd),
+                    kill=(lambda: _kill_marked(mark)) if group is None else group.kill,
+                )
+            )
+            starved = group is not None and group.memory_kills() > 0
+        finally:
+            if group is not None:
+                await asyncio.shield(asyncio.to_thread(group.remove))
+        if ended.late:
+            raise DeadlinePassed(command.timeout, ended.stdout, ended.stderr)
+        return Completed(ended.returncode, ended.stdout, ended.stderr, ended.seconds, ended.truncated, starved)
+
+    # What the install step needs of a place (`packages.Place`).
+
+    way_out = None  # the code has the network anyway
+
+    async def use(self, interpreter: Interpreter) -> str:
+        return interpreter.path
+
+    async def read(self, path: str) -> bytes:
+        return await self._base.read(path)
+
+    async def see(self, source: Path, inside: str) -> str:
+        return str(source)
+
+    async def install_command(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
+        command = Command(tuple(argv), INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
+        return await self._base.execute(command, self.stand, self.environment | dict(env))
+
+
+class ProcessSandboxes:
+    """Opens process sandboxes below `folder`, which is made when needed; `shop` is where packages come from."""
+
+    isolation = ISOLATION
+
+    def __init__(self, folder: Path, shop: Shop) -> None:
+        self._folder, self._shop = folder, shop
+
+    @asynccontextmanager
+    async def open(self, label: str, limits: Limits | None = None) -> AsyncIterator[ProcessSandbox]:
+        limits = limits or Limits()
+        await asyncio.to_thread(folders.sweep, self._folder)
+        async with AsyncExitStack() as closing:
+            folder = await asyncio.to_thread(folders.make, self._folder, label)
+            closing.push_async_callback(asyncio.to_thread, folder.remove)
+            group = await asyncio.to_thread(cgroup.make, folder.path.name)
+            if group is not None:
+                closing.push_async_callback(asyncio.to_thread, group.remove)
+                group.limit(limits.memory, limits.processes)
+            sandbox = ProcessSandbox(folder.path, limits, group, self._shop)
+            closing.push_async_callback(sandbox.base.close)
+            yield sandbox
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill what left the process group but still carries our mark in its environment; twice, for what was being born."""
+    wanted = f"{MARK}={mark}".encode()
+    for _ in range(2):
+        for entry in os.scandir("/proc"):
+            if entry.name.isdecimal():
+                with suppress(OSError):
+                    environ = Path(entry.path, "environ").read_bytes()
+                    if wanted in environ.split(b"\0"):
+                        os.kill(int(entry.name), signal.SIGKILL)

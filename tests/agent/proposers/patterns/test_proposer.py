@@ -1,0 +1,114 @@
+# ruff: noqa: E501 - sources of tiny repositories
+"""The whole rung on tiny repositories: real guest, real pytest, real processes."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.edits import digest
+from agent.proposers.base import Proposal, Situation
+from agent.proposers.patterns.proposer import PatternsProposer
+from tests.agent.stage import Stage, situation
+
+Heal = Callable[..., Awaitable[tuple[Proposal, Situation]]]
+
+
+@pytest.fixture
+def heal(tmp_path: Path) -> Heal:
+    async def run(files: dict[str, str], **options: object) -> tuple[Proposal, Situation]:
+        root, tools = tmp_path / "repo", tmp_path / "tools"
+        root.mkdir()
+        tools.mkdir()
+        for name, text in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(text.encode())
+        case = await situation(Stage(root, tools), **options)  # type: ignore[arg-type]
+        proposer = PatternsProposer()
+        assert proposer.can_help(case) is None
+        proposal = await proposer.propose(case)
+        for path, text in files.items():
+            assert (root / path).read_bytes() == text.encode(), "the base is untouched"
+        return proposal, case
+
+    return run
+
+
+def afters(proposal: Proposal) -> list[str | None]:
+    return [c.edits[0].after for c in proposal.candidates]
+
+
+async def test_a_method_is_healed_and_its_comments_and_line_ends_are_kept(heal: Heal) -> None:
+    code = "class Box:\r\n    def fits(self, n):  # ü\r\n        return n  <  10  # bound\r\n"
+    tests = "import pytest\nfrom box import Box\n\n@pytest.mark.parametrize('n', [9, 10])\ndef test_in(n):\n    assert Box().fits(n)\n\ndef test_out():\n    assert not Box().fits(11)\n"
+    proposal, case = await heal({"box.py": code, "test_box.py": tests})
+    assert code.replace("<", "<=") in afters(proposal)
+    assert proposal.candidates[0].rung == "patterns"
+    assert "in `Box.fits` (box.py:3)" in proposal.candidates[0].title
+    assert proposal.plausible >= 1
+    again = await PatternsProposer().propose(replace(case, tried=frozenset(digest(c.edits) for c in proposal.candidates)))
+    assert not set(afters(again)) & set(afters(proposal))
+
+
+async def test_a_change_that_breaks_a_passing_test_is_not_handed_on(heal: Heal) -> None:
+    code = "def f(a, b):\n    return a - b\n"
+    tests = "from m import f\n\ndef test_red():\n    assert f(2, 2) == 4\n\ndef test_green():\n    assert f(0, 0) == 0\n\ndef test_more():\n    assert f(3, 0) == 3\n"
+    proposal, _ = await heal({"m.py": code, "test_m.py": tests})
+    assert "def f(a, b):\n    return a + b\n" in afters(proposal)
+    assert "def f(a, b):\n    return a * b\n" not in afters(proposal)  # test_more would break
+
+
+@pytest.mark.parametrize(
+    ("code", "fixed"),
+    [
+        (
+            "import functools\n\ndef twice(f):\n    @functools.wraps(f)\n    def inner(*a):\n        return f(*a) * 3\n    return inner\n\n@twice\ndef f(x):\n    return x\n",
+            "* 2",
+        ),
+        ("class A:\n    @staticmethod\n    def g(x):\n        return x * 3\n\ndef f(x):\n    return A.g(x)\n", "* 2"),
+        (
+            "class B:\n    def g(self, x):\n        return x\n\nclass A(B):\n    def g(self, x):\n        return super().g(x) * 3\n\ndef f(x):\n    return A().g(x)\n",
+            "* 2",
+        ),
+        ("FACTOR = 3\n\ndef f(x):\n    return x * FACTOR\n", "FACTOR = 2"),
+        ("def f(x, factor=3):\n    return x * factor\n", "factor=2"),
+        ("def f(x):\n    def g():\n        yield x * 3\n    return next(g())\n", "* 2"),
+    ],
+    ids=["decorator", "staticmethod", "super", "module level", "default", "generator in a function"],
+)
+async def test_the_change_reaches_the_code_wherever_it_stands(heal: Heal, code: str, fixed: str) -> None:
+    tests = "from m import f\n\ndef test_f():\n    assert f(7) == 14\n\ndef test_g():\n    assert f(5) == 10\n"
+    proposal, _ = await heal({"m.py": code, "test_m.py": tests})
+    assert any(fixed in (after or "") for after in afters(proposal))
+
+
+async def test_fixtures_and_test_classes_are_run_as_pytest_runs_them(heal: Heal) -> None:
+    code = "def f(path):\n    return len(path.read_text()) - 1\n"
+    tests = (
+        "import unittest\nimport pytest\nfrom m import f\n\n@pytest.fixture\ndef file(tmp_path):\n    p = tmp_path / 'x'\n    p.write_text('abc')\n    yield p\n\n"
+        "class TestF:\n    @pytest.fixture(autouse=True)\n    def start(self, monkeypatch):\n        monkeypatch.setenv('A', '1')\n\n    def test_f(self, file, capsys):\n        assert f(file) == 3\n\n"
+        "class Old(unittest.TestCase):\n    def setUp(self):\n        import pathlib\n        self.here = pathlib.Path(__file__)\n\n    def test_old(self):\n        self.assertEqual(f(self.here), len(self.here.read_text()))\n"
+    )
+    proposal, case = await heal({"m.py": code, "test_m.py": tests})
+    assert len(case.oracle.must_turn["tests"]) == 2
+    assert proposal.plausible >= 1
+    assert any("len(path.read_text())\n" in (after or "") for after in afters(proposal))
+
+
+async def test_plain_unittest_is_searched_too(heal: Heal) -> None:
+    code = "def f(a, b):\n    return a - b\n"
+    tests = "import unittest\nfrom m import f\n\nclass T(unittest.TestCase):\n    def test_f(self):\n        self.assertEqual(f(2, 3), 5)\n"
+    proposal, _ = await heal({"m.py": code, "test_m.py": tests}, command="python -m unittest", reader="unittest")
+    assert "def f(a, b):\n    return a + b\n" in afters(proposal)
+
+
+async def test_candidates_that_hang_exit_crash_or_flood_only_lose_their_own_try(heal: Heal) -> None:
+    code = (
+        "import os, sys, threading, time\n\ndef f(n):\n    i = 0\n    if n < 0:\n        os._exit(0)\n    if n == 99:\n        os.kill(os.getpid(), 11)\n"
+        "    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "    while i < n - 1:\n        i += 1\n        print('x' * 1000)\n    if n > 50:\n        sys.exit(0)\n    return i\n"
+    )
+    tests = "from m import f\n\ndef test_f():\n    assert f(5) == 5\n\ndef test_g():\n    assert f(3) == 3\n"
+    proposal, _ = await heal({"m.py": code, "test_m.py": tests}, seconds=25.0)
+    assert code.replace("i < n - 1", "i <= n - 1") in afters(proposal)

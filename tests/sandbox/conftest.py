@@ -1,0 +1,80 @@
+"""Real sandboxes for the tests: bubblewrap and plain processes, no imitation."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+
+from sandbox import bubblewrap
+from sandbox.base import Limits, Sandbox, Sandboxes
+from sandbox.index_access import IndexAccess
+from sandbox.local import LocalSandboxes
+from sandbox.packages import Shop
+from sandbox.process import ProcessSandboxes
+
+MIB = 1024 * 1024
+LIMITS = Limits(memory=256 * MIB, processes=64, file_size=32 * MIB, open_files=256, disk=64 * MIB, cpu_seconds=20)
+FILES = {"a.txt": b"first\n", "pkg/b.bin": b"\x00\xff\xfe", "run.sh": b"#!/bin/sh\necho ran\n"}
+
+
+def no_bubblewrap() -> None:
+    if not bubblewrap.is_installed():
+        pytest.skip("bubblewrap is not installed (apt-get install bubblewrap)")
+
+
+@pytest.fixture(scope="session")
+def wheel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("wheels")
+
+
+def make(kind: str, folder: Path, index: IndexAccess | None = None, cache: Path | None = None) -> Sandboxes:
+    if kind == "local":
+        no_bubblewrap()
+    shop = Shop(cache or folder / "wheels", index or IndexAccess((), frozenset()))
+    return (LocalSandboxes if kind == "local" else ProcessSandboxes)(folder / "open", shop)
+
+
+def tarball(files: dict[str, bytes], top: str = "owner-repo-abc") -> AsyncIterator[bytes]:
+    members = []
+    for name, content in files.items():
+        header = tarfile.TarInfo(f"{top}/{name}")
+        header.size, header.mode = len(content), 0o755 if name.endswith(".sh") else 0o644
+        members.append((header, content))
+    return packed(members)
+
+
+def packed(members: Iterable[tuple[tarfile.TarInfo, bytes]]) -> AsyncIterator[bytes]:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for header, content in members:
+            tar.addfile(header, io.BytesIO(content))
+    return chunks(buffer.getvalue())
+
+
+async def chunks(content: bytes, size: int = 65536) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+@pytest.fixture(params=["local", "process"])
+def sandboxes(request: pytest.FixtureRequest, tmp_path: Path) -> Sandboxes:
+    return make(request.param, tmp_path)
+
+
+@pytest.fixture
+async def sandbox(sandboxes: Sandboxes) -> AsyncIterator[Sandbox]:
+    async with sandboxes.open("contract test", LIMITS) as opened:
+        await opened.unpack(tarball(FILES))
+        yield opened
+
+
+@pytest.fixture
+async def jail(tmp_path: Path) -> AsyncIterator[Sandbox]:
+    """A sandbox that must hold hostile code."""
+    async with make("local", tmp_path).open("jail", LIMITS) as opened:
+        await opened.unpack(tarball(FILES))
+        yield opened

@@ -1,0 +1,74 @@
+"""The other origin: short-lived links to archives and logs, which refuse a request that still carries a token."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from tests.standins.github.git import git
+from tests.standins.github.state import Repository, World
+
+LINK_LIFE = 60.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    path: str
+    until: float
+    archive: tuple[Repository, str] | None = None
+    text: bytes = b""
+
+
+class Downloads:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.links: dict[str, Link] = {}
+        self.leaks: list[str] = []  # requests that brought an Authorization header
+        self.served: list[str] = []
+
+    def _link(self, path: str, archive: tuple[Repository, str] | None = None, text: bytes = b"") -> str:
+        token = secrets.token_hex(16)
+        self.links[token] = Link(path, time.monotonic() + LINK_LIFE, archive, text)
+        return f"{self.world.downloads_url}{path}?token={token}"
+
+    def tarball(self, repository: Repository, sha: str) -> str:
+        return self._link(f"/{repository.full_name}/legacy.tar.gz/{sha}", archive=(repository, sha))
+
+    def log(self, name: str, text: bytes) -> str:
+        return self._link(f"/logs/{name}.txt", text=text)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        path = request.url.path
+        self.served.append(f"{request.method} {path}")
+        if "authorization" in request.headers:
+            self.leaks.append(path)
+            return PlainTextResponse("Only one auth mechanism allowed", 400)
+        link = self.links.get(request.query_params.get("token", ""))
+        if link is None or link.path != path or link.until < time.monotonic():
+            return PlainTextResponse("AuthenticationFailed", 403)
+        if link.archive is None:
+            return Response(link.text, media_type="text/plain; charset=utf-8")
+        repository, sha = link.archive
+        name = f"{repository.owner.login}-{repository.name}-{sha[:7]}"  # GitHub shortens it
+        headers = {"content-disposition": f"attachment; filename={name}.tar.gz"}
+        return StreamingResponse(_archive(repository, sha, name), media_type="application/x-gzip", headers=headers)
+
+
+async def _archive(repository: Repository, sha: str, name: str) -> AsyncIterator[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        target = f"{folder}/archive.tar.gz"
+        await git("archive", "--format=tar.gz", f"--prefix={name}/", "-o", target, sha, cwd=repository.git.path)
+        with open(target, "rb") as file:
+            while chunk := file.read(1 << 16):
+                yield chunk

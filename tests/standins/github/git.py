@@ -1,0 +1,203 @@
+"""Real git plumbing over one bare repository; the only place of the stand-in that runs git."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+#: git sees nothing of the machine's own configuration and hooks.
+ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C.UTF-8",
+}
+
+
+class GitError(Exception):
+    """A git command failed; the message is its standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    name: str
+    email: str
+    date: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    sha: str
+    tree: str
+    parents: tuple[str, ...]
+    author: Signature
+    committer: Signature
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    mode: str
+    kind: str  # blob | tree | commit
+    sha: str
+    size: int | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    status: str  # A | M | D | R | T
+    path: str
+    sha: str
+    additions: int
+    deletions: int
+
+
+async def git(*args: str, cwd: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+    """Run git and return its standard output. Raises `GitError`."""
+    process = await asyncio.create_subprocess_exec(
+        "git",
+        "-c",
+        "safe.directory=*",
+        *args,
+        cwd=cwd,
+        env={**ENVIRONMENT, **(env or {})},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate(stdin)
+    if process.returncode != 0:
+        raise GitError(f"git {' '.join(args[:3])}: {err.decode(errors='replace').strip()}")
+    return out
+
+
+class BareRepository:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    async def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+        return await git(*args, cwd=self.path, stdin=stdin, env=env)
+
+    async def create(self, default_branch: str) -> None:
+        self.path.mkdir(parents=True)
+        await self.run("init", "--bare", "--quiet", f"--initial-branch={default_branch}")
+
+    async def resolve(self, revision: str, kind: str = "commit") -> str | None:
+        """The full name of a commit (or tree, blob) that a branch, tag or sha names, or None."""
+        if revision.startswith("-"):
+            return None
+        try:
+            out = await self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{{kind}}}")
+        except GitError:
+            return None
+        return out.decode().strip()
+
+    async def refs(self, prefix: str = "refs/") -> dict[str, str]:
+        out = await self.run("for-each-ref", "--format=%(objectname) %(refname)")
+        pairs = (line.split(" ", 1) for line in out.decode().splitlines())
+        return {name: sha for sha, name in pairs if name.startswith(prefix)}
+
+    async def ref(self, name: str) -> str | None:
+        return (await self.refs(name)).get(name)
+
+    async def set_ref(self, name: str, sha: str, old: str | None = None) -> None:
+        await self.run("update-ref", name, sha, old if old is not None else "")
+
+    async def create_ref(self, name: str, sha: str) -> None:
+        await self.run("update-ref", name, sha, "0" * 40)
+
+    async def delete_ref(self, name: str) -> None:
+        await self.run("update-ref", "-d", name)
+
+    async def commit(self, sha: str) -> Commit:
+        fields = "%H%x00%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%B"
+        out = (await self.run("log", "-1", "--no-show-signature", f"--format={fields}", sha)).decode(errors="replace")
+        name, tree, parents, an, ae, ai, cn, ce, ci, message = out.split("\0", 9)
+        author = Signature(an, ae, datetime.fromisoformat(ai))
+        committer = Signature(cn, ce, datetime.fromisoformat(ci))
+        return Commit(name, tree, tuple(parents.split()), author, committer, message.rstrip("\n"))
+
+    async def commits(self, revisions: str, limit: int = 250) -> list[Commit]:
+        names = (await self.run("rev-list", f"--max-count={limit}", "--end-of-options", revisions)).decode().split()
+        return [await self.commit(name) for name in names]
+
+    async def entries(self, tree: str, recursive: bool = False) -> list[Entry]:
+        out = await self.run("ls-tree", "-l", "-z", *(["-r", "-t"] if recursive else []), tree)
+        found = []
+        for record in out.decode(errors="surrogateescape").split("\0")[:-1]:
+            facts, path = record.split("\t", 1)
+            mode, kind, sha, size = facts.split()
+            found.append(Entry(mode, kind, sha, None if size == "-" else int(size), path))
+        return found
+
+    async def entry(self, commit: str, path: str) -> Entry | None:
+        """The file or folder at a path of a commit; folders come without a trailing slash."""
+        out = await self.run("ls-tree", "-l", "-z", commit, "--", path.rstrip("/"))
+        if not out:
+            return None
+        facts, name = out.decode(errors="surrogateescape").split("\0")[0].split("\t", 1)
+        mode, kind, sha, size = facts.split()
+        return Entry(mode, kind, sha, None if size == "-" else int(size), name)
+
+    async def blob(self, sha: str) -> bytes:
+        return await self.run("cat-file", "blob", sha)
+
+    async def write_blob(self, content: bytes) -> str:
+        return (await self.run("hash-object", "-w", "--stdin", stdin=content)).decode().strip()
+
+    async def write_tree(self, base: str | None, changes: Mapping[str, tuple[str, str] | None]) -> str:
+        """A tree made of `base` and path -> (mode, sha), None deleting the path. Raises `GitError` for unknown objects."""
+        with tempfile.TemporaryDirectory() as folder:
+            env = {"GIT_INDEX_FILE": f"{folder}/index"}
+            await self.run("read-tree", *([base] if base else ["--empty"]), env=env)
+            lines = []
+            for path, change in changes.items():
+                mode, sha = change if change is not None else ("0", "0" * 40)
+                lines.append(f"{mode} {sha}\t{path}\0")
+            await self.run("update-index", "-z", "--index-info", stdin="".join(lines).encode(), env=env)
+            return (await self.run("write-tree", env=env)).decode().strip()
+
+    async def write_commit(
+        self, tree: str, parents: tuple[str, ...], message: str, author: Signature, committer: Signature
+    ) -> str:
+        env = {}
+        for role, who in (("AUTHOR", author), ("COMMITTER", committer)):
+            env |= {f"GIT_{role}_NAME": who.name, f"GIT_{role}_EMAIL": who.email, f"GIT_{role}_DATE": who.date.isoformat()}
+        links = [part for parent in parents for part in ("-p", parent)]
+        return (await self.run("commit-tree", tree, *links, stdin=message.encode(), env=env)).decode().strip()
+
+    async def merge_base(self, one: str, other: str) -> str | None:
+        try:
+            return (await self.run("merge-base", one, other)).decode().strip()
+        except GitError:
+            return None
+
+    async def is_ancestor(self, old: str, new: str) -> bool:
+        return await self.merge_base(old, new) == old
+
+    async def count(self, revisions: str) -> int:
+        return int(await self.run("rev-list", "--count", "--end-of-options", revisions))
+
+    async def changes(self, old: str, new: str) -> list[Change]:
+        raw = (await self.run("diff-tree", "-r", "--raw", "--no-renames", "--abbrev=40", "-z", old, new)).decode().split("\0")
+        numbers = (await self.run("diff-tree", "-r", "--numstat", "--no-renames", "-z", old, new)).decode().split("\0")
+        counted = {}
+        for line in filter(None, numbers):
+            plus, minus, path = line.split("\t", 2)
+            counted[path] = (0 if plus == "-" else int(plus), 0 if minus == "-" else int(minus))
+        found = []
+        for facts, path in zip(raw[0::2], raw[1::2], strict=False):
+            _, _, before, after, status = facts.split()
+            found.append(Change(status[0], path, after if status[0] != "D" else before, *counted.get(path, (0, 0))))
+        return found
+
+    async def diff(self, old: str, new: str) -> str:
+        return (await self.run("diff", "--no-color", old, new)).decode(errors="replace")

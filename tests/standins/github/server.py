@@ -1,0 +1,82 @@
+"""The API's origin: what happens around every request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from tests.standins.github.auth import Tokens
+from tests.standins.github.faults import ConnectionReset, Faults
+from tests.standins.github.git_http import GitOverHttp
+from tests.standins.github.routing import Actor, Answer, Call, Refusal, Routes, parse_query, serve
+from tests.standins.github.state import World
+from tests.standins.sockets import reset_connection
+
+Judge = Callable[[Call, Answer], list[str]]
+
+
+class Api:
+    """One request: admitted, struck by faults, served, judged and logged."""
+
+    def __init__(self, world: World, tokens: Tokens, faults: Faults, routes: Routes, judge: Judge | None) -> None:
+        self.world = world
+        self.tokens = tokens
+        self.faults = faults
+        self.routes = routes
+        self.judge = judge
+        self.git = GitOverHttp(world, tokens)
+        self.requests: list[str] = []
+        self.violations: list[str] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if self.git.wants(scope["path"]):
+            response = await self.git(request)
+            self.requests.append(f"{request.method} {request.url.path} > {response.status_code}")
+            await response(scope, receive, send)
+            return
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        query = parse_query(request.url.query)
+        call = Call(self.world, request.method, scope["path"], query, headers, await request.body())
+        try:
+            answer = await self._answer(call)
+        except ConnectionReset:
+            self.requests.append(f"{call.method} {call.path} > reset")
+            reset_connection(scope)
+            return
+        self.requests.append(f"{call.method} {call.path} > {answer.status}")
+        answer.headers = {
+            "x-ratelimit-limit": "5000",
+            "x-ratelimit-remaining": "4999",
+            "x-ratelimit-used": "1",
+            "x-ratelimit-reset": "4102444800",
+            "x-ratelimit-resource": "core",
+            "x-github-media-type": "github.v3; format=json",
+        } | answer.headers
+        await Response(answer.body, answer.status, answer.headers)(scope, receive, send)
+
+    async def _answer(self, call: Call) -> Answer:
+        await self.faults.run_hooks(call, "before")
+        if (struck := await self.faults.before(call)) is not None:
+            return struck
+        try:
+            call.actor = self.tokens.actor(call.headers.get("authorization"))
+        except Refusal as refusal:
+            call.actor = Actor()
+            return refusal.answer()
+        try:
+            answer = await serve(self.routes, call)
+        except Exception as error:
+            self.violations.append(f"the stand-in failed at {call.method} {call.path}: {error!r}")
+            raise
+        if answer is None:
+            self.violations.append(f"no route for {call.method} {call.path}")
+            return Refusal(404, "Not Found").answer()
+        if self.judge is not None:
+            self.violations += [f"{call.method} {call.path} > {answer.status}: {wrong}" for wrong in self.judge(call, answer)]
+        answer = self.faults.lagged(call, answer)
+        await self.faults.run_hooks(call, "after")
+        return await self.faults.after(call) or answer

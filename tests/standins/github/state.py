@@ -1,0 +1,378 @@
+"""What the local GitHub knows: accounts, repositories and what hangs on them, as plain records.
+
+No HTTP and no JSON here; git objects live in the bare repositories (`git.py`), never in these records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from tests.standins.github.git import BareRepository
+
+Json = dict[str, Any]
+
+#: What a GitHub App like Selfheal asks for at installation.
+PERMISSIONS = {
+    "actions": "write",
+    "checks": "write",
+    "contents": "write",
+    "issues": "write",
+    "metadata": "read",
+    "pull_requests": "write",
+    "statuses": "write",
+}
+EVENTS = ("check_run", "check_suite", "issue_comment", "pull_request", "workflow_run")
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    id: int
+    login: str
+    kind: Literal["User", "Organization", "Bot"] = "User"
+
+
+@dataclass(slots=True, eq=False)
+class App:
+    id: int
+    slug: str
+    name: str
+    owner: Account
+    permissions: dict[str, str] = field(default_factory=lambda: dict(PERMISSIONS))
+    events: tuple[str, ...] = EVENTS
+    created: datetime = field(default_factory=now)
+
+
+@dataclass(slots=True, eq=False)
+class Installation:
+    id: int
+    account: Account
+    permissions: dict[str, str]
+    selection: Literal["all", "selected"] = "all"
+    repository_ids: set[int] = field(default_factory=set)
+    suspended: datetime | None = None
+    created: datetime = field(default_factory=now)
+
+
+@dataclass(slots=True, eq=False)
+class Comment:
+    id: int
+    number: int  # of the issue or pull request
+    user: Account
+    body: str
+    by_app: bool = False
+    created: datetime = field(default_factory=now)
+    updated: datetime = field(default_factory=now)
+
+
+@dataclass(slots=True, eq=False)
+class Reaction:
+    id: int
+    subject: tuple[Literal["issue", "comment"], int]  # number of the issue or id of the comment
+    user: Account
+    content: str
+    created: datetime = field(default_factory=now)
+
+
+@dataclass(slots=True, eq=False)
+class Label:
+    id: int
+    name: str
+    color: str = "ededed"
+    description: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Issue:
+    """An issue; a pull request is one with `pull` set, as on GitHub."""
+
+    id: int
+    number: int
+    user: Account
+    title: str
+    body: str | None
+    state: Literal["open", "closed"] = "open"
+    labels: list[Label] = field(default_factory=list)
+    pull: PullRequest | None = None
+    created: datetime = field(default_factory=now)
+    updated: datetime = field(default_factory=now)
+    closed: datetime | None = None
+
+
+@dataclass(slots=True, eq=False)
+class PullRequest:
+    id: int
+    issue: Issue
+    head_repository: Repository
+    head_branch: str
+    base_branch: str
+    head_sha: str
+    base_sha: str
+    draft: bool = False
+    merged: datetime | None = None
+
+    @property
+    def number(self) -> int:
+        return self.issue.number
+
+    @property
+    def title(self) -> str:
+        return self.issue.title
+
+    @property
+    def body(self) -> str:
+        return self.issue.body or ""
+
+    @property
+    def state(self) -> str:
+        return self.issue.state
+
+
+@dataclass(slots=True, eq=False)
+class CheckSuite:
+    id: int
+    app: App
+    head_sha: str
+    head_branch: str | None
+    before: str | None = None
+    status: str = "queued"
+    conclusion: str | None = None
+    created: datetime = field(default_factory=now)
+    updated: datetime = field(default_factory=now)
+
+
+@dataclass(slots=True, eq=False)
+class CheckRun:
+    id: int
+    suite: CheckSuite
+    name: str
+    head_sha: str
+    status: str = "queued"
+    conclusion: str | None = None
+    external_id: str = ""
+    details_url: str | None = None
+    output: Json = field(default_factory=dict)
+    started: datetime = field(default_factory=now)
+    completed: datetime | None = None
+
+
+@dataclass(slots=True, eq=False)
+class CommitStatus:
+    id: int
+    sha: str
+    state: str
+    context: str
+    description: str | None
+    target_url: str | None
+    creator: Account
+    created: datetime = field(default_factory=now)
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    number: int
+    name: str
+    status: str = "queued"
+    conclusion: str | None = None
+    started: datetime | None = None
+    completed: datetime | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    id: int
+    run: WorkflowRun
+    key: str
+    name: str
+    attempt: int
+    check_run: CheckRun
+    labels: list[str]
+    status: str = "queued"
+    conclusion: str | None = None
+    steps: list[Step] = field(default_factory=list)
+    log: bytes = b""
+    created: datetime = field(default_factory=now)
+    started: datetime = field(default_factory=now)
+    completed: datetime | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Workflow:
+    id: int
+    name: str
+    path: str
+    created: datetime = field(default_factory=now)
+
+
+@dataclass(slots=True, eq=False)
+class WorkflowRun:
+    id: int
+    number: int
+    workflow: Workflow
+    suite: CheckSuite
+    event: str
+    head_repository: Repository
+    head_branch: str
+    head_sha: str
+    actor: Account
+    pull: PullRequest | None = None
+    attempt: int = 1
+    status: str = "queued"
+    conclusion: str | None = None
+    jobs: list[Job] = field(default_factory=list)
+    created: datetime = field(default_factory=now)
+    started: datetime = field(default_factory=now)
+    updated: datetime = field(default_factory=now)
+
+
+@dataclass(slots=True, eq=False)
+class Repository:
+    id: int
+    owner: Account
+    name: str
+    git: BareRepository
+    default_branch: str = "main"
+    private: bool = False
+    parent: Repository | None = None
+    collaborators: dict[str, str] = field(default_factory=dict)  # login -> admin|write|read
+    issues: dict[int, Issue] = field(default_factory=dict)
+    comments: dict[int, Comment] = field(default_factory=dict)
+    reactions: dict[int, Reaction] = field(default_factory=dict)
+    labels: dict[str, Label] = field(default_factory=dict)
+    suites: dict[int, CheckSuite] = field(default_factory=dict)
+    check_runs: dict[int, CheckRun] = field(default_factory=dict)
+    statuses: list[CommitStatus] = field(default_factory=list)
+    workflows: dict[str, Workflow] = field(default_factory=dict)
+    runs: dict[int, WorkflowRun] = field(default_factory=dict)
+    verified: set[str] = field(default_factory=set)  # commits that GitHub signed
+    created: datetime = field(default_factory=now)
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.owner.login}/{self.name}"
+
+    @property
+    def pulls(self) -> list[PullRequest]:
+        return [issue.pull for issue in self.issues.values() if issue.pull is not None]
+
+    def permission(self, login: str) -> str:
+        """What a person may do here: admin, write, read or none."""
+        if login == self.owner.login:
+            return "admin"
+        return self.collaborators.get(login, "none" if self.private else "read")
+
+
+class Listener(Protocol):
+    """Who is told of a moved branch or a pull request: the Actions runner and the pull requests themselves."""
+
+    async def pushed(self, push: Push) -> None: ...
+
+    async def pull_changed(
+        self, repository: Repository, pull: PullRequest, action: str, actor: Account, before: str
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    repository: Repository
+    branch: str
+    before: str | None
+    after: str | None  # None: the branch was deleted
+    actor: Account
+
+
+class Emitter(Protocol):
+    def emit(
+        self, event: str, payload: Json, repository: Repository | None, installation: Installation | None = None
+    ) -> None: ...
+
+
+#: One for the whole process: githubkit keeps tokens by App and installation id beyond the life of a client.
+_IDS = itertools.count(1001)
+
+
+class World:
+    """Everything at once, with the counters and the background work."""
+
+    def __init__(self, root: Path, app_slug: str) -> None:
+        self.root = root
+        self.url = ""  # API and git; set when the sockets are open
+        self.downloads_url = ""  # the other origin, for logs and tarballs
+        self.accounts: dict[str, Account] = {}
+        self.repositories: dict[int, Repository] = {}
+        self.installations: dict[int, Installation] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.failures: list[BaseException] = []
+        self.listeners: list[Listener] = []
+        self.emitter: Emitter | None = None
+        self.app = App(self.next_id(), app_slug, app_slug.title(), self.account("selfheal-makers", "Organization"))
+        self.bot = self.account(f"{app_slug}[bot]", "Bot")
+        self.actions_app = App(15368, "github-actions", "GitHub Actions", self.account("github", "Organization"))
+
+    def next_id(self) -> int:
+        return next(_IDS)
+
+    def account(self, login: str, kind: Literal["User", "Organization", "Bot"] = "User") -> Account:
+        if login not in self.accounts:
+            self.accounts[login] = Account(self.next_id(), login, kind)
+        return self.accounts[login]
+
+    def repository(self, full_name: str) -> Repository | None:
+        wanted = full_name.lower()
+        return next((r for r in self.repositories.values() if r.full_name.lower() == wanted), None)
+
+    def installation_of(self, repository: Repository) -> Installation | None:
+        for installation in self.installations.values():
+            if repository in self.repositories_of(installation):
+                return installation
+        return None
+
+    def repositories_of(self, installation: Installation) -> list[Repository]:
+        return [
+            r
+            for r in self.repositories.values()
+            if r.owner is installation.account and (installation.selection == "all" or r.id in installation.repository_ids)
+        ]
+
+    async def pushed(self, push: Push) -> None:
+        for listener in self.listeners:
+            await listener.pushed(push)
+
+    async def pull_changed(
+        self, repository: Repository, pull: PullRequest, action: str, actor: Account, before: str = ""
+    ) -> None:
+        for listener in self.listeners:
+            await listener.pull_changed(repository, pull, action, actor, before)
+
+    def emit(self, event: str, payload: Json, repository: Repository | None, installation: Installation | None = None) -> None:
+        if self.emitter is not None:
+            self.emitter.emit(event, payload, repository, installation)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something in the background; `settled` waits for it and its failure is raised at the end."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failures.append(error)
+
+    async def settled(self) -> None:
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    async def cancel(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await self.settled()

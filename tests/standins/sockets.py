@@ -1,0 +1,95 @@
+"""Real listening sockets for the stand-ins: an ASGI app on a port of 127.0.0.1, in this event loop or in one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp, Scope
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+class _Protocol(H11Protocol):
+    """Remembers its transport, so that a connection can be cut in the middle of a request."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        _TRANSPORTS[transport.get_extra_info("peername")[:2]] = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _TRANSPORTS.pop(self.transport.get_extra_info("peername")[:2], None)
+        super().connection_lost(exc)
+
+
+_TRANSPORTS: dict[tuple[str, int], Any] = {}
+
+
+def reset_connection(scope: Scope) -> None:
+    """Cut the connection that a request came over; its peer sees a TCP reset."""
+    transport = _TRANSPORTS[tuple(scope["client"])]
+    linger = struct.pack("ii", 1, 0)
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    transport.abort()
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Any:
+        yield  # signals belong to the program that runs us
+
+
+@contextlib.asynccontextmanager
+async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
+    """Serve an ASGI app on a port of 127.0.0.1 (0: any free one) while the context is open; yields the port."""
+    # asyncio turns Nagle off only for sockets that say they are TCP; without it every answer waits 40 ms.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(128)
+        config = uvicorn.Config(
+            app, http=_Protocol, lifespan="off", log_level="error", access_log=False, timeout_graceful_shutdown=1
+        )
+        server = _Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            while not server.started:
+                if serving.done():
+                    serving.result()
+                await asyncio.sleep(0.005)
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await serving
+
+
+@contextlib.contextmanager
+def listening_in_a_thread(app: ASGIApp, port: int = 0) -> Iterator[int]:
+    """As `listening`, in a thread with its own event loop: for clients that block theirs."""
+    ready: Future[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        try:
+            async with listening(app, port) as bound:
+                ready.set_result((bound, asyncio.get_running_loop(), stop))
+                await stop.wait()
+        except BaseException as error:
+            if not ready.done():
+                ready.set_exception(error)
+            raise
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), name="stand-in", daemon=True)
+    thread.start()
+    bound, loop, stop = ready.result(timeout=10)
+    try:
+        yield bound
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(timeout=10)
