@@ -237,6 +237,8 @@ class Models:
             if _code(error) == "insufficient_quota":
                 return Misconfigured(f"its quota is used up: {told}", usage)
             return RateLimited("the provider limits the rate", _retry_after(error), usage)
+        if isinstance(status, int) and status >= 500:
+            return Unavailable(f"the model {self.name} is not reachable: {told}", usage)  # also where LiteLLM calls it a bad request
         is_wrong = (litellm.AuthenticationError, litellm.PermissionDeniedError, litellm.NotFoundError, litellm.BadRequestError)
         if isinstance(error, is_wrong) or status == 403 or "Missing credentials" in told or "api_key" in told:
             return Misconfigured(f"the model {self.name} is not usable as it is set up: {told}", usage)
