@@ -91,7 +91,9 @@ class Server(object):
     def measure(self, names, seconds):
         """Run each test on the unchanged code; returns verdicts. Fills what they cost and which functions they call."""
         verdicts = {}
-        for name, passed, cost, seen in observed(self.tests, names, lambda: watch_calls(self.root), seconds, max(1.0, seconds / 4)):
+        for name, passed, cost, seen in observed(
+            self.tests, names, lambda: watch_calls(self.root), seconds, max(1.0, seconds / 4)
+        ):
             verdicts[name], self.costs[name] = passed, cost
             if seen is not None:
                 self.calls[name] = {tuple(place) for place in seen}
