@@ -237,6 +237,9 @@ class Models:
             if _code(error) == "insufficient_quota":
                 return Misconfigured(f"its quota is used up: {told}", usage)
             return RateLimited("the provider limits the rate", _retry_after(error), usage)
+        if isinstance(status, int) and status >= 500:
+            # LiteLLM calls some of these a bad request, by the words of their message.
+            return Unavailable(f"the model {self.name} is not reachable: {told}", usage)
         is_wrong = (litellm.AuthenticationError, litellm.PermissionDeniedError, litellm.NotFoundError, litellm.BadRequestError)
         if isinstance(error, is_wrong) or status == 403 or "Missing credentials" in told or "api_key" in told:
             return Misconfigured(f"the model {self.name} is not usable as it is set up: {told}", usage)

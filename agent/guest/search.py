@@ -8,6 +8,7 @@ which is a fork of the driver. All of it is hostile: a fork may hang, exit, cras
                      └─ one fork for each change that needs a fresh import
 """
 
+import gc
 import json
 import os
 import resource
@@ -91,7 +92,9 @@ class Server(object):
     def measure(self, names, seconds):
         """Run each test on the unchanged code; returns verdicts. Fills what they cost and which functions they call."""
         verdicts = {}
-        for name, passed, cost, seen in observed(self.tests, names, lambda: watch_calls(self.root), seconds, max(1.0, seconds / 4)):
+        for name, passed, cost, seen in observed(
+            self.tests, names, lambda: watch_calls(self.root), seconds, max(1.0, seconds / 4)
+        ):
             verdicts[name], self.costs[name] = passed, cost
             if seen is not None:
                 self.calls[name] = {tuple(place) for place in seen}
@@ -107,6 +110,10 @@ class Server(object):
         verdicts = self.measure(related, plan["seconds"] * 0.2)
         green = sorted((n for n in related if verdicts.get(n)), key=self.costs.get)
         self.write(["ready", len(self.tests), red, len(green), self.costs, [n for n in plan["red"] if n not in self.tests]])
+        # What is there already stays out of the collector's sight, so that forks do not copy its pages.
+        gc.collect()
+        self.living = splice.living_functions()
+        gc.freeze()
         for line in self.requests:
             candidate = json.loads(line)
             self.write(self.answer(candidate, red, green))
@@ -114,7 +121,7 @@ class Server(object):
     def answer(self, candidate, red, green):
         path = candidate["path"]
         if path not in self.swappers:
-            self.swappers[path] = splice.Swapper(os.path.join(self.root, path))
+            self.swappers[path] = splice.Swapper(os.path.join(self.root, path), self.living)
         swapper = self.swappers[path]
         place = swapper.functions.get(candidate["line"])
         if place is None:
@@ -198,7 +205,7 @@ def afresh(plan, root, candidate, red, costs):
 
 
 class Driver(object):
-    """Holds the answer channel and the clock; imports nothing of the repository."""
+    """Holds the answer channel and the clock; imports nothing of the repository, only its test runner."""
 
     def __init__(self, plan, root, candidates, answers):
         self.plan, self.root, self.candidates, self.answers = plan, root, candidates, answers
@@ -283,5 +290,6 @@ def main():
     plan = json.loads(sys.stdin.buffer.readline().decode())
     candidates = [json.loads(line.decode()) for line in sys.stdin.buffer]
     answers, root = warm.silence()
+    warm.preload(plan["reader"])
     Driver(plan, root, candidates, answers).run()
     return 0

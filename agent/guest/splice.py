@@ -41,10 +41,19 @@ def spliced(text, candidate):
     return text[: candidate["start"]] + candidate["text"] + text[candidate["end"] :]
 
 
+def living_functions():
+    """Every function object of this process, by the name of its file."""
+    found = {}
+    for thing in gc.get_objects():
+        if type(thing) is types.FunctionType:
+            found.setdefault(thing.__code__.co_filename, []).append(thing)
+    return found
+
+
 class Swapper:
     """Swaps changed functions of one file; keeps what it needs of the unchanged file."""
 
-    def __init__(self, path):
+    def __init__(self, path, living):
         self.path = path
         self.text = read_text(path)
         self.tree = ast.parse(self.text.lstrip("\ufeff"))
@@ -58,15 +67,11 @@ class Swapper:
         self.functions = {}
         self._collect(self.tree.body, ())
         self.live = {}
-        real, known = os.path.realpath(path), {}
-        for thing in gc.get_objects():
-            if type(thing) is not types.FunctionType:
-                continue
-            name = thing.__code__.co_filename
-            if name not in known:
-                known[name] = os.path.realpath(name) == real
-            if known[name]:
-                self.live.setdefault(thing.__code__, []).append(thing)
+        real = os.path.realpath(path)
+        for filename, functions in living.items():
+            if os.path.realpath(filename) == real:
+                for function in functions:
+                    self.live.setdefault(function.__code__, []).append(function)
         self.by_place = {(code.co_name, code.co_firstlineno): code for code in self.live}
 
     def _collect(self, body, classes):

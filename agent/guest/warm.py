@@ -25,6 +25,16 @@ def silence():
     return answers, os.path.realpath(os.getcwd())
 
 
+def preload(reader):
+    """Import the test runner once for all forks: the larger part of a fresh start."""
+    if reader == "pytest":
+        try:
+            import _pytest.runner  # noqa: F401
+            import pytest  # noqa: F401
+        except ImportError:
+            pass  # `collect` says so
+
+
 def collect(plan, root, ids, serve):
     """Collect what the plan names and call `serve(tests)`; tests maps ids to callables that say whether one passes.
 

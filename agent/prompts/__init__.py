@@ -7,13 +7,14 @@ and announced as data.
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import yaml
 from jinja2 import Environment, StrictUndefined, Template
+
+from agent.reflection import fenced
 
 if TYPE_CHECKING:
     from agent.model import Message
@@ -35,16 +36,9 @@ def render(role: str, **values: object) -> list[Message]:
     ]
 
 
-def quote(text: str, language: str = "") -> str:
-    """A fenced block that the text cannot close."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
-
-
 @functools.cache
 def _load(role: str) -> Prompt:
     told = yaml.safe_load(files(__package__).joinpath(f"{role}.yaml").read_text("utf-8"))
     jinja = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701 - no HTML
-    jinja.filters["quote"] = quote
+    jinja.filters["quote"] = fenced
     return Prompt(int(told["version"]), jinja.from_string(told["system"]), jinja.from_string(told["user"]))

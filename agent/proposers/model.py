@@ -148,7 +148,7 @@ def _title(text: str, edits: Edits) -> str:
     if (
         not first
         or (any(path in first for path in paths) and " " not in first)
-        or first.startswith(("<", "`", "#", "FUNCTION"))
+        or first.startswith(("<", "```", "~~~", "#", "FUNCTION"))
     ):
         return f"changes {', '.join(paths)}"
     return re.sub(r"[`*_#<>\[\]@]", "", first)[:140]

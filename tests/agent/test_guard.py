@@ -7,7 +7,18 @@ import pytest
 from agent.guard import refusal
 from agent.task import Candidate, FileChange, Policy
 
-CODE = "import os\n\n\ndef read(path):\n    with open(path) as file:\n        return file.read()\n\n\ndef size(path):\n    return 1\n"
+CODE = """\
+import os
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+def size(path):
+    return 1
+"""
 PYPROJECT = '[project]\nname = "a"\ndependencies = ["x"]\n\n[tool.pytest.ini_options]\naddopts = "-q"\n'
 FAILING = "E  assert grade(73) == 'C'\nAssertionError"
 

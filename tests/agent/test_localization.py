@@ -7,7 +7,8 @@ from agent.checks import Runner
 from agent.events import AnyEvent, Degraded
 from agent.localization import localize
 from agent.task import Check, CheckRun, Failure, Frame, Oracle, Verdict, VerdictId
-from tests.agent.stage import Stage, situation
+from tests.agent.copies import Copies
+from tests.agent.stage import situation
 
 FILES = {
     "pkg/__init__.py": "",
@@ -17,23 +18,19 @@ FILES = {
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    for name, text in FILES.items():
-        (tmp_path / "repo" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "repo" / name).write_text(text)
-    (tmp_path / "tools").mkdir()
-    return Stage(tmp_path / "repo", tmp_path / "tools")
+def sandbox(tmp_path: Path) -> Copies:
+    return Copies(tmp_path, FILES)
 
 
-async def test_the_line_that_only_failing_tests_run_is_the_most_suspicious(stage: Stage) -> None:
-    suspects = (await situation(stage)).suspects
+async def test_the_line_that_only_failing_tests_run_is_the_most_suspicious(sandbox: Copies) -> None:
+    suspects = (await situation(sandbox)).suspects
     assert (suspects[0].path, suspects[0].first_line, suspects[0].name) == ("pkg/m.py", 7, "bad")
     assert suspects[0].score > max(s.score for s in suspects[1:])
     assert {s.path for s in suspects} == {"pkg/m.py"}
     assert not any(s.first_line <= 2 <= s.last_line for s in suspects), "what no failing test runs is not suspicious"
 
 
-async def test_without_a_trace_the_tracebacks_decide_and_it_is_said(stage: Stage) -> None:
+async def test_without_a_trace_the_tracebacks_decide_and_it_is_said(sandbox: Copies) -> None:
     red = VerdictId("tests/test_gone.py::test_x")
     check = Check("tests", "pytest", "pytest")
     frames = (Frame("tests/test_gone.py", 3, "test_x"), Frame("pkg/m.py", 2, "good"), Frame("pkg/m.py", 7, "bad"))
@@ -44,6 +41,6 @@ async def test_without_a_trace_the_tracebacks_decide_and_it_is_said(stage: Stage
         events.append(event)
 
     oracle = Oracle((check,), {"tests": frozenset({red})}, {"tests": frozenset()})
-    suspects = await localize(stage, Runner(stage), oracle, (run,), emit=emit)  # type: ignore[arg-type]
+    suspects = await localize(sandbox, Runner(sandbox), oracle, (run,), emit=emit)  # type: ignore[arg-type]
     assert [(s.path, s.first_line) for s in suspects] == [("pkg/m.py", 7), ("pkg/m.py", 2)]
     assert [type(e) for e in events] == [Degraded]

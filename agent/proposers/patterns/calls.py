@@ -69,6 +69,8 @@ METHODS = _families(
     sin cos
     """
 )
+METHOD_WRAPPERS = ("lower()", "strip()", "copy()", "items()", "upper()", "keys()", "values()", "split()")
+BOTH_SIDES = ("set({})", "sorted({})", "len({})", "{}.lower()", "str({})", "abs({})")
 WRAPPERS = (
     "abs",
     "len",
@@ -195,3 +197,14 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 if is_compound(node) and text.startswith(before):
                     continue
                 yield source.replaced(node, text, compound=text.startswith("-"), title=quoted(before, text), prior=0.3)
+
+
+def both_sides(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """The same call around both sides of a comparison."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or is_compound(node.left) or is_compound(node.comparators[0]):
+        return
+    (a, b), (c, d) = source.span(node.left), source.span(node.comparators[0])
+    before = source.segment(node)
+    for form in BOTH_SIDES:
+        text = form.format(source.text[a:b]) + source.text[b:c] + form.format(source.text[c:d])
+        yield Rewrite(a, d, text, quoted(before, text), 0.35)

@@ -33,6 +33,9 @@ PATTERNS: tuple[Pattern, ...] = (
     statements.flow,
     statements.moved,
     statements.guards,
+    statements.answers,
+    statements.conditions,
+    calls.both_sides,
 )
 IMPORTED_AFRESH = 0.5  # a change outside of function bodies costs a fresh import per try
 OUTSIDE = 0.1  # suspiciousness of module and class level, which no test's lines show
@@ -77,7 +80,7 @@ def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
             suspicion[line] = max(suspicion.get(line, 0.0), min(1.0, max(0.0, span.score)))
     seen: set[tuple[int, int, str]] = set()
     for node in source.parents:
-        if _is_annotation(source, node):
+        if _is_passed_over(source, node):
             continue
         place = _place(source, node)
         if place is None:
@@ -115,10 +118,14 @@ def _place(source: Source, node: ast.AST) -> tuple[ast.expr | ast.stmt, ast.Func
     return node, source.outermost_function(node)
 
 
-def _is_annotation(source: Source, node: ast.AST) -> bool:
+def _is_passed_over(source: Source, node: ast.AST) -> bool:
+    """Annotations decide nothing; inside f-strings Python before 3.12 does not tell where things stand."""
     child: ast.AST = node
     for parent in source.above(node):
-        if child in (getattr(parent, "annotation", None), getattr(parent, "returns", None)):
+        if isinstance(parent, ast.JoinedStr) or child in (
+            getattr(parent, "annotation", None),
+            getattr(parent, "returns", None),
+        ):
             return True
         if isinstance(parent, ast.stmt):
             return False

@@ -20,9 +20,9 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if function is None:
         return
     start, end = source.span(node)
-    kinds = _kinds(function)
+    kinds = source.once(_kinds, function)
     called = isinstance(parent := source.parents[node], ast.Call) and node is parent.func
-    names = [n for n in _scope(source, function) if n != node.id] if not called else _functions(source, node.id)
+    names = [n for n in source.once(_scope, function) if n != node.id] if not called else _functions(source, node.id)
     own = kinds.get(node.id)
     names.sort(key=lambda n: (kinds.get(n) != own if own else False, -difflib.SequenceMatcher(None, n, node.id).ratio()))
     base = 0.7 if isinstance(node.ctx, ast.Load) else 0.45
@@ -56,7 +56,7 @@ def _functions(source: Source, name: str) -> list[str]:
     return difflib.get_close_matches(name, [n for n in known if n != name], 6, 0.3)
 
 
-def _kinds(function: FunctionNode) -> dict[str, str]:
+def _kinds(source: Source, function: FunctionNode) -> dict[str, str]:
     """What a name seems to hold, from how it is written and used: a guess, which only orders."""
     kinds: dict[str, str] = {}
     for node in ast.walk(function):
@@ -101,15 +101,23 @@ def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     owner = source.segment(node.value)
     around: ast.AST = next((n for n in source.above(node) if isinstance(n, ast.ClassDef)), source.tree)
-    known = {n.attr for n in ast.walk(around) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == owner}
+    known = set(source.once(_attributes, around).get(owner, ()))
     if owner in ("self", "cls") and isinstance(around, ast.ClassDef):
         known |= {n.name for n in around.body if isinstance(n, FunctionNode)}
-    known.discard(node.attr)
-    ranked = sorted(known, key=lambda a: -difflib.SequenceMatcher(None, a, node.attr).ratio())
+    ranked = sorted(known - {node.attr}, key=lambda a: -difflib.SequenceMatcher(None, a, node.attr).ratio())
     _, end = source.span(node)
     for rank, name in enumerate(ranked[:8]):
         prior = 0.6 - 0.04 * rank
         yield Rewrite(end - len(node.attr), end, name, quoted(f"{owner}.{node.attr}", f"{owner}.{name}"), prior)
+
+
+def _attributes(source: Source, around: ast.AST) -> dict[str, set[str]]:
+    """Which attributes are used of which object."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(around):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            found.setdefault(source.segment(node.value), set()).add(node.attr)
+    return found
 
 
 def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -117,24 +125,34 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     function = source.function(node) if isinstance(node, ast.expr) else None
     if function is None or not isinstance(node, ast.expr) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
         return
-    before = source.segment(node)
-    if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Constant) and not isinstance(
-        source.parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue
+    before, parent = source.segment(node), source.parents[node]
+    if isinstance(parent, ast.Expr | ast.JoinedStr | ast.FormattedValue) or (
+        isinstance(parent, ast.Call) and node is parent.func
     ):
-        if isinstance(source.parents[node], ast.Call) and node is source.parents[node].func:  # type: ignore[attr-defined]
-            return
-        for rank, name in enumerate(_scope(source, function)[:MAX_NAMES]):
+        return
+    if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Constant):
+        for rank, name in enumerate(source.once(_scope, function)[:MAX_NAMES]):
             yield source.replaced(node, name, compound=False, title=quoted(before, name), prior=0.42 - 0.01 * rank)
-    if isinstance(node, ast.Name | ast.Constant | ast.Subscript) and not isinstance(
-        source.parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue
-    ):
-        donors: dict[str, bool] = {}
-        for other in ast.walk(function):
-            if isinstance(other, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Tuple) and isinstance(
-                getattr(other, "ctx", ast.Load()), ast.Load
-            ):
-                text = source.segment(other)
-                if len(text) <= 40 and text != before and "\n" not in text:
-                    donors.setdefault(text, is_compound(other))
-        for rank, (text, compound) in enumerate(list(donors.items())[:MAX_EXPRESSIONS]):
+    if isinstance(node, ast.Name | ast.Constant | ast.Subscript | ast.Call):
+        for rank, (text, compound) in enumerate(_donors(source, function, node)):
             yield source.replaced(node, text, compound=compound, title=quoted(before, text), prior=0.38 - 0.01 * rank)
+
+
+def _donors(source: Source, function: FunctionNode, node: ast.expr) -> list[tuple[str, bool]]:
+    """Expressions of the same function, those like the one they replace first."""
+    before = source.segment(node)
+    head = before.split("(")[0] + "("
+    others = [entry for entry in source.once(_short_expressions, function) if entry[0] != before]
+    return sorted(others, key=lambda entry: not entry[0].startswith(head))[:MAX_EXPRESSIONS]
+
+
+def _short_expressions(source: Source, function: FunctionNode) -> list[tuple[str, bool]]:
+    """Text, and whether it might bind differently elsewhere."""
+    found: dict[str, bool] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Tuple | ast.Constant):
+            text = source.segment(node)
+            written = isinstance(getattr(node, "ctx", None), ast.Store)
+            if len(text) <= (20 if isinstance(node, ast.Constant) else 40) and "\n" not in text and not written:
+                found.setdefault(text, is_compound(node))
+    return list(found.items())

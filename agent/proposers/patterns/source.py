@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar, cast
 
 LIMIT = 512 * 1024  # characters of one file
 DEPTH = 100  # nested nodes
 _LINE_END = re.compile("\r\n|\r|\n")
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+N = TypeVar("N", bound=ast.AST)
+T = TypeVar("T")
 
 
 class Unreadable(Exception):
@@ -44,6 +49,7 @@ class Source:
     text: str
     tree: ast.Module
     parents: dict[ast.AST, ast.AST] = field(repr=False)
+    known: dict[tuple[Callable[..., object], ast.AST], object] = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, path: str, text: str) -> Source:
@@ -107,6 +113,13 @@ class Source:
         """ "Class.method" around (or of) the node; empty at module level."""
         around = [n.name for n in (node, *self.above(node)) if isinstance(n, FunctionNode | ast.ClassDef)]
         return ".".join(reversed(around))
+
+    def once(self, facts: Callable[[Source, N], T], node: N) -> T:
+        """`facts(self, node)`, worked out once for each node."""
+        key = (facts, node)
+        if key not in self.known:
+            self.known[key] = facts(self, node)
+        return cast(T, self.known[key])
 
     def replaced(self, node: ast.expr, text: str, *, compound: bool, title: str, prior: float) -> Rewrite:
         """The expression replaced; in parentheses where its new text might bind differently."""

@@ -154,6 +154,44 @@ def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             yield Rewrite(line, end, outer + source.text[start:end], f"`{short(source.segment(node))}` leaves its block", 0.45)
 
 
+def conditions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A statement in a loop gets a condition over the names at hand."""
+    if not isinstance(node, ast.Assign | ast.AugAssign | ast.Expr) or not _alone(source, node) or "\n" in source.segment(node):
+        return
+    loops = [n for n in source.above(node) if isinstance(n, ast.For)]
+    names = list(dict.fromkeys(n.id for loop in loops for n in ast.walk(loop.target) if isinstance(n, ast.Name)))[:3]
+    if not names or isinstance(source.parents[node], ast.If):
+        return
+    start, _ = source.span(node)
+    indent, line = _indent(source, node), _line_end(source)
+    step = "\t" if indent.endswith("\t") else "    "
+    tests = [f"{a} {op} {b}" for i, a in enumerate(names) for b in names[i + 1 :] for op in ("==", "!=", "<", ">")]
+    tests += [test for name in names for test in (name, f"not {name}", f"{name} is not None")]
+    for test in tests:
+        text = f"if {test}:{line}{indent}{step}"
+        yield Rewrite(start, start, text, f"`{short(source.segment(node))}` only if `{test}`", 0.3)
+
+
+def answers(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """Every True and False that a function returns, turned round together."""
+    if not isinstance(node, FunctionNode):
+        return
+    flags = [
+        n.value
+        for n in ast.walk(node)
+        if isinstance(n, ast.Return) and isinstance(n.value, ast.Constant) and isinstance(n.value.value, bool)
+    ]
+    if len(flags) < 2:
+        return
+    places = sorted((source.span(flag), not flag.value) for flag in flags)
+    start, end = places[0][0][0], places[-1][0][1]
+    text, position = "", start
+    for (a, b), flag in places:
+        text += source.text[position:a] + str(flag)
+        position = b
+    yield Rewrite(start, end, text, f"`{node.name}` returns True for False and False for True", 0.55)
+
+
 def guards(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """An early return for empty, missing or zero arguments, at the beginning of a function."""
     if not isinstance(node, FunctionNode):

@@ -12,29 +12,43 @@ from agent import events
 from agent.model import Models, ModelSettings
 from agent.proposers.model import ModelProposer, read_diagnosis
 from agent.task import Budget, NoRepair, Outcome, Repair
-from tests.agent.scripted_model import Say, ScriptedModel, scripted_model
-from tests.agent.test_graph import SAMPLE, Bench
-
-DIAGNOSIS = Say('Sure! {"cause": "add subtracts", "category": "Logic", "confidence": "90%"} Hope that helps.')
-FIX = Say(
-    "`add` must add its operands.\n\ncalc.py\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\n>>>>>>> REPLACE\n"
+from tests.agent.bench import SAMPLE, Bench
+from tests.standins.model import (
+    Reply,
+    ScriptedModel,
+    empty,
+    garbage,
+    hanging,
+    huge,
+    rate_limited,
+    truncated,
+    unauthorized,
+    withheld,
 )
-WRONG = Say("Multiply.\n\nFUNCTION calc.py::add\n```python\ndef add(a, b):\n    return a * b\n```\n")
+
+DIAGNOSIS = Reply(
+    'Sure! {"cause": "add subtracts", "category": "Logic", "confidence": "90%"} Hope that helps.', tokens=(100, 20)
+)
+FIX = Reply(
+    "`add` must add its operands.\n\ncalc.py\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\n>>>>>>> REPLACE\n",
+    tokens=(100, 20),
+)
+WRONG = Reply("Multiply.\n\nFUNCTION calc.py::add\n```python\ndef add(a, b):\n    return a * b\n```\n", tokens=(100, 20))
 
 
 class ModelBench(Bench):
     def __init__(self, folder: Path, server: ScriptedModel) -> None:
         super().__init__(folder)
         self.server = server
-        self.models = Models(ModelSettings("openai/scripted", f"{server.url}/v1", "sk-secret-of-the-test", timeout=5.0))
+        self.models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-secret-of-the-test", timeout=5.0))
 
     async def heal_by_model(self, budget: Budget = Budget()) -> Repair | NoRepair:
         return await self.heal(ModelProposer(self.models), budget=budget, models=self.models)  # type: ignore[arg-type]
 
 
 @asynccontextmanager
-async def bench_with(folder: Path, *script: Say) -> AsyncIterator[ModelBench]:
-    async with scripted_model(*script) as server:
+async def bench_with(folder: Path, *script: Reply) -> AsyncIterator[ModelBench]:
+    async with ScriptedModel(script) as server:
         yield ModelBench(folder, server)
 
 
@@ -46,7 +60,7 @@ async def test_a_model_diagnoses_and_repairs(tmp_path: Path) -> None:
     assert result.title == "add must add its operands."
     assert result.edits[0].after == SAMPLE["calc.py"].replace("a - b", "a + b")
     assert (result.usage.calls, result.usage.tokens_in, result.usage.tokens_out) == (2, 200, 40)
-    prompt = bench.server.prompt(1)
+    prompt = bench.server.asked[1].prompt
     assert "assert add(2, 3) == 5" in prompt
     assert "return a - b" in prompt
     assert "add subtracts" in prompt
@@ -57,33 +71,33 @@ async def test_a_lesson_goes_into_the_next_prompt(tmp_path: Path) -> None:
     async with bench_with(tmp_path, DIAGNOSIS, WRONG, FIX) as bench:
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
-    assert "assert 6 == 5" in bench.server.prompt(2)
-    assert bench.server.requests[2]["temperature"] > bench.server.requests[1]["temperature"]
+    assert "assert 6 == 5" in bench.server.asked[2].prompt
+    assert bench.server.asked[2].body["temperature"] > bench.server.asked[1].body["temperature"]
 
 
 async def test_a_malformed_answer_goes_back_once_with_what_is_wrong(tmp_path: Path) -> None:
-    nonsense = Say("calc.py\n<<<<<<< SEARCH\nreturn nothing like it\n=======\nx\n>>>>>>> REPLACE\n")
+    nonsense = Reply("calc.py\n<<<<<<< SEARCH\nreturn nothing like it\n=======\nx\n>>>>>>> REPLACE\n")
     async with bench_with(tmp_path, DIAGNOSIS, nonsense, FIX) as bench:
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
-    assert "return nothing like it" in bench.server.requests[2]["messages"][-1]["content"]
+    assert "return nothing like it" in bench.server.asked[2].messages[-1]["content"]
     assert len(result.log.iterations) == 1
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Say("I am a teapot."), "no SEARCH/REPLACE block"),
-        (Say(""), "empty"),
-        (Say("x" * 10_000_000), "longer than"),
-        (Say("half", finish="length"), "was cut"),
-        (Say("", finish="content_filter"), "filtered"),
-        (Say(status=401, error={"message": "bad key"}), "not usable"),
-        (Say(status=429, headers={"retry-after": "9999"}), "limits the rate"),
-        (Say(raw=b"<html>"), "not reachable"),
+        (Reply("I am a teapot."), "no SEARCH/REPLACE block"),
+        (empty(), "empty"),
+        (huge(), "longer than"),
+        (truncated("half"), "was cut"),
+        (withheld(), "filtered"),
+        (unauthorized(), "not usable"),
+        (rate_limited(9999), "limits the rate"),
+        (garbage(), "not reachable"),
     ],
 )
-async def test_a_model_of_no_use_ends_as_gave_up_with_the_reason(tmp_path: Path, answer: Say, words: str) -> None:
+async def test_a_model_of_no_use_ends_as_gave_up_with_the_reason(tmp_path: Path, answer: Reply, words: str) -> None:
     async with bench_with(tmp_path, *[answer] * 12) as bench:
         result = await bench.heal_by_model()
     assert isinstance(result, NoRepair)
@@ -94,8 +108,8 @@ async def test_a_model_of_no_use_ends_as_gave_up_with_the_reason(tmp_path: Path,
 
 
 async def test_a_model_that_hangs_ends_within_the_budget(tmp_path: Path) -> None:
-    async with bench_with(tmp_path, *[Say(hang=True)] * 12) as bench:
-        bench.models = Models(ModelSettings("openai/scripted", f"{bench.server.url}/v1", "k", timeout=0.5))
+    async with bench_with(tmp_path, *[hanging()] * 12) as bench:
+        bench.models = Models(ModelSettings("openai/scripted", bench.server.openai_url, "k", timeout=0.5))
         result = await bench.heal_by_model()
     assert isinstance(result, NoRepair)
     assert "no answer" in result.reason

@@ -10,7 +10,8 @@ import pytest
 from agent.edits import digest
 from agent.proposers.base import Proposal, Situation
 from agent.proposers.patterns.proposer import PatternsProposer
-from tests.agent.stage import Stage, situation
+from tests.agent.copies import Copies
+from tests.agent.stage import situation
 
 Heal = Callable[..., Awaitable[tuple[Proposal, Situation]]]
 
@@ -18,18 +19,13 @@ Heal = Callable[..., Awaitable[tuple[Proposal, Situation]]]
 @pytest.fixture
 def heal(tmp_path: Path) -> Heal:
     async def run(files: dict[str, str], **options: object) -> tuple[Proposal, Situation]:
-        root, tools = tmp_path / "repo", tmp_path / "tools"
-        root.mkdir()
-        tools.mkdir()
-        for name, text in files.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_bytes(text.encode())
-        case = await situation(Stage(root, tools), **options)  # type: ignore[arg-type]
+        sandbox = Copies(tmp_path, files)
+        case = await situation(sandbox, **options)  # type: ignore[arg-type]
         proposer = PatternsProposer()
         assert proposer.can_help(case) is None
         proposal = await proposer.propose(case)
         for path, text in files.items():
-            assert (root / path).read_bytes() == text.encode(), "the base is untouched"
+            assert await sandbox.base.read(path) == text.encode(), "the base is untouched"
         return proposal, case
 
     return run
