@@ -18,9 +18,9 @@ from tests.standins.github.state import Json
 FILE = "github-openapi.json.gz"
 BASE = "https://openapi.test/github"
 #: GitHub answers these to any operation, described or not.
-ALWAYS_ALLOWED = (401, 403, 404)
+ALWAYS_ALLOWED = (304, 401, 403, 404)
 #: These parameters may hold slashes although their description does not say so.
-SPANNING = ("{path}", "{ref}", "{basehead}", "{branch}")
+SPANNING = {"{path}": ".*", "{ref}": ".+", "{basehead}": ".+", "{branch}": ".+"}
 
 
 def judge() -> Judge | None:
@@ -125,7 +125,7 @@ class Description:
 
 def _pattern(template: str) -> re.Pattern[str]:
     pieces = re.split(r"(\{[^}]+\})", template)
-    pattern = "".join((".+" if p in SPANNING else "[^/]+") if p.startswith("{") else re.escape(p) for p in pieces)
+    pattern = "".join(SPANNING.get(p, "[^/]+") if p.startswith("{") else re.escape(p) for p in pieces)
     return re.compile(f"{pattern}$")
 
 

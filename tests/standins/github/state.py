@@ -88,7 +88,7 @@ class Label:
     id: int
     name: str
     color: str = "ededed"
-    description: str | None = None
+    description: str = ""
 
 
 @dataclass(slots=True, eq=False)
