@@ -35,7 +35,7 @@ jobs:
   after:
     needs: tests
     runs-on: ubuntu-latest
-    steps: [{run: echo after}]
+    steps: [{run: echo after, working-directory: .}]
 """
 FILES = {".github/workflows/ci.yml": WORKFLOW, "src/value": "good\n"}
 AT = "/repos/acme/sample"

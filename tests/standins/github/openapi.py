@@ -45,6 +45,9 @@ class Operation:
 
 class Description:
     def __init__(self, document: Json) -> None:
+        # Here the description inlines an account as Simple User *and* Enterprise; its own component says either.
+        listed = document["paths"]["/app/installations"]["get"]["responses"]["200"]["content"]["application/json"]
+        listed["schema"]["items"] = {"$ref": "#/components/schemas/installation"}
         self._document = _as_json_schema({key: document[key] for key in ("paths", "components")})
         self._registry = jsonschema_rs.Registry([(BASE, self._document)], draft=jsonschema_rs.Draft202012)
         self._validators: dict[tuple[str, ...], Any] = {}
