@@ -38,13 +38,12 @@ from tests.standins.github.state import (
     Issue,
     Json,
     PullRequest,
-    Push,
     Reaction,
     Repository,
     WorkflowRun,
-    World,
     now,
 )
+from tests.standins.github.world import Push, World
 from tests.standins.sockets import listening
 
 Files = Mapping[str, str | bytes | None]  # path -> content; None deletes

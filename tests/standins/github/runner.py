@@ -22,19 +22,8 @@ import yaml
 from tests.standins.github.checks import Checks
 from tests.standins.github.git import ENVIRONMENT, git
 from tests.standins.github.runs import Runs
-from tests.standins.github.state import (
-    Account,
-    Job,
-    Json,
-    PullRequest,
-    Push,
-    Repository,
-    Step,
-    Workflow,
-    WorkflowRun,
-    World,
-    now,
-)
+from tests.standins.github.state import Account, Job, Json, PullRequest, Repository, Step, Workflow, WorkflowRun, now
+from tests.standins.github.world import Push, World
 
 #: A job that runs longer is killed; workflows may ask for less with `timeout-minutes`.
 JOB_SECONDS = 300.0
