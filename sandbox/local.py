@@ -296,10 +296,9 @@ class LocalSandboxes:
             uid = closing.enter_context(slots.uid_of_a_free_slot()) if os.geteuid() == 0 else None
             folder = await asyncio.to_thread(folders.make, self._folder, label)
             closing.push_async_callback(asyncio.to_thread, folder.remove)
-            group = await asyncio.to_thread(cgroup.make, folder.path.name)
+            group = await asyncio.to_thread(cgroup.make, folder.path.name, limits)
             if group is not None:
                 closing.push_async_callback(asyncio.to_thread, group.remove)
-                group.limit(limits.memory, limits.processes)
             binds = [_empty(folder.path / name, uid) for name in ("repo", "env")] + [_empty(folder.path / "tools", None)]
             stage = await open_stage(_empty(folder.path / "stage", None), [(path, path.name) for path in binds])
             closing.callback(stage.close)
@@ -332,7 +331,7 @@ class LocalSandboxes:
 def isolation_here() -> Isolation:
     """What the local sandbox bounds on this machine, in plain words."""
     shortcomings = ["it is no virtual machine: the kernel is shared with the host"]
-    group = cgroup.make(f"probe-{token_hex(6)}")
+    group = cgroup.make(f"probe-{token_hex(6)}", Limits())
     if group is None:
         shortcomings.append("total memory is not bounded: no control group can be had")
     else:

@@ -238,10 +238,9 @@ class ProcessSandboxes:
         async with AsyncExitStack() as closing:
             folder = await asyncio.to_thread(folders.make, self._folder, label)
             closing.push_async_callback(asyncio.to_thread, folder.remove)
-            group = await asyncio.to_thread(cgroup.make, folder.path.name)
+            group = await asyncio.to_thread(cgroup.make, folder.path.name, limits)
             if group is not None:
                 closing.push_async_callback(asyncio.to_thread, group.remove)
-                group.limit(limits.memory, limits.processes)
             sandbox = ProcessSandbox(folder.path, limits, group, self._shop)
             closing.push_async_callback(sandbox.base.close)
             yield sandbox
