@@ -250,6 +250,7 @@ class LocalSandboxes:
             group = await asyncio.to_thread(cgroup.make, folder.path.name, limits)
             if group is not None:
                 closing.push_async_callback(asyncio.to_thread, group.remove)
+                folder.note(group)
             binds = [_empty(folder.path / name, uid) for name in ("repo", "env")] + [_empty(folder.path / "tools", None)]
             stage = await open_stage(_empty(folder.path / "stage", None), [(path, path.name) for path in binds])
             closing.callback(stage.close)

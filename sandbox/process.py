@@ -198,6 +198,7 @@ class ProcessSandboxes:
             group = await asyncio.to_thread(cgroup.make, folder.path.name, limits)
             if group is not None:
                 closing.push_async_callback(asyncio.to_thread, group.remove)
+                folder.note(group)
             sandbox = ProcessSandbox(folder.path, limits, group, self._shop)
             closing.push_async_callback(sandbox.base.close)
             yield sandbox
