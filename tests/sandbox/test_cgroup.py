@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import cgroup
+from sandbox.base import Limits
 from tests.sandbox.conftest import until
 
 
@@ -46,15 +47,14 @@ def test_v1_falls_back_to_the_top_of_the_mount_in_a_container(tmp_path: Path) ->
 
 
 def test_without_controllers_there_is_no_group(tmp_path: Path) -> None:
-    assert cgroup.make("x", tmp_path, "1:name=systemd:/\n") is None
+    assert cgroup.make("x", Limits(), tmp_path, "1:name=systemd:/\n") is None
 
 
 async def test_a_real_group_counts_kills_and_goes() -> None:
-    group = cgroup.make(f"test-{os.getpid()}")
+    group = cgroup.make(f"test-{os.getpid()}", Limits(memory=64 << 20, processes=50))
     if group is None:
         pytest.skip("no control group can be had here")
     try:
-        group.limit(64 << 20, 50)
         below = group.child("one")
         process = await asyncio.create_subprocess_exec(*below.join, "sleep", "60")
         await until(lambda: bool((below.memory / "cgroup.procs").read_text()))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbox import cgroup
 from sandbox.base import Command, DeadlinePassed, LimitExceeded, Sandbox, Sandboxes, SandboxLost, UnsafeArchive, Workspace
 from tests.sandbox.conftest import FILES, LIMITS, MIB, chunks, tarball, there, until
 
@@ -124,6 +125,16 @@ async def test_a_daemon_dies_with_its_command(sandbox: Sandbox) -> None:
         assert ended.stdout == b"started\n"
     assert ended.seconds < 15  # it did not wait for the one that holds its output
     assert not running("271828")
+
+
+async def test_the_tree_dies_without_control_groups_too(sandboxes: Sandboxes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroup, "make", lambda name, limits: None)
+    async with sandboxes.open("no groups") as sandbox, sandbox.candidate() as workspace:
+        await sh(workspace, "setsid sleep 577215 >/dev/null 2>&1 & sleep 577215 &")
+        assert not running("577215")
+        with pytest.raises(DeadlinePassed):
+            await sh(workspace, "setsid sleep 577215 & sleep 577215 & wait", timeout=0.5)
+        assert not running("577215")
 
 
 async def test_cancelling_kills_the_tree(sandbox: Sandbox) -> None:

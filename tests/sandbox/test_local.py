@@ -53,7 +53,7 @@ for family in (socket.AF_NETLINK, socket.AF_PACKET, 38, 40):
 
 async def test_nothing_of_the_worker_is_visible(jail: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFHEAL_TEST_SECRET", "s3cr3t-value")
-    script = "ls /proc | grep -c '^[0-9]'; cat /etc/shadow; ls /home /root/* /sys; "
+    script = "ls /proc | grep -c '^[0-9]'; cat /etc/shadow; ls /home /sys; "
     script += "cat /proc/*/environ; tr '\\0' ' ' < /proc/1/cmdline; env"
     async with jail.candidate() as workspace:
         ended = await sh(workspace, script)
