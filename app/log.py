@@ -10,24 +10,9 @@ from typing import Any
 
 import structlog
 
-_SECRETS = re.compile(
-    r"""
-    gh[pousr]_[A-Za-z0-9]{20,} | github_pat_\w{20,} | v1\.[0-9a-f]{40}            # GitHub's tokens
-    | eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}                                          # JSON web tokens
-    | \bsk-[\w-]{16,} | \be2b_[0-9a-f]{20,} | \bAKIA[0-9A-Z]{16}\b | \bxox[abprs]-[\w-]{10,} | \bAIza[\w-]{30,}
-    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
-    | (?<=://)[^/\s:@]*:[^/\s@]+(?=@)                                             # a password in a URL
-    | (?i:(?<=bearer[ ])|(?<=authorization:[ ]token[ ]))[\w.~+/=-]{8,}
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+from app.redaction import HIDDEN, redact
+
 _NAMES = re.compile(r"secret|password|private_key|api_key|authorization|(^|_)token$", re.IGNORECASE)
-REDACTED = "[redacted]"
-
-
-def redact(text: str) -> str:
-    """The text without what looks like a token, key or password."""
-    return _SECRETS.sub(REDACTED, text)
 
 
 def configure(level: str) -> None:
@@ -63,7 +48,7 @@ def configure(level: str) -> None:
 
 
 def _redacted(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return {key: REDACTED if _NAMES.search(key) else _clean(value) for key, value in event.items()}
+    return {key: HIDDEN if _NAMES.search(key) else _clean(value) for key, value in event.items()}
 
 
 def _clean(value: Any) -> Any:

@@ -65,8 +65,9 @@ async def embedded(data_dir: Path) -> AsyncIterator[str]:
             try:
                 yield url
             finally:
-                watcher.cancel()
-                await asyncio.wait({watcher})
+                while not watcher.done():  # a client library may swallow one cancellation
+                    watcher.cancel()
+                    await asyncio.wait({watcher}, timeout=1)
         finally:
             await server.stop()
 
@@ -123,8 +124,9 @@ class _Server:
                 _log.error("the embedded redis cannot be started", error=str(error))
 
     async def stop(self) -> None:
-        process, self._process = self._process, None
+        process = self._process
         if process is None or process.returncode is not None:
+            self._process = None
             return
         assert process.stdin is not None
         process.stdin.close()
@@ -135,6 +137,7 @@ class _Server:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+        self._process = None
 
     async def _start(self) -> None:
         options = {

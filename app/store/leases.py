@@ -27,7 +27,7 @@ from agent.events import AnyEvent, Degraded
 from agent.task import Outcome, Usage
 from app.clock import Clock
 from app.events import is_kept
-from app.log import redact
+from app.redaction import redact
 from app.store import endings
 from app.store.database import Database
 from app.store.models import AttemptRow, LessonRow, PullRequestRow

@@ -6,33 +6,8 @@ import logging
 import pytest
 import structlog
 
-from app.log import REDACTED, configure, redact
-
-
-@pytest.mark.parametrize(
-    "secret",
-    [
-        "ghp_" + "a1" * 18,
-        "ghs_" + "a1" * 18,
-        "github_pat_" + "a1" * 20,
-        "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiI5OSJ9.c2lnbmF0dXJlX29mX2l0",
-        "sk-" + "a1" * 16,
-        "e2b_" + "a1" * 20,
-        "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
-    ],
-)
-def test_what_looks_like_a_secret_is_taken_out(secret: str) -> None:
-    assert redact(f"before {secret} after") == f"before {REDACTED} after"
-
-
-def test_passwords_in_urls_and_bearers_are_taken_out() -> None:
-    assert redact("redis://user:hunter2@host:6379/0") == f"redis://{REDACTED}@host:6379/0"
-    assert redact("Authorization: Bearer abcdefghijkl") == f"Authorization: Bearer {REDACTED}"
-
-
-@pytest.mark.parametrize("text", ["task_1 of sketch-book", "https://example.org/a:b", "a@b.example", "tests/test_a.py::test_b"])
-def test_other_text_stays(text: str) -> None:
-    assert redact(text) == text
+from app.log import configure
+from app.redaction import HIDDEN
 
 
 def test_logs_are_json_lines_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +25,7 @@ def test_logs_are_json_lines_without_secrets(capsys: pytest.CaptureFixture[str])
         structlog.reset_defaults()
         root.handlers, root.level = handlers, level
     first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
-    assert (first["event"], first["token"], first["note"], first["number"]) == ("hello", REDACTED, [REDACTED], 3)
+    assert (first["event"], first["token"], first["note"], first["number"]) == ("hello", HIDDEN, [HIDDEN], 3)
     assert first["level"] == "info"
-    assert second["event"] == f"it failed with {REDACTED}"
-    assert f"RuntimeError: {REDACTED}" in second["exception"]
+    assert second["event"] == f"it failed with {HIDDEN}"
+    assert f"RuntimeError: {HIDDEN}" in second["exception"]

@@ -126,14 +126,14 @@ asyncio.run(main())
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
-        url = (await asyncio.wait_for(process.stdout.readline(), 40)).decode().strip()
+        url = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
         async with httpx.AsyncClient(timeout=30) as client:
             assert (await send(client, url)).status_code == 202
         log = tmp_path / "log"
         await until(lambda: log.exists() and "ended finish" in log.read_text())
         pid = await server_pid(f"unix://{tmp_path / 'data' / 'redis.sock'}")
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 30) == 0
+        assert await asyncio.wait_for(process.wait(), 60) == 0
     finally:
         if process.returncode is None:
             process.kill()

@@ -79,7 +79,7 @@ async def test_stopping_puts_running_attempts_back_without_counting_the_try(
 
     attempt_id = await taken(store, RUN)
     async with working(settings, store, redis_url, heal):
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), 60)
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
     assert (attempt.status, attempt.tries) == ("queued", 0)
@@ -101,7 +101,7 @@ async def test_a_redis_that_dies_is_survived_and_does_not_disturb_what_runs(
 
     first = await taken(store, RUN)
     async with embedded(tmp_path / "own") as url, working(settings, store, url, heal):
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), 60)
         client: Redis = Redis.from_url(url)
         with contextlib.suppress(Exception):
             await client.shutdown(nosave=True)
@@ -165,7 +165,7 @@ async def test_a_worker_told_to_stop_gives_its_attempt_back_and_leaves_in_order(
     member = await crew.hire("hang")
     await until(lambda: "begun hang" in crew.lines())
     member.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(member.wait(), 20) == 0
+    assert await asyncio.wait_for(member.wait(), 60) == 0
     assert crew.lines()[-1] == "closed"
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
@@ -178,7 +178,7 @@ async def test_a_worker_told_to_stop_gives_its_attempt_back_and_leaves_in_order(
 async def test_an_attempt_that_kills_its_worker_ends_as_error(store: Store, crew: Crew) -> None:
     attempt_id = await taken(store, RUN)
     members = [await crew.hire("crash") for _ in range(4)]
-    await until(lambda: has_ended(store, attempt_id), seconds=60)
+    await until(lambda: has_ended(store, attempt_id))
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
     assert attempt.outcome is Outcome.ERROR

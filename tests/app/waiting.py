@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 
 
-async def until(holds: Callable[[], bool | Awaitable[bool]], seconds: float = 20.0) -> None:
+async def until(holds: Callable[[], bool | Awaitable[bool]], seconds: float = 60.0) -> None:
     """Return once it holds; fails the test with TimeoutError when it does not in time."""
     async with asyncio.timeout(seconds):
         while True:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from agent.blobs import BlobMissing
 from agent.events import Degraded, Ended, Progress, StepStarted
 from agent.task import Outcome, Usage
 from app.settings import Settings
@@ -283,4 +284,16 @@ async def test_blobs_are_kept_by_their_hash_once(store: Store) -> None:
     hashes = await asyncio.gather(*(store.blobs.put(b"log\x00") for _ in range(5)))
     assert len(set(hashes)) == 1
     assert await store.blobs.get(hashes[0]) == b"log\x00"
-    assert await store.blobs.get("0" * 64) is None
+    with pytest.raises(BlobMissing):
+        await store.blobs.get("0" * 64)
+
+
+async def test_an_attempt_is_found_by_the_beginning_of_its_id_when_that_is_unambiguous(store: Store) -> None:
+    ids = [await taken(store, run_of(f"{number:040x}")) for number in range(17)]
+    found = await store.find_attempt(ids[0][:12])
+    assert found is not None
+    assert found.id == ids[0]
+    assert await store.find_attempt("") is None
+    assert await store.find_attempt("%") is None
+    shared = next(letter for letter in "0123456789abcdef" if sum(each.startswith(letter) for each in ids) > 1)
+    assert await store.find_attempt(shared) is None
