@@ -149,8 +149,10 @@ def _change(change: FileChange, quote: Quoter) -> str:
 
 def _counts(before: str, after: str) -> tuple[int, int]:
     old, new = before.splitlines(), after.splitlines()
+    start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    old, new = old[start:], new[start:]  # what is equal at the beginning costs the matcher most
     added = removed = 0
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new).get_opcodes():
         if tag != "equal":
             removed, added = removed + i2 - i1, added + j2 - j1
     return added, removed
