@@ -21,7 +21,9 @@ ELLIPSIS = "…"
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _NEWLINES = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _REFERENCE = re.compile(r"(@|#|\bGH-|(?<=:)(?=//)|\bwww(?=\.))", re.IGNORECASE)
-_CLOSING = re.compile(r"(?i)\b(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(\s{0,4}:?\s{1,40})(?=#|GH-|https?:|[\w.-]+/[\w.-]+#)")
+_CLOSING = re.compile(
+    r"(?i)\b(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(:?\s{1,8}|\s{1,4}:\s{1,8})(?=#|GH-|https?:|[\w.-]+/[\w.-]+#)"
+)
 _CODE = re.compile(r"`([^`]*[^`\s][^`]*)`")
 _SPECIAL = re.compile(r"([\\`*_\[\]~|$^])")
 _LINE_START = re.compile(r"^(\d*)([-+#=.)])")

@@ -112,12 +112,16 @@ async def _place(publication: Publication, repository: Repository) -> _Place:
     numbers = (1,) if publication.number == 1 else (1, publication.number)
     for number in numbers:
         branch = branch_name(publication, number)
-        sha = await repository.branch_head(branch)
-        head = await repository.commit(sha) if sha else None
-        place = _Place(branch, head, await repository.find_pull(branch))
+        place = await _look(branch, repository)
         if _free(place) or _may_renew(place, publication) or _is_published(place, publication):
             return place
     raise Conflict(f"the branch {branch} holds work that is not this attempt's; it was not touched")
+
+
+async def _look(branch: str, repository: Repository) -> _Place:
+    sha = await repository.branch_head(branch)
+    head = await repository.commit(sha) if sha else None
+    return _Place(branch, head, await repository.find_pull(branch))
 
 
 def _free(place: _Place) -> bool:
@@ -142,10 +146,17 @@ async def _commit(place: _Place, publication: Publication, repair: Repair, repos
         return place.head.sha
     new = NewCommit(publication.head_sha, tree, messages.commit_message(publication, repair))
     sha = await repository.create_commit(new)
-    if place.head is None:
-        await repository.create_branch(place.branch, sha)
-    else:
+    if place.head is not None:
         await repository.move_branch(place.branch, sha)
+        return sha
+    try:
+        await repository.create_branch(place.branch, sha)
+    except Conflict:
+        # The last request of a worker that died may arrive after we looked.
+        place = await _look(place.branch, repository)
+        if place.head is None or not _may_renew(place, publication):
+            raise
+        return await _commit(place, publication, repair, repository)
     return sha
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -27,6 +28,8 @@ from app.github import PUBLISHING, Conflict, GitHub, Patience, Repository
 from app.messages import Publication
 from app.publish import Published
 from tests.standins.github import GitHub as StandIn
+from tests.standins.github.faults import ConnectionReset
+from tests.standins.github.git import Signature
 from webhooks.intake import RepositoryRef
 
 NAME = "acme/sample"
@@ -133,6 +136,8 @@ async def test_killed_at_any_write_and_run_again_leaves_one_of_everything(
             killed.set()
             running.cancel()
             await asyncio.wait([running])
+            if moment == "before":
+                raise ConnectionReset  # the request never arrived
 
     standin.faults.on("POST", f"/repos/*{write}", kill, moment)  # type: ignore[arg-type]
     with pytest.raises(asyncio.CancelledError):
@@ -140,6 +145,25 @@ async def test_killed_at_any_write_and_run_again_leaves_one_of_everything(
     assert killed.is_set()
     result = await publish.pull_request(publication, repair(), repository)
     assert isinstance(result, Published)
+    await published_once(standin, publication, result)
+
+
+async def test_the_late_branch_of_a_worker_that_died_is_taken_over(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    git, late = standin.repository(NAME).git, []
+
+    async def arrive(method: str, path: str) -> None:
+        tree = await git.write_tree(publication.head_sha, {"calc.py": ("100644", await git.write_blob(FIXED.encode()))})
+        who = Signature("selfheal[bot]", "selfheal@example.com", datetime(2026, 1, 1, tzinfo=UTC))
+        message = messages.commit_message(publication, repair())
+        late.append(await git.write_commit(tree, (publication.head_sha,), message, who, who))
+        await git.set_ref(f"refs/heads/{publish.branch_name(publication)}", late[0])
+
+    standin.faults.on("POST", "/repos/*/git/refs", arrive, "before")
+    result = await publish.pull_request(publication, repair(), repository)
+    assert isinstance(result, Published)
+    assert [result.commit_sha] == late
     await published_once(standin, publication, result)
 
 
