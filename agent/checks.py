@@ -109,7 +109,7 @@ class Runner:
         if report is None:
             ending: Literal["crashed", "out_of_memory"] = "out_of_memory" if completed.out_of_memory else "crashed"
             return CheckRun(check.name, ending, {}, (), completed.seconds, output=_printed(completed.stderr))
-        return _check_run(check, report, only or frozenset(), completed.out_of_memory)
+        return _check_run(check, report, workspace.root, only or frozenset(), completed.out_of_memory)
 
 
 def _report(completed: Completed, nonce: str) -> _Report | None:
@@ -124,8 +124,9 @@ def _report(completed: Completed, nonce: str) -> _Report | None:
         return None
 
 
-def _check_run(check: Check, report: _Report, only: frozenset[VerdictId], out_of_memory: bool) -> CheckRun:
+def _check_run(check: Check, report: _Report, root: str, only: frozenset[VerdictId], out_of_memory: bool) -> CheckRun:
     output = clean("\n".join([report.output, *report.notes]).strip("\n"), OUTPUT_LIMIT)
+    findings = read_findings(report.output, root, check.cwd)
     verdicts: dict[VerdictId, Verdict] = {}
     failures: tuple[Failure, ...] = ()
     durations: dict[VerdictId, float] = {}
@@ -135,14 +136,14 @@ def _check_run(check: Check, report: _Report, only: frozenset[VerdictId], out_of
         failures = tuple(_failure(name, told) for name, told in report.failures.items() if verdicts.get(_id(name)) in RED)
         if not report.observed and report.ending == "finished" and report.exit_code not in UNTOLD:
             # Something before the tests said no: a linter, a build. The tests are hidden behind it.
-            verdicts, failures = {EXIT: Verdict.ERROR}, (_exit_failure(report, output),)
+            verdicts, failures = {EXIT: Verdict.ERROR}, (_exit_failure(report, output, findings),)
         elif report.observed and EXIT in only:
             verdicts[EXIT] = Verdict.PASSED
     elif report.ending == "finished" and report.exit_code == 0:
         # Also with findings printed: the tool was told to let them pass.
         verdicts = dict.fromkeys(only or {EXIT}, Verdict.PASSED)
     elif report.ending == "finished":
-        failures = (check.reader == "findings" and read_findings(report.output)) or (_exit_failure(report, output),)
+        failures = (check.reader == "findings" and findings) or (_exit_failure(report, output, findings),)
         verdicts = {failure.id: Verdict.FAILED for failure in failures}
         if EXIT not in verdicts:
             verdicts |= dict.fromkeys(only - verdicts.keys() - {EXIT}, Verdict.PASSED)
@@ -173,13 +174,13 @@ def _failure(name: str, told: _Failure) -> Failure:
     )
 
 
-def _exit_failure(report: _Report, output: str) -> Failure:
+def _exit_failure(report: _Report, output: str, findings: tuple[Failure, ...]) -> Failure:
     last = next((line for line in reversed(output.split("\n")) if line.strip()), "")
     return Failure(
         id=EXIT,
         message=one_line(f"exit code {report.exit_code}: {last}", MESSAGE_LIMIT),
         details=clean(output, DETAILS_LIMIT),
-        frames=tuple(frame for finding in read_findings(report.output)[:FRAMES_LIMIT] for frame in finding.frames),
+        frames=tuple(frame for finding in findings[:FRAMES_LIMIT] for frame in finding.frames),
     )
 
 
