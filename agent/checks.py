@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -27,7 +26,9 @@ REPORT_LIMIT = 64 * MIB  # bytes
 MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
 
 EXIT = VerdictId("exit")
-_TOOLS = {"RUFF_OUTPUT_FORMAT": "concise", "NO_COLOR": "1", "MYPY_FORCE_COLOR": "0"}
+RED = (Verdict.FAILED, Verdict.ERROR)
+UNTOLD = (0, 126, 127)  # exit codes that say nothing of the code: success, and a program that is not there
+_TOOLS = {"RUFF_OUTPUT_FORMAT": "concise"}  # one line a finding
 
 
 class _Failure(msgspec.Struct):
@@ -88,8 +89,9 @@ class Runner:
             "reader": check.reader,
             "root": workspace.root,
             "cwd": check.cwd,
-            "env": {**(_TOOLS if check.reader == "findings" else {}), **check.env},
-            "only": sorted(only) if only is not None and check.reader in ("pytest", "unittest") else None,
+            "env": {**_TOOLS, **check.env},
+            # Behind a failed exit every test was hidden.
+            "only": None if only is None or EXIT in only else sorted(only),
             "timeout": seconds,
             "output_limit": FINDINGS_LIMIT if check.reader == "findings" else OUTPUT_LIMIT,
         }
@@ -107,7 +109,7 @@ class Runner:
         if report is None:
             ending: Literal["crashed", "out_of_memory"] = "out_of_memory" if completed.out_of_memory else "crashed"
             return CheckRun(check.name, ending, {}, (), completed.seconds, output=_printed(completed.stderr))
-        return _check_run(check, report, only or frozenset(), completed.out_of_memory)
+        return _check_run(check, report, workspace.root, only or frozenset(), completed.out_of_memory)
 
 
 def _report(completed: Completed, nonce: str) -> _Report | None:
@@ -122,28 +124,29 @@ def _report(completed: Completed, nonce: str) -> _Report | None:
         return None
 
 
-def _check_run(check: Check, report: _Report, only: frozenset[VerdictId], out_of_memory: bool) -> CheckRun:
+def _check_run(check: Check, report: _Report, root: str, only: frozenset[VerdictId], out_of_memory: bool) -> CheckRun:
     output = clean("\n".join([report.output, *report.notes]).strip("\n"), OUTPUT_LIMIT)
-    verdicts: Mapping[VerdictId, Verdict]
-    failures: tuple[Failure, ...]
-    durations: Mapping[VerdictId, float] = {}
+    findings = read_findings(report.output, root, check.cwd)
+    verdicts: dict[VerdictId, Verdict] = {}
+    failures: tuple[Failure, ...] = ()
+    durations: dict[VerdictId, float] = {}
     if check.reader in ("pytest", "unittest"):
         verdicts = {_id(name): verdict for name, (verdict, _) in report.verdicts.items()}
         durations = {_id(name): seconds for name, (_, seconds) in report.verdicts.items()}
-        failures = tuple(
-            _failure(name, told) for name, told in report.failures.items() if verdicts.get(_id(name), Verdict.PASSED).red
-        )
-    elif report.ending != "finished":
-        verdicts, failures = {}, ()
-    else:
-        failures = read_findings(report.output) if check.reader == "findings" else ()
+        failures = tuple(_failure(name, told) for name, told in report.failures.items() if verdicts.get(_id(name)) in RED)
+        if not report.observed and report.ending == "finished" and report.exit_code not in UNTOLD:
+            # Something before the tests said no: a linter, a build. The tests are hidden behind it.
+            verdicts, failures = {EXIT: Verdict.ERROR}, (_exit_failure(report, output, findings),)
+        elif report.observed and EXIT in only:
+            verdicts[EXIT] = Verdict.PASSED
+    elif report.ending == "finished" and report.exit_code == 0:
+        # Also with findings printed: the tool was told to let them pass.
+        verdicts = dict.fromkeys(only or {EXIT}, Verdict.PASSED)
+    elif report.ending == "finished":
+        failures = (check.reader == "findings" and findings) or (_exit_failure(report, output, findings),)
         verdicts = {failure.id: Verdict.FAILED for failure in failures}
-        if check.reader == "findings" and (failures or report.exit_code == 0):
+        if EXIT not in verdicts:
             verdicts |= dict.fromkeys(only - verdicts.keys() - {EXIT}, Verdict.PASSED)
-        if not failures:
-            verdicts[EXIT] = Verdict.PASSED if report.exit_code == 0 else Verdict.FAILED
-            if report.exit_code != 0:
-                failures = (_exit_failure(report, output),)
     return CheckRun(
         check=check.name,
         ending="out_of_memory" if out_of_memory else report.ending,
@@ -171,9 +174,14 @@ def _failure(name: str, told: _Failure) -> Failure:
     )
 
 
-def _exit_failure(report: _Report, output: str) -> Failure:
+def _exit_failure(report: _Report, output: str, findings: tuple[Failure, ...]) -> Failure:
     last = next((line for line in reversed(output.split("\n")) if line.strip()), "")
-    return Failure(EXIT, one_line(f"exit code {report.exit_code}: {last}", MESSAGE_LIMIT), clean(output, DETAILS_LIMIT))
+    return Failure(
+        id=EXIT,
+        message=one_line(f"exit code {report.exit_code}: {last}", MESSAGE_LIMIT),
+        details=clean(output, DETAILS_LIMIT),
+        frames=tuple(frame for finding in findings[:FRAMES_LIMIT] for frame in finding.frames),
+    )
 
 
 def _printed(stderr: bytes) -> str:

@@ -5,6 +5,7 @@ Knows the lines of ruff, flake8, pylint, mypy, pyright, and of formatters in che
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
 
@@ -20,8 +21,11 @@ _FORMAT = re.compile(r"^(?:[Ww]ould reformat:?|ERROR:) (?P<path>\S.*?\.\w+)(?P<t
 _LINE_NUMBERS = re.compile(r"\b(line|lines) \d+")
 
 
-def read_findings(output: str) -> tuple[Failure, ...]:
-    """One failure a finding, in the order of the output; id "path: CODE message", with "#2" for the second of the same."""
+def read_findings(output: str, root: str = "/", cwd: str = ".") -> tuple[Failure, ...]:
+    """One failure a finding, in the order of the output; id "path: CODE message", with "#2" for the second of the same.
+
+    Paths are told relative to the repository's `root`; the tool ran in `cwd` below it.
+    """
     found: list[Failure] = []
     seen: Counter[str] = Counter()
     for raw in output.split("\n"):
@@ -29,6 +33,7 @@ def read_findings(output: str) -> tuple[Failure, ...]:
         if parsed is None:
             continue
         path, line, text = parsed
+        path = _path(path, root, cwd)
         name = identity(f"{path}: " + _LINE_NUMBERS.sub(r"\1 N", text))
         seen[name] += 1
         if seen[name] > 1:
@@ -45,12 +50,12 @@ def _parse(raw: str) -> tuple[str, int, str] | None:
         text = located["text"].replace("[*] ", "")
         if _NOT_FINDINGS.match(text):
             return None
-        return _path(located["path"]), int(located["line"]), " ".join(text.split())
+        return located["path"], int(located["line"]), " ".join(text.split())
     formatted = _FORMAT.match(raw)
     if formatted:
-        return _path(formatted["path"]), 1, (formatted["text"] or "would be reformatted").strip()
+        return formatted["path"], 1, (formatted["text"] or "would be reformatted").strip()
     return None
 
 
-def _path(path: str) -> str:
-    return clean(path.removeprefix("./"), 1000)
+def _path(path: str, root: str, cwd: str) -> str:
+    return clean(posixpath.relpath(posixpath.join(root, cwd, path), root), 1000)

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.base import Limits
+
 MOUNT = Path("/sys/fs/cgroup")
 PREFIX = "selfheal-"
 
@@ -35,8 +37,7 @@ class Group:
             (folder / name).mkdir()
         return Group(self.memory / name, self.pids / name, self.unified)
 
-    def limit(self, memory: int, processes: int) -> None:
-        """Bound the sum of everything below: `memory` in bytes without swap, and the count of threads and processes."""
+    def _limit(self, memory: int, processes: int) -> None:
         if self.unified:
             (self.memory / "memory.max").write_text(str(memory))
             with suppress(OSError):  # no swap accounting: then there is nothing to forbid
@@ -79,7 +80,7 @@ class Group:
                         below.rmdir()
             if time.monotonic() > deadline:
                 return
-            time.sleep(0.005)
+            time.sleep(0.001)
 
 
 def _kill(folder: Path) -> None:
@@ -89,14 +90,18 @@ def _kill(folder: Path) -> None:
                 os.kill(int(pid), signal.SIGKILL)
 
 
-def make(name: str, mount: Path = MOUNT, own: str | None = None) -> Group | None:
-    """A new group `selfheal-NAME` below or beside our own, or None where we may not or the controllers are missing."""
+def make(name: str, limits: Limits, mount: Path = MOUNT, own: str | None = None) -> Group | None:
+    """A new group `selfheal-NAME` below or beside our own, or None where we may not or the controllers are missing.
+
+    It bounds the sum of all that is in it: memory without swap, and the number of threads and processes.
+    """
     group = find(name, mount, own)
     if group is None:
         return None
     try:
         for folder in group.folders:
             folder.mkdir()
+        group._limit(limits.memory, limits.processes)
     except OSError:
         group.remove(0.0)
         return None

@@ -13,7 +13,7 @@ from secrets import token_hex
 
 from sandbox import cgroup
 
-LOCK = "lock"
+LOCK, GROUP = "lock", "group"
 SECONDS = 120.0
 
 
@@ -23,6 +23,10 @@ class Held:
 
     path: Path
     lock: int
+
+    def note(self, group: cgroup.Group) -> None:
+        """Write down which control group goes with it: a sweeper may itself be in another one, and look elsewhere."""
+        (self.path / GROUP).write_text(f"{group.memory}\n{group.pids}\n")
 
     def remove(self) -> None:
         """Blocks. The lock goes last, so that a sweeper never meets a half-removed folder that looks abandoned."""
@@ -41,7 +45,7 @@ def make(parent: Path, label: str) -> Held:
 
 
 def sweep(parent: Path) -> None:
-    """Remove what dead workers left below `parent`: folders, and control groups of the same name. Blocks."""
+    """Remove what dead workers left below `parent`: folders, and the control groups that go with them. Blocks."""
     for path in parent.glob("*/"):
         try:
             lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -52,8 +56,9 @@ def sweep(parent: Path) -> None:
         except BlockingIOError:
             pass
         else:
-            if (left := cgroup.find(path.name)) is not None:
-                left.remove()
+            with suppress(OSError, ValueError):
+                memory, pids = (Path(line) for line in (path / GROUP).read_text().splitlines())
+                cgroup.Group(memory, pids, unified=memory == pids).remove()
             remove(path)
         finally:
             os.close(lock)

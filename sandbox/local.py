@@ -11,33 +11,30 @@ It is not a virtual machine: the kernel is shared.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import platform
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from pathlib import Path
 from secrets import token_hex
 from typing import TypeVar
 
-from sandbox import archive, bounds, bubblewrap, cgroup, folders, launch, seccomp, slots
+from sandbox import bounds, bubblewrap, cgroup, folders, launch, seccomp, slots
 from sandbox.base import (
-    MIB,
     Command,
     Completed,
-    Entry,
     Installed,
     Isolation,
     LimitExceeded,
     Limits,
     Packages,
-    SandboxLost,
     SandboxUnavailable,
     Workspace,
 )
 from sandbox.bubblewrap import ENV, REPO, TOOLS, Mount
 from sandbox.confine import Confinement, Job
+from sandbox.held import HeldWorkspace
 from sandbox.interpreters import Interpreter, own
 from sandbox.packages import INSTALL_OUTPUT, INSTALL_SECONDS, Shop, install
 from sandbox.stage import TOP, open_stage
@@ -56,21 +53,21 @@ else
 fi
 """
 ENVIRONMENT = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the sandbox
+WATCH_SECONDS = 1.0
 ETC = {"passwd": bubblewrap.PASSWD, "group": bubblewrap.GROUP, "hosts": bubblewrap.HOSTS}
 _WRITE_ETC = 'while [ $# -gt 0 ]; do printf %s "$2" > "/mnt/etc/$1"; shift 2; done'
-_DROP = 'umount -l "$1/root" 2>/dev/null || :; umount -l "$1"; rmdir "$1"'
+_DROP = 'umount -l "$1/root" 2>/dev/null || :; umount -l "$1" 2>/dev/null || :; rmdir "$1" 2>/dev/null || :'
 
 
-class LocalWorkspace:
+class LocalWorkspace(HeldWorkspace):
     """The base, or one candidate, of a local sandbox."""
 
     root = REPO
 
     def __init__(self, sandbox: LocalSandbox, folder: int, source: str, *, writable: bool) -> None:
-        self._sandbox, self._folder = sandbox, folder
-        self._tree = Tree(folder, sandbox.confinement.uid)
-        self._source, self._writable = source, writable
-        self._running: set[asyncio.Task[Completed]] = set()
+        limits, uid = sandbox.confinement.limits, sandbox.confinement.uid
+        super().__init__(folder, bubblewrap.scratch_bytes(limits), uid)
+        self._sandbox, self._source, self._writable = sandbox, source, writable
 
     @property
     def python(self) -> str:
@@ -91,53 +88,8 @@ class LocalWorkspace:
         )
 
     async def execute(self, job: Job) -> Completed:
-        """Run `job` as a task that `close` can end."""
-        if self._folder < 0:
-            raise SandboxLost("the workspace is closed", tuple(job.argv))
-        task = asyncio.create_task(self._sandbox.confinement.run(job))
-        self._running.add(task)
-        try:
-            await asyncio.wait((task,))
-        finally:
-            task.cancel()
-            await asyncio.wait((task,))
-            self._running.discard(task)
-        if task.cancelled():
-            raise SandboxLost("the workspace was closed while its command was running", tuple(job.argv))
-        return task.result()
-
-    async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
-        return await self._on_files(lambda tree: tree.read(path, limit))
-
-    async def write(self, path: str, content: bytes, *, executable: bool | None = None) -> None:
-        await self._on_files(lambda tree: tree.write(path, content, executable))
-
-    async def remove(self, path: str) -> None:
-        await self._on_files(lambda tree: tree.remove(path))
-
-    async def files(self) -> tuple[Entry, ...]:
-        return await self._on_files(lambda tree: tree.files())
-
-    async def unpack(self, content: AsyncIterator[bytes]) -> None:
-        await archive.unpack(content, self._tree)
-
-    async def _on_files(self, work: Callable[[Tree], T]) -> T:
-        if self._folder < 0:
-            raise SandboxLost("the workspace is closed")
-        try:
-            return await asyncio.to_thread(work, self._tree)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise LimitExceeded("disk", bubblewrap.scratch_bytes(self._sandbox.confinement.limits)) from error
-            raise
-
-    async def close(self) -> None:
-        for task in (running := tuple(self._running)):
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
-        folder, self._folder = self._folder, -1
-        os.close(folder)
+        """Run `job` as long as the workspace is open."""
+        return await self._held(tuple(job.argv), self._sandbox.confinement.run(job))
 
 
 class LocalSandbox:
@@ -241,11 +193,30 @@ class LocalSandbox:
         return inside
 
     async def install_command(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
-        """The installer alone may write the base and the dependencies."""
+        """The installer alone may write the base and the dependencies; both are on disk, so their size is watched."""
         mounts = (Mount(f"{TOP}/repo", REPO, True), *self.shown(), Mount(f"{TOP}/env", ENV, True), *self._seen)
-        return await self._base.execute(
-            Job(argv, mounts, ENVIRONMENT | dict(env), REPO, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
-        )
+        job = Job(argv, mounts, ENVIRONMENT | dict(env), REPO, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
+        running = asyncio.create_task(self._base.execute(job))
+        try:
+            while not (await asyncio.wait((running,), timeout=WATCH_SECONDS))[0]:
+                await self._check_disk()
+            await self._check_disk()
+        finally:
+            running.cancel()
+            await asyncio.wait((running,))
+        return running.result()
+
+    async def _check_disk(self) -> None:
+        """Raises `LimitExceeded` when the base and the dependencies together are larger than they may be."""
+        limit, used = self.confinement.limits.disk, 0
+        for name in ("repo", "env"):
+            folder = self._open(name)
+            try:
+                used += await asyncio.to_thread(Tree(folder).size, limit)
+            finally:
+                os.close(folder)
+        if used > limit:
+            raise LimitExceeded("disk", limit)
 
     def _open(self, name: str) -> int:
         """A descriptor below the stage's top: our own folders, but walked like everybody's."""
@@ -276,10 +247,10 @@ class LocalSandboxes:
             uid = closing.enter_context(slots.uid_of_a_free_slot()) if os.geteuid() == 0 else None
             folder = await asyncio.to_thread(folders.make, self._folder, label)
             closing.push_async_callback(asyncio.to_thread, folder.remove)
-            group = await asyncio.to_thread(cgroup.make, folder.path.name)
+            group = await asyncio.to_thread(cgroup.make, folder.path.name, limits)
             if group is not None:
                 closing.push_async_callback(asyncio.to_thread, group.remove)
-                group.limit(limits.memory, limits.processes)
+                folder.note(group)
             binds = [_empty(folder.path / name, uid) for name in ("repo", "env")] + [_empty(folder.path / "tools", None)]
             stage = await open_stage(_empty(folder.path / "stage", None), [(path, path.name) for path in binds])
             closing.callback(stage.close)
@@ -312,7 +283,7 @@ class LocalSandboxes:
 def isolation_here() -> Isolation:
     """What the local sandbox bounds on this machine, in plain words."""
     shortcomings = ["it is no virtual machine: the kernel is shared with the host"]
-    group = cgroup.make(f"probe-{token_hex(6)}")
+    group = cgroup.make(f"probe-{token_hex(6)}", Limits())
     if group is None:
         shortcomings.append("total memory is not bounded: no control group can be had")
     else:

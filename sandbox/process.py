@@ -11,31 +11,29 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TypeVar
 
-from sandbox import archive, bounds, cgroup, folders, launch
+from sandbox import bounds, cgroup, folders, launch
 from sandbox.base import (
-    MIB,
     Command,
     Completed,
     DeadlinePassed,
-    Entry,
     Installed,
     Isolation,
     Limits,
     Packages,
-    SandboxLost,
     SandboxUnavailable,
     Workspace,
 )
 from sandbox.cgroup import Group
+from sandbox.held import HeldWorkspace
 from sandbox.interpreters import Interpreter, own
 from sandbox.packages import INSTALL_OUTPUT, INSTALL_SECONDS, Shop, install
-from sandbox.tree import Tree, parts_of
+from sandbox.tree import parts_of
 
 T = TypeVar("T")
 MARK = "SELFHEAL_COMMAND"
@@ -51,15 +49,13 @@ ISOLATION = Isolation(
 )
 
 
-class ProcessWorkspace:
+class ProcessWorkspace(HeldWorkspace):
     """A folder of files that stands at `root` while one of its commands runs."""
 
     def __init__(self, sandbox: ProcessSandbox, home: Path) -> None:
+        # The descriptor stays right through every rename.
+        super().__init__(os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), sandbox.limits.disk)
         self._sandbox, self._home = sandbox, home
-        # Stays right through every rename.
-        self._folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._tree = Tree(self._folder)
-        self._running: set[asyncio.Task[Completed]] = set()
 
     @property
     def root(self) -> str:
@@ -75,19 +71,8 @@ class ProcessWorkspace:
         return await self.execute(command, self._sandbox.stand / cwd, env)
 
     async def execute(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
-        if self._folder < 0:
-            raise SandboxLost("the workspace is closed", command.argv)
-        task = asyncio.create_task(self._take_a_turn(command, cwd, env))
-        self._running.add(task)
-        try:
-            await asyncio.wait((task,))
-        finally:
-            task.cancel()
-            await asyncio.wait((task,))
-            self._running.discard(task)
-        if task.cancelled():
-            raise SandboxLost("the workspace was closed while its command was running", command.argv)
-        return task.result()
+        """Run `command` when its turn has come, as long as the workspace is open."""
+        return await self._held(command.argv, self._take_a_turn(command, cwd, env))
 
     async def _take_a_turn(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
         async with self._sandbox.turn:
@@ -98,34 +83,6 @@ class ProcessWorkspace:
             finally:
                 os.rename(stand, self._home)
 
-    async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
-        return await self._on_files(lambda tree: tree.read(path, limit))
-
-    async def write(self, path: str, content: bytes, *, executable: bool | None = None) -> None:
-        await self._on_files(lambda tree: tree.write(path, content, executable))
-
-    async def remove(self, path: str) -> None:
-        await self._on_files(lambda tree: tree.remove(path))
-
-    async def files(self) -> tuple[Entry, ...]:
-        return await self._on_files(lambda tree: tree.files())
-
-    async def unpack(self, content: AsyncIterator[bytes]) -> None:
-        await archive.unpack(content, self._tree)
-
-    async def _on_files(self, work: Callable[[Tree], T]) -> T:
-        if self._folder < 0:
-            raise SandboxLost("the workspace is closed")
-        return await asyncio.to_thread(work, self._tree)
-
-    async def close(self) -> None:
-        for task in (running := tuple(self._running)):
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
-        folder, self._folder = self._folder, -1
-        os.close(folder)
-
 
 class ProcessSandbox:
     """One attempt's folder."""
@@ -133,7 +90,7 @@ class ProcessSandbox:
     isolation = ISOLATION
 
     def __init__(self, folder: Path, limits: Limits, group: Group | None, shop: Shop) -> None:
-        self._folder, self._limits, self._group, self._shop = folder, limits, group, shop
+        self._folder, self.limits, self._group, self._shop = folder, limits, group, shop
         self.turn = asyncio.Lock()
         self.stand = folder / "repo"
         for name in ("base", "tools", "home", "candidates"):
@@ -187,7 +144,7 @@ class ProcessSandbox:
                     (
                         *(() if group is None else group.join),
                         *("/usr/bin/setpriv", "--pdeathsig", "KILL", "--"),
-                        *bounds.bounded(self._limits, command.argv, processes=False),
+                        *bounds.bounded(self.limits, command.argv, processes=False),
                     ),
                     {**env, MARK: mark},
                     command.timeout,
@@ -238,10 +195,10 @@ class ProcessSandboxes:
         async with AsyncExitStack() as closing:
             folder = await asyncio.to_thread(folders.make, self._folder, label)
             closing.push_async_callback(asyncio.to_thread, folder.remove)
-            group = await asyncio.to_thread(cgroup.make, folder.path.name)
+            group = await asyncio.to_thread(cgroup.make, folder.path.name, limits)
             if group is not None:
                 closing.push_async_callback(asyncio.to_thread, group.remove)
-                group.limit(limits.memory, limits.processes)
+                folder.note(group)
             sandbox = ProcessSandbox(folder.path, limits, group, self._shop)
             closing.push_async_callback(sandbox.base.close)
             yield sandbox

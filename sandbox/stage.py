@@ -23,6 +23,10 @@ from sandbox.base import SandboxUnavailable
 TOP = "/mnt"
 PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 SECONDS = 20.0  # mounting takes milliseconds; a machine that swaps gets time
+_WAY_OUT = {
+    True: "give the container CAP_SYS_ADMIN and a seccomp profile that permits namespaces",
+    False: "allow user namespaces to this user (on Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
+}
 _SET_UP = """
 set -e
 stage=$1; shift
@@ -111,7 +115,7 @@ async def open_stage(folder: Path, binds: Sequence[tuple[Path, str]]) -> Stage:
         async with asyncio.timeout(SECONDS):
             if await process.stdout.readline() != b"ready\n":
                 reason = (await process.stderr.read(4096)).decode(errors="replace").strip()
-                raise SandboxUnavailable(f"a private mount namespace is refused here: {reason}")
+                raise SandboxUnavailable(f"a private mount namespace is refused here ({reason}): {_WAY_OUT[root]}")
         here = f"/proc/{process.pid}"
         opened.append(os.open(f"{here}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
         opened.append(os.open(f"{here}/root{TOP}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from itertools import pairwise
+from typing import Literal
 
 from agent.task import Reader
 from sandbox.base import Packages
@@ -72,7 +73,10 @@ def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> R
                 tool = found[1]
         if parts:
             kept.append(" && ".join(parts) if len(parts) > 1 else parts[0])
-    return Reading("\n".join(kept).strip(), reader, packages, tool)
+    command = "\n".join(kept).strip()
+    if reader == "exit" and (inner := _runner_in(command)) is not None:
+        reader = tool = inner  # inside a compound command
+    return Reading(command, reader, packages, tool)
 
 
 def installs(words: list[str]) -> Packages | None:
@@ -153,11 +157,17 @@ def _classify(words: list[str], script: Callable[[str], str]) -> tuple[Reader, s
         inner = script("Makefile") or script("makefile") if name == "make" else script("justfile")
     elif name.endswith(".sh") or (name == "python" and arguments and arguments[0].endswith(".py")):
         inner = script((name if name.endswith(".sh") else arguments[0]).removeprefix("./"))
-    if re.search(r"\b(pytest|py\.test)\b", inner):
-        return "pytest", name
-    if re.search(r"-m unittest\b", inner):
-        return "unittest", name
+    runner = _runner_in(inner)
+    if runner is not None:
+        return runner, name
     return ("exit", name) if name else None
+
+
+def _runner_in(script: str) -> Literal["pytest", "unittest"] | None:
+    """The test runner that a piece of shell seems to end up in."""
+    if re.search(r"(?:^|[\s;&|(/@])(?:pytest|py\.test)(?=$|[\s;&|)])", script):
+        return "pytest"
+    return "unittest" if re.search(r"-m unittest\b", script) else None
 
 
 def _weight(reader: Reader) -> int:

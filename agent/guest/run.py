@@ -28,6 +28,7 @@ DRAIN = 1.0  # seconds to wait for output after the command has ended
 
 def main():
     request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
+    request["root"] = os.path.realpath(request["root"])  # as tracebacks will name it
     _close_to_peers()
     out = os.fdopen(os.dup(1), "wb")  # a new descriptor is not inherited
     os.dup2(2, 1)
@@ -94,21 +95,17 @@ class Supervisor:
             listener.bind(os.path.join(self.folder, channel.SOCKET))
             listener.listen(16)
             process = self._start()
-            self.process = process
             timed_out = self._listen(listener, process, deadline)
         ending = "timeout" if timed_out else "finished"
         for session in self.sessions:
-            unfinished = session.greeted and not session.ended
-            if session.forged:
-                ending = "crashed" if ending == "finished" else ending
-            if unfinished and not (session.left and session.running is None) and not timed_out:
+            # An orderly exit without an end is a wrong use that pytest itself has told about.
+            died = session.greeted and not session.ended and not (session.left and session.running is None)
+            if ending == "finished" and (died or session.forged):
                 ending = "crashed"
             if session.running is not None:
-                why = (
-                    "did not finish in %g s" % float(self.request["timeout"])
-                    if timed_out
-                    else "the process died while this ran (exit code %s)" % process.returncode
-                )
+                why = "the process died while this ran (exit code %s)" % process.returncode
+                if timed_out:
+                    why = "did not finish in %g s" % float(self.request["timeout"])
                 self._verdict(session.running, "error", 0.0, {"message": why, "details": "", "frames": []})
         if any(session.forged for session in self.sessions):
             self.notes.append("a test that must fail was reported as passed: nothing of this run is believed")
@@ -168,7 +165,7 @@ class Supervisor:
                 if left <= 0:
                     if not over:
                         timed_out = True
-                        self.request_stop(process)
+                        _kill(process)
                         process.wait()
                         over, deadline = True, time.monotonic() + DRAIN
                         continue
@@ -182,7 +179,7 @@ class Supervisor:
                     elif key.data == "ended":
                         selector.unregister(ended)
                         if not over:
-                            self.request_stop(process)  # what it left running
+                            _kill(process)  # what it left running
                             over, deadline = True, time.monotonic() + DRAIN
                     else:
                         data = os.read(key.fd, 65536) if key.data == "output" else _receive(key.fileobj)
@@ -199,13 +196,6 @@ class Supervisor:
                     break
         os.close(ended)
         return timed_out
-
-    @staticmethod
-    def request_stop(process):
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
 
     def _take(self, session, data):
         session.buffer += data
@@ -230,7 +220,8 @@ class Supervisor:
             session.running = identity(str(message["id"]))
         elif kind == "verdict":
             session.running = None
-            self._verdict(str(message["id"]), message["verdict"], float(message["seconds"]), message["failure"])
+            seconds = min(max(0.0, float(message["seconds"])), float(self.request["timeout"]))
+            self._verdict(str(message["id"]), message["verdict"], seconds, message["failure"])
         elif kind == "sentinel":
             session.forged = not message["believed"]
         elif kind == "end":
@@ -255,6 +246,14 @@ class Supervisor:
             if len(self.failures) >= FAILURES:
                 failure["details"], failure["frames"] = "", failure["frames"][-3:]
             self.failures[name] = failure
+
+
+def _kill(process):
+    """The command and what it left running in its session."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
 def _receive(connection):

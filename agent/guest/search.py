@@ -82,6 +82,17 @@ def watch_calls(root):
     return stop
 
 
+def affordable(names, costs):
+    """The first of these tests, as many as one change may cost."""
+    spent, chosen = 0.0, []
+    for name in names:
+        spent += costs[name]
+        if spent > GREEN_CPU:
+            break
+        chosen.append(name)
+    return chosen
+
+
 class Server(object):
     """Lives in a fork of the driver, after collection: measures the tests, then tries changes that can be swapped in."""
 
@@ -109,7 +120,7 @@ class Server(object):
         related = [n for n in self.tests if n in wanted]
         verdicts = self.measure(related, plan["seconds"] * 0.2)
         green = sorted((n for n in related if verdicts.get(n)), key=self.costs.get)
-        self.write(["ready", len(self.tests), red, len(green), self.costs, [n for n in plan["red"] if n not in self.tests]])
+        self.write(["ready", len(self.tests), red, green, self.costs, [n for n in plan["red"] if n not in self.tests]])
         # What is there already stays out of the collector's sight, so that forks do not copy its pages.
         gc.collect()
         self.living = splice.living_functions()
@@ -121,11 +132,16 @@ class Server(object):
     def answer(self, candidate, red, green):
         path = candidate["path"]
         if path not in self.swappers:
-            self.swappers[path] = splice.Swapper(os.path.join(self.root, path), self.living)
+            try:
+                self.swappers[path] = splice.Swapper(os.path.join(self.root, path), self.living)
+            except (SyntaxError, ValueError, OSError, RecursionError):  # an older Python may read it otherwise than ours
+                self.swappers[path] = None
+        if self.swappers[path] is None:
+            return ["wrong"]
         swapper = self.swappers[path]
         place = swapper.functions.get(candidate["line"])
         if place is None:
-            return ["fresh", green[:0]]
+            return ["fresh"]
         node = place[0]
         first = min([node.lineno] + [d.lineno for d in node.decorator_list])
         # Any function inside counts: a decorator's own code runs at import, its wrapper in the test.
@@ -136,11 +152,7 @@ class Server(object):
 
         if not any(calls(n) or n not in self.calls for n in red):
             return ["unused"]
-        spent, names = 0.0, list(red)
-        for name in green:
-            if spent + self.costs[name] < GREEN_CPU and calls(name):
-                spent += self.costs[name]
-                names.append(name)
+        names = red + affordable([n for n in green if calls(n)], self.costs)
 
         def work(write):
             bound_memory()
@@ -183,7 +195,7 @@ def serving(plan, root, requests):
     return work
 
 
-def afresh(plan, root, candidate, red, costs):
+def afresh(plan, root, candidate, names, costs):
     """Work of a fork that has imported nothing of the repository: imports the changed file as if it were on disk."""
 
     def work(write):
@@ -199,7 +211,7 @@ def afresh(plan, root, candidate, red, costs):
             return original(self, name)
 
         SourceFileLoader.get_code = get_code
-        warm.collect(plan, root, red, lambda tests: attempt(tests, red, costs)(write))
+        warm.collect(plan, root, names, lambda tests: attempt(tests, names, costs)(write))
 
     return work
 
@@ -211,7 +223,7 @@ class Driver(object):
         self.plan, self.root, self.candidates, self.answers = plan, root, candidates, answers
         self.deadline = time.monotonic() + plan["seconds"]
         self.server = self.requests = None
-        self.red, self.costs = [], {}
+        self.red, self.needed, self.costs = [], [], {}
 
     def say(self, event):
         os.write(self.answers, (json.dumps(event) + "\n").encode())
@@ -226,7 +238,8 @@ class Driver(object):
             reason = word[1] if isinstance(word, list) and word[0] == "unavailable" else "the tests could not be collected"
             return {"event": "unavailable", "why": reason}
         _, items, self.red, green, self.costs, missing = word
-        return {"event": "ready", "items": items, "red": self.red, "green": green, "missing": missing}
+        self.needed = self.red + affordable(green, self.costs)
+        return {"event": "ready", "items": items, "red": self.red, "green": len(green), "missing": missing}
 
     def stop(self):
         if self.server is not None:
@@ -266,10 +279,10 @@ class Driver(object):
             tried += 1
             if word[0] == "fresh":
                 fork = Forked(
-                    afresh(self.plan, self.root, candidate, self.red, self.costs), close=(self.answers, self.requests)
+                    afresh(self.plan, self.root, candidate, self.needed, self.costs), close=(self.answers, self.requests)
                 )
-                passed = judge(fork, self.red, self.costs)
-                needed = of = len(self.red)
+                passed = judge(fork, self.needed, self.costs)
+                needed, of = len(self.red), len(self.needed)
             else:
                 _, passed, needed, of = word
             if passed == of:

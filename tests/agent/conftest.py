@@ -1,12 +1,13 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from agent.checks import Runner
 from agent.task import Check, CheckRun, Reader, VerdictId
-from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable, Workspace
+from sandbox.base import MIB, InstallFailed, Limits, Packages, Sandbox, SandboxUnavailable, Workspace
 from sandbox.index_access import configured
 from sandbox.local import LocalSandboxes
 from sandbox.packages import Shop
@@ -26,6 +27,20 @@ async def sandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[San
             await opened.install(Packages(requirements=("pytest", "ruff", "pytest-xdist", "coverage")))
         except (SandboxUnavailable, InstallFailed) as missing:
             pytest.skip(f"needs bubblewrap and a package index: {missing}")
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def small_sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
+    """One whose commands may take 200 MiB together."""
+    sandboxes = LocalSandboxes(tmp_path / "open", Shop(tmp_path / "wheels", await configured()))
+    async with AsyncExitStack() as closing:
+        try:
+            opened = await closing.enter_async_context(sandboxes.open("small", Limits(memory=200 * MIB)))
+        except SandboxUnavailable as missing:
+            pytest.skip(f"needs bubblewrap: {missing}")
+        if any("memory" in shortcoming for shortcoming in sandboxes.isolation.shortcomings):
+            pytest.skip("needs a control group that bounds memory")
         yield opened
 
 

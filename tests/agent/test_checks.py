@@ -1,13 +1,37 @@
+import json
 import textwrap
 
 import pytest
 
-from agent.task import Frame, Verdict
+from agent.checks import Runner
+from agent.task import Check, Frame, Verdict, VerdictId
+from sandbox.base import Command, Completed, Sandbox
 from tests.agent.conftest import RunCheck
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PASSED, FAILED, ERROR, SKIPPED = Verdict.PASSED, Verdict.FAILED, Verdict.ERROR, Verdict.SKIPPED
+
+
+REPORT = json.dumps(
+    {
+        "ending": "finished", "exit_code": 0, "seconds": 1, "observed": True, "verdicts": {"t": ["passed", 0]},
+        "failures": {}, "output": "", "truncated": False, "notes": [],
+    }
+).encode()  # fmt: skip
+
+
+class Forger:
+    """A workspace whose supervisor was replaced: answers with `stdout`, `{nonce}` filled in."""
+
+    root, python = "/repo", "/env/bin/python"
+
+    def __init__(self, stdout: bytes) -> None:
+        self.stdout = stdout
+
+    async def run(self, command: Command) -> Completed:
+        nonce = json.loads(command.stdin)["nonce"].encode()
+        return Completed(0, self.stdout.replace(b"{nonce}", nonce), b"", 1.0)
 
 
 def code(text: str) -> str:
@@ -279,3 +303,120 @@ async def test_an_exit_code_is_a_verdict(run_check: RunCheck) -> None:
     run = await run_check({}, "false | cat\necho never", "exit")
     assert dict(run.verdicts) == {"exit": FAILED}
     assert "never" not in run.output
+
+
+async def test_what_fails_before_the_tests_hides_them_until_it_is_healed(run_check: RunCheck) -> None:
+    files = {"a.py": "import os\n", "test_a.py": "def test_1(): pass\n"}
+    command = "ruff check --isolated --select F . && pytest"
+    run = await run_check(files, command)
+    assert (run.ending, dict(run.verdicts)) == ("finished", {"exit": ERROR})
+    assert run.failures[0].frames == (Frame("a.py", 1),)
+    healed = await run_check({**files, "a.py": ""}, command, only=run.red)
+    assert dict(healed.verdicts) == {"exit": PASSED, "test_a.py::test_1": PASSED}
+    missing = await run_check({}, "no-such-program")
+    assert (missing.exit_code, dict(missing.verdicts)) == (127, {})
+
+
+async def test_findings_that_the_tool_lets_pass_are_not_red(run_check: RunCheck) -> None:
+    run = await run_check({"a.py": "import os\n"}, "ruff check --isolated --select F --exit-zero .", "findings")
+    assert dict(run.verdicts) == {"exit": PASSED}
+
+
+async def test_an_env_of_the_workflow_reaches_the_tests(run_check: RunCheck) -> None:
+    files = {"lib/x.py": "", "test_a.py": "import os, x\ndef test_1(): assert os.environ['PYTEST_ADDOPTS'] == '-q'\n"}
+    run = await run_check(files, env={"PYTEST_ADDOPTS": "-q", "PYTHONPATH": "lib"})
+    assert dict(run.verdicts) == {"test_a.py::test_1": PASSED}
+
+
+async def test_a_test_runner_started_by_a_test_is_not_observed(run_check: RunCheck) -> None:
+    run = await run_check(
+        {
+            "inner/test_in.py": "def test_in(): assert 0\n",
+            "test_a.py": code("""
+                import os, subprocess, sys
+                def test_1():
+                    assert subprocess.run([sys.executable, "-m", "pytest", "inner"]).returncode == 1
+                def test_2():
+                    child = os.fork()
+                    assert child, "the copy's own pytest tells this as a failure, to nobody"
+                    assert os.waitpid(child, 0)[1] == 1 << 8
+            """),
+        },
+        "pytest test_a.py",
+    )
+    assert dict(run.verdicts) == {"test_a.py::test_1": PASSED, "test_a.py::test_2": PASSED}, run.output
+
+
+async def test_what_a_command_leaves_running_does_not_keep_us(run_check: RunCheck) -> None:
+    run = await run_check({}, "sleep 300 & true", "exit")
+    assert (run.ending, run.exit_code) == ("finished", 0)
+    assert run.seconds < 60
+
+
+async def test_tests_cannot_reach_the_supervisor(run_check: RunCheck) -> None:
+    run = await run_check(
+        {
+            "test_a.py": code("""
+                import os, pytest
+                def supervisor():
+                    for pid in filter(str.isdigit, os.listdir("/proc")):
+                        try:
+                            argv = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\\0")
+                            if argv[1].endswith(b"selfheal-guest.pyz") and argv[2] == b"run":
+                                return pid
+                        except (OSError, IndexError):
+                            pass
+                def test_1():
+                    pid = supervisor()
+                    assert pid
+                    for use in (lambda: open(f"/proc/{pid}/fd/1", "w"), lambda: os.listdir(f"/proc/{pid}/fd")):
+                        with pytest.raises(PermissionError):
+                            use()
+            """)
+        }
+    )
+    assert dict(run.verdicts) == {"test_a.py::test_1": PASSED}, run.output
+
+
+async def test_a_supervisor_that_is_killed_or_stopped_is_no_green(run_check: RunCheck, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.checks.GRACE", 1.0)
+    signal_it = "import os, signal\ndef test_1(): os.kill(os.getppid(), signal.{})\n"
+    killed = await run_check({"test_a.py": signal_it.format("SIGKILL")}, "exec pytest", timeout=3.0)
+    assert (killed.ending, dict(killed.verdicts)) == ("crashed", {})
+    stopped = await run_check({"test_a.py": signal_it.format("SIGSTOP")}, "exec pytest", timeout=1.0)
+    assert (stopped.ending, dict(stopped.verdicts)) == ("timeout", {})
+
+
+@pytest.mark.parametrize(
+    "stdout", [b"", b"{}", b"wrong " + REPORT, b"{nonce}" + REPORT, b"{nonce} [1]", b"{nonce} " + b"[" * 10**5]
+)
+async def test_an_answer_that_is_not_the_supervisors_is_a_crash(sandbox: Sandbox, stdout: bytes) -> None:
+    run = await Runner(sandbox).run(Forger(stdout), Check("tests", "pytest", "pytest"))  # type: ignore[arg-type]
+    assert (run.ending, dict(run.verdicts)) == ("crashed", {})
+    true = await Runner(sandbox).run(Forger(b"{nonce} " + REPORT), Check("tests", "pytest", "pytest"))  # type: ignore[arg-type]
+    assert true.ending == "finished"
+
+
+async def test_messages_of_any_shape_on_the_channel_are_survived(run_check: RunCheck) -> None:
+    run = await run_check(
+        {
+            "test_a.py": code("""
+                import selfheal_guest.collector as c
+                def test_1():
+                    send = c._channel._socket.sendall
+                    for line in (b"nonsense", b"[]", b"{}", b'{"kind": "verdict"}', b"\\xff", b"[" * 10**5, b"x" * 10**7):
+                        send(line + b"\\n")
+                    send(b'{"kind": "verdict", "id": "x", "verdict": "splendid", "seconds": 0, "failure": null}\\n')
+                    send(b'{"kind": "verdict", "id": "y", "verdict": "passed", "seconds": NaN, "failure": null}\\n')
+            """)
+        }
+    )
+    assert dict(run.verdicts) == {"y": PASSED, "test_a.py::test_1": PASSED}
+    assert run.durations[VerdictId("y")] == 0.0
+
+
+async def test_a_run_that_needs_too_much_memory_is_inconclusive(small_sandbox: Sandbox) -> None:
+    check = Check("tests", "python -c 'x = bytearray(10**9)' && echo fine", "exit")
+    async with small_sandbox.candidate() as workspace:
+        run = await Runner(small_sandbox).run(workspace, check, timeout=60.0)
+    assert run.ending == "out_of_memory"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import tarfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from sandbox import bubblewrap
-from sandbox.base import Limits, Sandbox, Sandboxes
+from sandbox.base import Limits, Sandbox, Sandboxes, Workspace
 from sandbox.index_access import IndexAccess
 from sandbox.local import LocalSandboxes
 from sandbox.packages import Shop
@@ -53,6 +54,21 @@ def packed(members: Iterable[tuple[tarfile.TarInfo, bytes]]) -> AsyncIterator[by
         for header, content in members:
             tar.addfile(header, io.BytesIO(content))
     return chunks(buffer.getvalue())
+
+
+async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Wait, for at most some seconds, until something happened in another process."""
+    for _ in range(1000):
+        now = holds()
+        if now if isinstance(now, bool) else await now:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+async def there(workspace: Workspace) -> bool:
+    """Whether the command has made its file `there`."""
+    return "there" in [entry.path for entry in await workspace.files()]
 
 
 async def chunks(content: bytes, size: int = 65536) -> AsyncIterator[bytes]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from sandbox import cgroup
 from sandbox.base import Command, DeadlinePassed, LimitExceeded, Sandbox, Sandboxes, SandboxLost, UnsafeArchive, Workspace
-from tests.sandbox.conftest import FILES, LIMITS, MIB, chunks, tarball
+from tests.sandbox.conftest import FILES, LIMITS, MIB, chunks, tarball, there, until
 
 
 async def sh(workspace: Workspace, script: str, timeout: float = 20.0, **more: object):
@@ -126,11 +127,20 @@ async def test_a_daemon_dies_with_its_command(sandbox: Sandbox) -> None:
     assert not running("271828")
 
 
+async def test_the_tree_dies_without_control_groups_too(sandboxes: Sandboxes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroup, "make", lambda name, limits: None)
+    async with sandboxes.open("no groups") as sandbox, sandbox.candidate() as workspace:
+        await sh(workspace, "setsid sleep 577215 >/dev/null 2>&1 & sleep 577215 &")
+        assert not running("577215")
+        with pytest.raises(DeadlinePassed):
+            await sh(workspace, "setsid sleep 577215 & sleep 577215 & wait", timeout=0.5)
+        assert not running("577215")
+
+
 async def test_cancelling_kills_the_tree(sandbox: Sandbox) -> None:
     async with sandbox.candidate() as workspace:
         task = asyncio.create_task(sh(workspace, "sleep 161803 & touch there; sleep 161803"))
-        while "there" not in [entry.path for entry in await workspace.files()]:
-            await asyncio.sleep(0.01)
+        await until(lambda: there(workspace))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -140,8 +150,7 @@ async def test_cancelling_kills_the_tree(sandbox: Sandbox) -> None:
 async def test_a_workspace_that_closes_ends_its_commands_as_lost(sandbox: Sandbox) -> None:
     async with sandbox.candidate() as workspace:
         task = asyncio.create_task(sh(workspace, "touch there; sleep 141421"))
-        while "there" not in [entry.path for entry in await workspace.files()]:
-            await asyncio.sleep(0.01)
+        await until(lambda: there(workspace))
     with pytest.raises(SandboxLost):
         await task
     with pytest.raises(SandboxLost):
@@ -225,15 +234,14 @@ async def test_what_a_killed_worker_left_is_swept_by_the_next(sandboxes: Sandbox
     program = f"""
 import asyncio, os
 from pathlib import Path
-from tests.sandbox.conftest import FILES, make, tarball
+from tests.sandbox.conftest import FILES, make, tarball, there, until
 from sandbox.base import Command
 async def main():
     async with make({"local" if kind == "LocalSandboxes" else "process"!r}, Path({str(tmp_path)!r})).open("killed") as sandbox:
         await sandbox.unpack(tarball(FILES))
         async with sandbox.candidate() as workspace:
             task = asyncio.create_task(workspace.run(Command(("/bin/sh", "-c", "touch there; exec sleep 173205"), 60.0)))
-            while "there" not in [entry.path for entry in await workspace.files()]:
-                await asyncio.sleep(0.01)
+            await until(lambda: there(workspace))
             print("running", flush=True)
             await task
 asyncio.run(main())
@@ -241,15 +249,10 @@ asyncio.run(main())
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
     assert worker.stdout is not None
     assert await asyncio.wait_for(worker.stdout.readline(), 30) == b"running\n"
-    while not running("173205"):
-        await asyncio.sleep(0.01)
+    await until(lambda: bool(running("173205")))
     worker.kill()
     await worker.wait()
-    for _ in range(200):
-        if not running("173205"):
-            break
-        await asyncio.sleep(0.01)
-    assert not running("173205")
+    await until(lambda: not running("173205"))
     assert list((tmp_path / "open").iterdir())
     async with sandboxes.open("next") as sandbox:
         assert sandbox

@@ -187,6 +187,10 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             if name != taken and not before.startswith(name + "("):
                 text, prior = f"{name}({inside})", 0.42 if name in WRAPPERS[:6] else 0.3
                 yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=prior)
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
+            for method in METHOD_WRAPPERS:
+                text = f"{before}.{method}"
+                yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=0.3)
         if not isinstance(node, ast.ListComp | ast.GeneratorExp):
             for text in (
                 f"-{before}" if not is_compound(node) else f"-({before})",

@@ -155,7 +155,7 @@ def logic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             yield source.replaced(node, f" {before} ".join(rest), compound=True, title=title, prior=0.65)
         for opposite, prior in opposites(source, node.values[0]):
             text = f" {after} ".join([opposite, *wrapped[1:]])
-            yield source.replaced(node, text, compound=True, title=quoted(whole, text), prior=prior * 0.7)
+            yield source.replaced(node, text, compound=True, title=quoted(whole, text), prior=prior * 0.9)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         text = source.segment(node.operand)
         yield source.replaced(

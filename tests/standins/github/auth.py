@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.standins.github.routing import PERMISSION_LEVELS, Actor, Refusal
-from tests.standins.github.state import Account, Installation, Json, World, now
+from tests.standins.github.state import Account, Installation, Json, now
+from tests.standins.github.world import World
 
 TOKEN_LIFE = timedelta(hours=1)
 JWT_LIFE = timedelta(minutes=10)

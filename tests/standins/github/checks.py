@@ -8,7 +8,8 @@ from tests.standins.github.pulls import Pulls
 from tests.standins.github.repositories import commit_at
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
 from tests.standins.github.serialise import Serialiser, node_id, stamp
-from tests.standins.github.state import Account, App, CheckRun, CheckSuite, CommitStatus, Json, Repository, World, now
+from tests.standins.github.state import Account, App, CheckRun, CheckSuite, CommitStatus, Json, Repository, now
+from tests.standins.github.world import World
 
 
 class Checks:

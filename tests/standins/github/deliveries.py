@@ -16,7 +16,8 @@ import httpx
 
 from tests.standins.github.routing import not_found
 from tests.standins.github.serialise import Serialiser, node_id, stamp
-from tests.standins.github.state import Installation, Json, Repository, World, now
+from tests.standins.github.state import Installation, Json, Repository, now
+from tests.standins.github.world import World
 
 #: GitHub gives up after ten seconds and does not try again by itself.
 TIMEOUT = 10.0

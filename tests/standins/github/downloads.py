@@ -13,7 +13,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from tests.standins.github.git import git
-from tests.standins.github.state import Repository, World
+from tests.standins.github.state import Repository
+from tests.standins.github.world import World
 
 LINK_LIFE = 60.0  # seconds
 

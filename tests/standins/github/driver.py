@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -37,13 +38,12 @@ from tests.standins.github.state import (
     Issue,
     Json,
     PullRequest,
-    Push,
     Reaction,
     Repository,
     WorkflowRun,
-    World,
     now,
 )
+from tests.standins.github.world import Push, World
 from tests.standins.sockets import listening
 
 Files = Mapping[str, str | bytes | None]  # path -> content; None deletes
@@ -272,14 +272,16 @@ class GitHub:
         return await self._pulls.create(self.repository(repository), self.world.account(login), wanted)
 
     async def close_pull(self, repository: str, number: int, *, merged: bool = False, login: str = "alice") -> None:
-        """Close a pull request, or merge it (a fast-forward of its base where that is possible)."""
+        """Close a pull request, or merge it (its base then points at its head)."""
         of = self.repository(repository)
         pull = of.issues[number].pull
         assert pull is not None
         pull.issue.state, pull.issue.closed = "closed", now()
         if merged:
             pull.merged = now()
+            before = await of.git.ref(f"refs/heads/{pull.base_branch}")
             await of.git.set_ref(f"refs/heads/{pull.base_branch}", pull.head_sha)
+            await self.world.pushed(Push(of, pull.base_branch, before, pull.head_sha, self.world.account(login)))
         await self.world.pull_changed(of, pull, "closed", self.world.account(login))
 
     async def open_issue(self, repository: str, title: str, body: str = "", login: str = "alice") -> Issue:
@@ -313,7 +315,7 @@ class GitHub:
     # Installations
 
     def installation(self, owner: str) -> Installation:
-        """The installation on an account. Raises `StopIteration`-free `KeyError` when there is none."""
+        """The installation on an account. Raises `KeyError` when there is none."""
         for installation in self.world.installations.values():
             if installation.account.login == owner:
                 return installation
@@ -371,4 +373,7 @@ class GitHub:
 def _judges() -> tuple[Judge | None, Callable[[str, Json], list[str]] | None]:
     from tests.standins.github import openapi, webhook_schema
 
-    return openapi.judge(), webhook_schema.judge()
+    found = openapi.judge(), webhook_schema.judge()
+    if None in found:
+        warnings.warn("GitHub's own descriptions are not on this machine: its stand-in is not judged by them", stacklevel=3)
+    return found

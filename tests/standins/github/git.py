@@ -109,7 +109,7 @@ class BareRepository:
         return (await self.refs(name)).get(name)
 
     async def set_ref(self, name: str, sha: str, old: str | None = None) -> None:
-        await self.run("update-ref", name, sha, old if old is not None else "")
+        await self.run("update-ref", name, sha, *([old] if old is not None else []))
 
     async def create_ref(self, name: str, sha: str) -> None:
         await self.run("update-ref", name, sha, "0" * 40)

@@ -9,7 +9,8 @@ from datetime import datetime
 from tests.standins.github.git import GitError, Signature
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
 from tests.standins.github.serialise import Serialiser
-from tests.standins.github.state import Json, Push, now
+from tests.standins.github.state import Json, now
+from tests.standins.github.world import Push
 
 MODES = {"100644", "100755", "040000", "160000", "120000"}
 

@@ -12,7 +12,8 @@ from starlette.responses import PlainTextResponse, Response
 from tests.standins.github.auth import Tokens
 from tests.standins.github.git import ENVIRONMENT
 from tests.standins.github.routing import Actor, Refusal
-from tests.standins.github.state import Push, Repository, World
+from tests.standins.github.state import Repository
+from tests.standins.github.world import Push, World
 
 PATH = re.compile(r"^/(?P<repository>[^/]+/[^/]+?)(\.git)?/(?P<rest>info/refs|git-upload-pack|git-receive-pack)$")
 

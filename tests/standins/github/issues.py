@@ -215,7 +215,7 @@ def routes(issues: Issues) -> Routes:
         name = str(wanted.get("name", ""))
         if name in call.repository.labels:
             raise Refusal(422, "Validation Failed", [{"resource": "Label", "code": "already_exists", "field": "name"}])
-        label = Label(call.world.next_id(), name, wanted.get("color") or "ededed", wanted.get("description"))
+        label = Label(call.world.next_id(), name, wanted.get("color") or "ededed", wanted.get("description") or "")
         call.repository.labels[name] = label
         return Answer.of(issues.label(call.repository, label), 201)
 

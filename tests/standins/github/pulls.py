@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.standins.github.issues import Issues
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
 from tests.standins.github.serialise import Serialiser, node_id, stamp
-from tests.standins.github.state import Account, Issue, Json, PullRequest, Push, Repository, World, now
+from tests.standins.github.state import Account, Issue, Json, PullRequest, Repository, now
+from tests.standins.github.world import Push, World
 
 
 class Pulls:

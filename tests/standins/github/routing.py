@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from tests.standins.github.state import Account, Installation, Json, Repository, World
+from tests.standins.github.state import Account, Installation, Json, Repository
+from tests.standins.github.world import World
 
 PERMISSION_LEVELS = {"none": 0, "read": 1, "write": 2, "admin": 3}
 

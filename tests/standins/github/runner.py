@@ -22,19 +22,8 @@ import yaml
 from tests.standins.github.checks import Checks
 from tests.standins.github.git import ENVIRONMENT, git
 from tests.standins.github.runs import Runs
-from tests.standins.github.state import (
-    Account,
-    Job,
-    Json,
-    PullRequest,
-    Push,
-    Repository,
-    Step,
-    Workflow,
-    WorkflowRun,
-    World,
-    now,
-)
+from tests.standins.github.state import Account, Job, Json, PullRequest, Repository, Step, Workflow, WorkflowRun, now
+from tests.standins.github.world import Push, World
 
 #: A job that runs longer is killed; workflows may ask for less with `timeout-minutes`.
 JOB_SECONDS = 300.0
@@ -266,12 +255,16 @@ async def _shell(script: str, workspace: Path, env: dict[str, str], settings: di
     log.line(f"shell: /usr/bin/bash {'--noprofile --norc -eo pipefail' if given == 'bash' else '-e'} {{0}}")
     log.line("##[endgroup]")
     options = ["--noprofile", "--norc", "-eo", "pipefail"] if given == "bash" else ["-e"]
+    folder = workspace / settings.get("working-directory", ".")
+    if not folder.is_dir():
+        log.line(f"##[error]An error occurred trying to start process '/usr/bin/bash' with working directory '{folder}'.")
+        return 1
     process = await asyncio.create_subprocess_exec(
         "bash",
         *options,
         "-c",
         script,
-        cwd=workspace / settings.get("working-directory", "."),
+        cwd=folder,
         env={**{k: v for k, v in ENVIRONMENT.items() if k.startswith("GIT_")}, **env},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from tests.standins.github.git import Change, Commit, Entry
-from tests.standins.github.state import Account, App, Installation, Json, Repository, World
+from tests.standins.github.state import Account, App, Installation, Json, Repository
+from tests.standins.github.world import World
 
 
 def stamp(moment: datetime | None) -> str | None:

@@ -12,7 +12,7 @@ from tests.standins.github.auth import Tokens
 from tests.standins.github.faults import ConnectionReset, Faults
 from tests.standins.github.git_http import GitOverHttp
 from tests.standins.github.routing import Actor, Answer, Call, Refusal, Routes, parse_query, serve
-from tests.standins.github.state import World
+from tests.standins.github.world import World
 from tests.standins.sockets import reset_connection
 
 Judge = Callable[[Call, Answer], list[str]]

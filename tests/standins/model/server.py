@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import json
 import threading
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
@@ -132,9 +131,8 @@ class ScriptedModel:
         return Asked(api, body["model"], body["messages"], body, request.headers.get("authorization"))
 
     async def _send(self, reply: Reply, body: bytes, media_type: str = "application/json") -> Response:
-        until = time.monotonic() + reply.before
-        while time.monotonic() < until and not self._stopping.is_set():
-            await asyncio.sleep(min(0.02, reply.before))
+        if reply.before:
+            await asyncio.to_thread(self._stopping.wait, None if reply.before == float("inf") else reply.before)
         body = reply.raw if reply.raw is not None else body
         if not reply.drip:
             return Response(body, reply.status, reply.headers, media_type)
@@ -153,7 +151,8 @@ class ScriptedModel:
         asked = await self._asked(request, "openai")
         reply = self._reply(asked)
         if reply.status != 200:
-            error = {"message": reply.content, "type": "invalid_request_error", "param": None, "code": reply.code}
+            kind = "server_error" if reply.status >= 500 else "invalid_request_error"
+            error = {"message": reply.content, "type": kind, "param": None, "code": reply.code}
             return await self._send(reply, json.dumps({"error": error}).encode())
         head = {"id": f"chatcmpl-{len(self.asked)}", "created": CREATED, "model": asked.model}
         usage = _usage(asked, reply)

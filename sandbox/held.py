@@ -1,0 +1,76 @@
+"""What workspaces of this machine share: files reached through a descriptor, and commands that end with their workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
+
+from sandbox import archive
+from sandbox.base import MIB, Completed, Entry, LimitExceeded, SandboxLost
+from sandbox.tree import Tree
+
+T = TypeVar("T")
+
+
+class HeldWorkspace:
+    """The file half of a `Workspace` at an open `folder`, which it owns. `disk` is the bound to name when it is full."""
+
+    def __init__(self, folder: int, disk: int, owner: int | None = None) -> None:
+        self._folder, self._disk = folder, disk
+        self._tree = Tree(folder, owner)
+        self._running: set[asyncio.Task[Completed]] = set()
+
+    async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
+        return await self._on_files(lambda tree: tree.read(path, limit))
+
+    async def write(self, path: str, content: bytes, *, executable: bool | None = None) -> None:
+        await self._on_files(lambda tree: tree.write(path, content, executable))
+
+    async def remove(self, path: str) -> None:
+        await self._on_files(lambda tree: tree.remove(path))
+
+    async def files(self) -> tuple[Entry, ...]:
+        return await self._on_files(lambda tree: tree.files())
+
+    async def unpack(self, content: AsyncIterator[bytes]) -> None:
+        """Fill it from a repository's archive. Raises `UnsafeArchive`."""
+        await archive.unpack(content, self._tree)
+
+    async def close(self) -> None:
+        """End the commands that still run, and give the folder back."""
+        for task in (running := tuple(self._running)):
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        folder, self._folder = self._folder, -1
+        os.close(folder)
+
+    async def _held(self, argv: tuple[str, ...], work: Coroutine[Any, Any, Completed]) -> Completed:
+        """Run `work` so that both its caller and `close` can end it. Raises `SandboxLost` for the latter."""
+        if self._folder < 0:
+            work.close()
+            raise SandboxLost("the workspace is closed", argv)
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        try:
+            await asyncio.wait((task,))
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+            self._running.discard(task)
+        if task.cancelled():
+            raise SandboxLost("the workspace was closed while its command was running", argv)
+        return task.result()
+
+    async def _on_files(self, work: Callable[[Tree], T]) -> T:
+        if self._folder < 0:
+            raise SandboxLost("the workspace is closed")
+        try:
+            return await asyncio.to_thread(work, self._tree)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise LimitExceeded("disk", self._disk) from error
+            raise

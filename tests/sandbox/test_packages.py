@@ -1,0 +1,284 @@
+"""The install step, with a real package index on loopback, real pip and uv, and code that is executed while it is built."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import http.server
+import io
+import json
+import socket
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sandbox import wheels
+from sandbox.base import Command, InstallFailed, LimitExceeded, Packages, Sandbox
+from sandbox.index_access import IndexAccess, configured
+from tests.sandbox.conftest import LIMITS, make, tarball
+
+# A build backend that needs nothing: it brings its own wheel maker, and tells what it could reach.
+BACKEND = """
+import base64, hashlib, json, os, pathlib, socket, urllib.error, urllib.request, zipfile
+def attempts():
+    found = {"proxied": None, "direct": None, "host": os.path.exists("@MARK@/..")}
+    try:
+        urllib.request.urlopen("http://192.0.2.1:80/", timeout=5)
+    except urllib.error.HTTPError as error: found["proxied"] = error.code
+    except OSError as error: found["proxied"] = type(error).__name__
+    with socket.socket() as one:
+        one.settimeout(3); found["direct"] = one.connect_ex(("@HOST@", @PORT@))
+    try: pathlib.Path("@MARK@").write_text("built on the host")
+    except OSError: pass
+    return found
+def wheel(folder, files):
+    name = "@NAME@-1.0-py3-none-any.whl"; info = "@NAME@-1.0.dist-info/"
+    files = dict(files)
+    files[info + "METADATA"] = "Metadata-Version: 2.1\\nName: @NAME@\\nVersion: 1.0\\n@NEEDS@"
+    files[info + "WHEEL"] = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+    files[info + "RECORD"] = "".join(f"{one},,\\n" for one in files) + info + "RECORD,,\\n"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as archive:
+        for one, text in files.items(): archive.writestr(one, text)
+    return name
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    return wheel(folder, {"@NAME@.py": "attempts = " + repr(attempts())})
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    return wheel(folder, {"@NAME@.pth": os.path.abspath("src")})
+def build_sdist(folder, config_settings=None): raise NotImplementedError
+"""
+PYPROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "@NAME@"
+version = "1.0"
+dependencies = [@STATIC@]
+"""
+
+
+@dataclass(frozen=True)
+class Index:
+    folder: Path
+    address: tuple[str, int]
+    requests: list[str]
+    server: http.server.ThreadingHTTPServer
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address[0]}:{self.address[1]}/simple"
+
+    @property
+    def access(self) -> IndexAccess:
+        return IndexAccess((self.url,), frozenset({f"{self.address[0]}:{self.address[1]}"}))
+
+    def backend(self, name: str, mark: Path, needs: str = "") -> bytes:
+        text = BACKEND.replace("@NAME@", name).replace("@MARK@", str(mark)).replace("@NEEDS@", needs)
+        return text.replace("@HOST@", self.address[0]).replace("@PORT@", str(self.address[1])).encode()
+
+    def add_wheel(self, name: str, content: str = "answer = 42") -> None:
+        info = f"{name}-1.0.dist-info/"
+        files = {
+            f"{name}.py": content,
+            f"{info}METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+            f"{info}WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        }
+        files[f"{info}RECORD"] = "".join(f"{one},,\n" for one in files) + f"{info}RECORD,,\n"
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for one, text in files.items():
+                archive.writestr(one, text)
+        self._add(name, f"{name}-1.0-py3-none-any.whl", buffer.getvalue())
+
+    def add_source(self, name: str, mark: Path) -> None:
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+            pyproject = PYPROJECT.replace("@NAME@", name).replace("@STATIC@", "")
+            metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+            for path, content in (
+                ("pyproject.toml", pyproject.encode()),
+                ("backend.py", self.backend(name, mark)),
+                ("PKG-INFO", metadata.encode()),
+            ):
+                header = tarfile.TarInfo(f"{name}-1.0/{path}")
+                header.size = len(content)
+                tar.addfile(header, io.BytesIO(content))
+        self._add(name, f"{name}-1.0.tar.gz", buffer.getvalue())
+
+    def _add(self, name: str, file: str, content: bytes) -> None:
+        place = self.folder / "simple" / name
+        place.mkdir(parents=True, exist_ok=True)
+        (place / file).write_bytes(content)
+        links = "".join(f'<a href="{one.name}">{one.name}</a>' for one in place.iterdir() if one.suffix != ".html")
+        (place / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    requests: list[str] = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            requests.append(self.path)
+
+    folder = tmp_path / "index"
+    folder.mkdir()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    made = Index(folder, ("127.0.0.1", server.server_address[1]), requests, server)
+    # The operator's configuration for the step outside.
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_INDEX_URL", made.url)
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    yield made
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+async def python(sandbox: Sandbox, program: str) -> str:
+    async with sandbox.candidate() as workspace:
+        ended = await workspace.run(Command((workspace.python, "-c", program), 30.0))
+        return (ended.stdout + ended.stderr).decode().strip()
+
+
+@pytest.mark.parametrize("kind", ["local", "process"])
+@pytest.mark.parametrize("client", ["uv", "pip"])
+async def test_wheels_come_from_outside_once_and_then_from_the_cache(
+    kind: str, client: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if client == "pip":
+        monkeypatch.setattr(wheels, "uv_binary", lambda: None)
+    elif wheels.uv_binary() is None:
+        pytest.skip("uv is not installed")
+    index.add_wheel("answering")
+    sandboxes = make(kind, tmp_path, index.access)
+    async with sandboxes.open("first") as sandbox:
+        await sandbox.unpack(tarball({"requirements.txt": b"answering>=0.1 # comment\n"}))
+        installed = await sandbox.install(Packages(requirement_files=("requirements.txt",)))
+        assert installed.built == ()
+        assert await python(sandbox, "import answering; print(answering.answer)") == "42"
+        if kind == "local":
+            assert "Read-only" in await python(sandbox, "import answering; open(answering.__file__, 'w')")
+    asked = len(index.requests)
+    assert asked
+    async with sandboxes.open("second") as sandbox:
+        await sandbox.unpack(tarball({"requirements.txt": b"answering>=0.1\n"}))
+        await sandbox.install(Packages(requirement_files=("requirements.txt",)))
+        assert await python(sandbox, "import answering; print(answering.answer)") == "42"
+    assert len(index.requests) == asked
+
+
+@pytest.mark.parametrize("client", ["uv", "pip"])
+async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached(
+    client: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if client == "pip":
+        monkeypatch.setattr(wheels, "uv_binary", lambda: None)
+    elif wheels.uv_binary() is None:
+        pytest.skip("uv is not installed")
+    mark = tmp_path / "executed"
+    index.add_source("sourceful", mark)
+    index.add_wheel("answering")
+    async with make("local", tmp_path, index.access).open("build") as sandbox:
+        await sandbox.unpack(tarball({"a": b""}))
+        installed = await sandbox.install(Packages(requirements=("sourceful", "answering")))
+        assert installed.built == ("sourceful",)
+        told = json.loads(await python(sandbox, "import json, sourceful; print(json.dumps(sourceful.attempts))"))
+        # The proxy said no, loopback of the host is not ours, and the host's folders are not there.
+        assert told["proxied"] == 403
+        assert told["direct"] != 0
+        assert told["host"] is False
+        assert not mark.exists()
+        # And afterwards even the proxy is gone.
+        program = (
+            "import os; print([os.path.exists(p) for p in ('/way', '/wheels', '/installer')], 'HTTPS_PROXY' in os.environ)"
+        )
+        assert await python(sandbox, program) == "[False, False, False] False"
+    assert not list(tmp_path.rglob("*.sock"))
+
+
+@pytest.mark.parametrize("kind", ["local", "process"])
+async def test_a_project_is_installed_editable_with_its_static_dependencies(kind: str, index: Index, tmp_path: Path) -> None:
+    index.add_wheel("answering")
+    pyproject = PYPROJECT.replace("@NAME@", "mine").replace("@STATIC@", '"answering"')
+    files = {
+        "pyproject.toml": pyproject.encode(),
+        "backend.py": index.backend("mine", tmp_path / "executed", "Requires-Dist: answering\\n"),
+        "src/mine_module.py": b"import answering\nvalue = answering.answer\n",
+    }
+    async with make(kind, tmp_path, index.access).open("project") as sandbox:
+        await sandbox.unpack(tarball(files))
+        await sandbox.install(Packages(projects=(".",)))
+        program = "import mine_module; print(mine_module.value)"
+        assert await python(sandbox, program) == "42"
+        async with sandbox.candidate() as workspace:
+            await workspace.write("src/mine_module.py", b"value = 'changed'\n")
+            assert (await workspace.run(Command((workspace.python, "-c", program), 20.0))).stdout == b"changed\n"
+        assert await python(sandbox, program) == "42"
+
+
+async def test_a_build_that_fills_the_disk_is_stopped(index: Index, tmp_path: Path) -> None:
+    backend = b"""
+import time
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    for number in range(5): open(f"filler-{number}", "wb").write(bytes(16 << 20))
+    time.sleep(60)
+build_wheel = build_sdist = build_editable
+"""
+    pyproject = PYPROJECT.replace("@NAME@", "filler").replace("@STATIC@", "").encode()
+    async with make("local", tmp_path, index.access).open("filler", LIMITS) as sandbox:
+        await sandbox.unpack(tarball({"pyproject.toml": pyproject, "backend.py": backend}))
+        with pytest.raises(LimitExceeded, match="disk"):
+            await sandbox.install(Packages(projects=(".",)))
+    assert not list((tmp_path / "open").iterdir())
+
+
+async def test_what_cannot_be_had_is_told_with_the_installers_words(index: Index, tmp_path: Path) -> None:
+    async with make("local", tmp_path, index.access).open("missing") as sandbox:
+        await sandbox.unpack(tarball({"a": b""}))
+        with pytest.raises(InstallFailed) as failed:
+            await sandbox.install(Packages(requirements=("no-such-thing==1.0",)))
+    assert "no-such-thing" in failed.value.reason
+    assert failed.value.output
+
+
+async def test_with_nothing_to_install_the_interpreter_is_ready(tmp_path: Path) -> None:
+    async with make("local", tmp_path).open("nothing") as sandbox:
+        await sandbox.unpack(tarball({"a.py": b"print('ran')"}))
+        installed = await sandbox.install(Packages(python="2.1"))
+        assert installed.python.startswith("3.")
+        assert await python(sandbox, "import a, sys; print(sys.prefix)") == "ran\n/env"
+
+
+async def test_projects_of_the_usual_build_backends_and_pytest_from_the_configured_index(tmp_path: Path) -> None:
+    access = await configured()
+    host, port = next(iter(access.hosts)).split(":")
+    try:
+        await asyncio.to_thread(lambda: socket.create_connection((host, int(port)), 5).close())
+    except OSError:
+        pytest.skip(f"the package index is out of reach ({host})")
+    files = {
+        "pyproject.toml": b"[project]\nname='one'\nversion='1'\n[dependency-groups]\ntest=['pytest']\n",
+        "src/one/__init__.py": b"value = 1\n",
+        "two/pyproject.toml": b"[build-system]\nrequires=['hatchling']\nbuild-backend='hatchling.build'\n"
+        b"[project]\nname='two'\nversion='1'\n",
+        "two/two/__init__.py": b"value = 2\n",
+        "test_it.py": b"import one, two\ndef test_it(): assert one.value + two.value == 3\n",
+    }
+    async with make("local", tmp_path, access).open("usual") as sandbox:
+        await sandbox.unpack(tarball(files))
+        installed = await sandbox.install(Packages(groups=("test",), projects=(".", "two")))
+        assert set(installed.built) == {"one", "two"}
+        async with sandbox.candidate() as workspace:
+            ended = await workspace.run(Command((workspace.python, "-m", "pytest", "-q", "test_it.py"), 60.0))
+            assert b"1 passed" in ended.stdout

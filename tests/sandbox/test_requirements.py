@@ -1,0 +1,83 @@
+"""What is read out of a repository's own words before anything is downloaded outside."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox import requirements
+
+
+def reader(files: dict[str, str]) -> requirements.Read:
+    async def read(path: str) -> bytes:
+        if path not in files:
+            raise FileNotFoundError(path)
+        return files[path].encode()
+
+    return read
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-e .",
+        "--index-url https://evil.invalid/simple",
+        "--extra-index-url=https://evil.invalid",
+        "git+https://evil.invalid/x.git",
+        "name @ git+https://evil.invalid/x.git",
+        "name @ file:///etc/passwd",
+        "name @ https://evil.invalid/name.tar.gz",
+        "./local",
+        "../local[extra]",
+        "/etc/passwd",
+        "https://evil.invalid/x.whl",
+        "file:///x",
+        "${HOME}/x",
+        "--config-settings x",
+        "",
+        "# comment",
+        "a b c",
+    ],
+)
+def test_only_names_pass(line: str) -> None:
+    assert requirements.plain(line) is None
+
+
+def test_names_keep_versions_extras_and_markers_but_not_hashes() -> None:
+    line = "Name[a,b]>=1,<2 ; python_version >= '3.8' --hash=sha256:00 --hash=sha256:11 # why"
+    assert requirements.plain(line) == 'Name[a,b]<2,>=1; python_version >= "3.8"'
+
+
+async def test_included_files_are_followed_inside_the_repository_only() -> None:
+    files = {
+        "requirements/dev.txt": "-r base.txt\n--requirement=../more.txt\n-c pins.txt\n"
+        "-r ../../../etc/passwd\n-r /etc/hosts\npytest\n",
+        "requirements/base.txt": "one \\\n  >=1 \\\n --hash=sha256:00\n-r dev.txt\n",
+        "requirements/pins.txt": "one==1.5\n",
+        "more.txt": "two\n",
+        "c.txt": "three<3\n",
+    }
+    found = await requirements.from_files(("requirements/dev.txt",), ("c.txt", "missing.txt"), reader(files))
+    assert sorted(found.requirements) == ["one>=1", "pytest", "two"]
+    assert sorted(found.constraints) == ["one==1.5", "three<3"]
+
+
+async def test_static_needs_of_a_project_and_its_builder() -> None:
+    files = {
+        "pyproject.toml": "[project]\ndependencies=['a', 'b @ file:///x']\n[project.optional-dependencies]\ntest=['c']\ndoc=['d']\n",
+        "sub/pyproject.toml": "[build-system]\nrequires=['hatchling>=1']\nbuild-backend='hatchling.build'\n",
+    }
+    assert await requirements.from_project(".[test]", reader(files)) == (("a", "c"), ("setuptools", "wheel", "wheel"))
+    assert await requirements.from_project("sub", reader(files)) == ((), ("hatchling>=1", "editables"))
+    assert await requirements.from_project("nowhere", reader(files)) == ((), ("setuptools", "wheel", "wheel"))
+
+
+async def test_groups_include_groups_once() -> None:
+    toml = "[dependency-groups]\na=['x', {include-group='b'}]\nb=['y', {include-group='a'}, 7]\n"
+    assert await requirements.from_groups(("a", "none"), reader({"pyproject.toml": toml})) == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    "toml", ["[[[", "project = 3", "[project]\ndependencies = 'a'", "\udcff".encode("utf-8", "replace").decode()]
+)
+async def test_a_broken_pyproject_names_nothing(toml: str) -> None:
+    assert (await requirements.from_project(".", reader({"pyproject.toml": toml})))[0] == ()
