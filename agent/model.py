@@ -291,7 +291,7 @@ def _wait_before_retry(error: ModelError, tries: int) -> float | None:
     if isinstance(error, RateLimited):
         return error.retry_after if error.retry_after is not None else min(60.0, math.pow(2, tries))
     if isinstance(error, Unavailable) and tries < UNAVAILABLE_TRIES:
-        return 0.5 * 2**tries + random.random() * 0.25  # noqa: S311 - jitter
+        return 0.5 * math.pow(2, tries) + random.random() * 0.25  # noqa: S311 - jitter
     return None
 
 
