@@ -10,7 +10,7 @@ import difflib
 import hashlib
 from dataclasses import dataclass
 
-from agent.task import Edits, FileChange
+from agent.task import Edits
 from sandbox.base import MIB, LimitExceeded, Workspace
 
 EDITABLE = MIB  # bytes of the largest file that is edited
@@ -108,8 +108,3 @@ async def apply(workspace: Workspace, edits: Edits) -> EditProblem | None:
         else:
             await workspace.write(change.path, change.after.encode("utf-8"))
     return None
-
-
-def inverse(edits: Edits) -> Edits:
-    """The change that takes this one back exactly."""
-    return tuple(FileChange(change.path, change.after, change.before) for change in reversed(edits))

@@ -61,7 +61,7 @@ async def excerpts(situation: Situation, tokens: int) -> list[Excerpt]:
     sources: dict[str, str | None] = {}
     shown: list[Excerpt] = []
     covered: dict[str, set[int]] = {}
-    for place in _places(situation):
+    for place in [*_places(situation), *await _imported(situation)]:
         if place.path not in sources:
             text = await read_text(situation.sandbox.base, place.path)
             sources[place.path] = None if isinstance(text, EditProblem) else text
@@ -99,6 +99,30 @@ def _places(situation: Situation) -> list[Place]:
             tests.append(Place(path, line, line, "the failing test"))
     frames = [Place(f.path, f.line, f.line, "in a traceback") for failure in found[:4] for f in reversed(failure.frames)]
     return suspects[:4] + tests + frames + suspects[4:]
+
+
+async def _imported(situation: Situation) -> list[Place]:
+    """The modules that the failing tests import: a plain wrong result leaves no frame of the code that made it."""
+    here = {entry.path for entry in await situation.sandbox.base.files()}
+    places = []
+    for path in dict.fromkeys(str(failure.id).partition("::")[0] for failure in red(situation)[:4]):
+        text = await read_text(situation.sandbox.base, path) if path in here else None
+        for module in _modules(text) if isinstance(text, str) else []:
+            stem = module.replace(".", "/")
+            names = [f"{root}{stem}{end}" for root in ("", "src/") for end in (".py", "/__init__.py")]
+            places += [Place(name, 1, MOST_LINES - 2 * MARGIN, "imported by a failing test") for name in names if name in here]
+    return places
+
+
+def _modules(source: str) -> list[str]:
+    """Names that a module imports; of `from a import b` both `a.b` and `a`, as `b` may be either."""
+    found: list[str] = []
+    for node in ast.walk(_tree(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found += [*(f"{node.module}.{alias.name}" for alias in node.names), node.module]
+    return list(dict.fromkeys(found))
 
 
 def _widened(source: str, place: Place) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import math
 import os
 import random
 import re
@@ -130,6 +131,8 @@ class Models:
         if size > self.settings.context:
             raise ContextTooLong(f"the prompt has about {size} tokens, the model's window {self.settings.context}")
         litellm = await asyncio.to_thread(_litellm)
+        if self._is_ollama:
+            self._make_known(litellm)
         deadline = time.monotonic() + seconds
         tries = 0
         while True:
@@ -155,6 +158,13 @@ class Models:
     @property
     def _is_ollama(self) -> bool:
         return self.name.startswith(("ollama/", "ollama_chat/"))
+
+    def _make_known(self, litellm: Any) -> None:
+        """Else LiteLLM asks Ollama about each model it does not know, with a blocking call from inside our event loop."""
+        facts = {"litellm_provider": "ollama_chat", "mode": "chat", "max_tokens": self.settings.context}
+        free = {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
+        for name in (self.name, self.name.partition("/")[2]):
+            litellm.model_cost.setdefault(name, {**facts, **free})
 
     async def _once(self, litellm: Any, messages: Sequence[Message], seconds: float, temperature: float) -> Answer:
         options: dict[str, Any] = {"max_tokens": min(ANSWER_TOKENS, self.settings.context // 3), "temperature": temperature}
@@ -279,21 +289,20 @@ def _litellm() -> Any:
 def _wait_before_retry(error: ModelError, tries: int) -> float | None:
     """Seconds until the next try, or None when another one would not help."""
     if isinstance(error, RateLimited):
-        return error.retry_after if error.retry_after is not None else min(60.0, 2.0**tries)
+        return error.retry_after if error.retry_after is not None else min(60.0, math.pow(2, tries))
     if isinstance(error, Unavailable) and tries < UNAVAILABLE_TRIES:
-        return 0.5 * 2**tries + random.random() * 0.25  # noqa: S311 - jitter
+        return 0.5 * math.pow(2, tries) + random.random() * 0.25  # noqa: S311 - jitter
     return None
 
 
 def _retry_after(error: Exception) -> float | None:
     headers = getattr(error, "litellm_response_headers", None) or getattr(getattr(error, "response", None), "headers", None)
     try:
-        seconds = float(str((headers or {}).get("retry-after")))
+        return max(0.0, float(str((headers or {}).get("retry-after"))))
     except ValueError:
         return None
-    return max(0.0, seconds)
 
 
 def _code(error: Exception) -> str:
-    body = getattr(error, "body", None)
+    body: object = getattr(error, "body", None)
     return str(body.get("code", "")) if isinstance(body, dict) else ""

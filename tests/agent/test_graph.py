@@ -204,6 +204,7 @@ CRASHING = """
 import asyncio, os, signal, sys
 from pathlib import Path
 import aiosqlite
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from agent import events
 from agent.blobs import FileBlobs
@@ -222,7 +223,8 @@ async def emit(event):
 
 async def main():
     async with aiosqlite.connect(folder / "checkpoints.db", timeout=30) as db, sandbox_with(folder, SAMPLE) as sandbox:
-        context = Context(emit, (Scripted([(RIGHT,)]),), None, FileBlobs(folder / "blobs"), AsyncSqliteSaver(db))
+        saver = AsyncSqliteSaver(db, serde=JsonPlusSerializer(allowed_msgpack_modules=[]))  # plain data alone
+        context = Context(emit, (Scripted([(RIGHT,)]),), None, FileBlobs(folder / "blobs"), saver)
         result = await repair(Task("t1", sandbox, (PYTEST,)), context)
         assert isinstance(result, Repair), result
         print(result.title, flush=True)

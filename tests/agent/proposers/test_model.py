@@ -89,7 +89,6 @@ async def test_a_malformed_answer_goes_back_once_with_what_is_wrong(tmp_path: Pa
     [
         (Reply("I am a teapot."), "no SEARCH/REPLACE block"),
         (empty(), "empty"),
-        (huge(), "longer than"),
         (truncated("half"), "was cut"),
         (withheld(), "filtered"),
         (unauthorized(), "not usable"),
@@ -105,6 +104,14 @@ async def test_a_model_of_no_use_ends_as_gave_up_with_the_reason(tmp_path: Path,
     assert words in result.reason
     assert result.log.diagnosis is not None
     assert any(event.step == "diagnose" for event in bench.of(events.Degraded))
+
+
+async def test_a_model_that_answers_without_end_ends_by_its_tokens(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, *[huge()] * 12) as bench:
+        result = await bench.heal_by_model()
+    assert isinstance(result, NoRepair)
+    assert result.outcome is Outcome.OUT_OF_BUDGET
+    assert "model tokens" in result.reason
 
 
 async def test_a_model_that_hangs_ends_within_the_budget(tmp_path: Path) -> None:
