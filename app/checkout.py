@@ -1,7 +1,7 @@
 """A folder on this machine as a case for the engine: its files in, a verified change back.
 
-The folder belongs to the person who runs `selfheal fix`; it is read as git sees it (tracked and not ignored), and written to only by
-`apply`.
+The folder belongs to the person who runs `selfheal fix`; it is read as git sees it (tracked and not ignored), and only `apply`
+writes to it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The repair engine as this installation runs it: its sandboxes, its models, its limits.
 
-Bot and CLI heal through `Engine.heal`, so both run the very same graph. It knows nothing of GitHub or of attempts in the database.
+Bot and CLI heal through `Engine.heal`, so both run the very same graph. Knows nothing of GitHub or of attempts in a database.
 """
 
 from __future__ import annotations

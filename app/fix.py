@@ -31,7 +31,7 @@ from app import checkout
 from app.assembly import budget_of, limits_of, models_of
 from app.engine import Case, Engine, without_a_run
 from app.settings import Settings
-from sandbox.base import Sandboxes, SandboxError, SandboxUnavailable
+from sandbox.base import SandboxError, Sandboxes, SandboxUnavailable
 from sandbox.choose import open_sandboxes
 
 

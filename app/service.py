@@ -42,7 +42,7 @@ async def both(settings: Settings) -> None:
 
 @asynccontextmanager
 async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
-    """Open what healing needs: GitHub's client, the sandbox, the model, the checkpoints. Raises `SettingsError`, `SandboxError`."""
+    """Open what healing needs: GitHub's client, sandboxes, model, checkpoints. Raises `SettingsError`, `SandboxUnavailable`."""
     # Only workers heal: the web process must not pay for these imports.
     import aiosqlite
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver

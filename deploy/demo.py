@@ -1,7 +1,7 @@
 """`make demo`: the main job on this machine, with no account and no key.
 
 A local stand-in for GitHub holds a sample repository; a commit breaks its tests; the stand-in runs the CI for real and delivers
-a signed webhook; the service (web, worker, embedded Redis: its own processes) heals it and opens a pull request, which is printed.
+a signed webhook; the service (web, worker, embedded Redis, all real processes) heals it; the pull request is printed.
 Everything lives in a temporary folder. Exit code 0 only when a verified pull request was opened.
 """
 

@@ -2,12 +2,12 @@
 from pathlib import Path
 
 import pytest
+from tests.agent.copies import Copies
 
 from agent.checks import Runner
 from agent.events import AnyEvent, Degraded
 from agent.localization import localize
 from agent.task import Check, CheckRun, Failure, Frame, Oracle, Verdict, VerdictId
-from tests.agent.copies import Copies
 from tests.agent.stage import situation
 
 FILES = {

@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from agent.events import Proposed, StepStarted
 from agent.task import Outcome
-from app.store.store import Store
+from app.clock import SystemClock
+from app.settings import load
+from app.store.store import Store, open_store
 from app.store.values import Attempt
 from tests.standins.github import GitHub
 from tests.standins.github.state import PullRequest
-from tests.story.service import Service
+from tests.story.service import Service, running
 
+# Leases short enough for a test to see a takeover, long enough for a machine that is busy.
+FAST = {"SELFHEAL_LEASE_SECONDS": "6", "SELFHEAL_SWEEP_SECONDS": "1", "SELFHEAL_MODEL": "none", "SELFHEAL_MAX_SECONDS": "90"}
 PATIENCE = 120.0  # seconds until an attempt must have ended
 WORKFLOW = """\
 name: CI
@@ -98,6 +104,17 @@ class Story:
         assert attempt.outcome is Outcome.HEALED, f"{attempt.outcome}: {attempt.reason}"
         (pull,) = self.github.pull_requests(full_name, state="all")
         return pull
+
+
+@asynccontextmanager
+async def told(folder: Path, variables: Mapping[str, str] = FAST) -> AsyncIterator[Story]:
+    """Everything that a story needs, in `folder`, for the length of a block."""
+    async with (
+        GitHub() as github,
+        running(github, folder, variables) as service,
+        open_store(load(data_dir=folder / "data"), SystemClock()) as store,
+    ):
+        yield Story(github, service, store)
 
 
 def tidy(files: Mapping[str, str | bytes | None]) -> dict[str, str | bytes | None]:

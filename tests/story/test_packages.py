@@ -9,15 +9,9 @@ import pytest
 import pytest_asyncio
 
 from agent.task import Outcome
-from app.clock import SystemClock
-from app.settings import load
-from app.store.store import open_store
-from tests.standins.github import GitHub
 from tests.standins.model import Asked, ScriptedModel
-from tests.story.conftest import FAST
 from tests.story.packages import OutOfReach, PackageBug, as_blocks, find, red_files
-from tests.story.service import running
-from tests.story.story import Story
+from tests.story.story import FAST, Story, told
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.optional(reason="needs the package index and the data")]
 
@@ -47,7 +41,6 @@ async def authors() -> AsyncIterator[tuple[Authors, ScriptedModel]]:
 async def story(
     tmp_path_factory: pytest.TempPathFactory, authors: tuple[Authors, ScriptedModel]
 ) -> AsyncIterator[tuple[Story, Authors]]:
-    folder: Path = tmp_path_factory.mktemp("packages")
     said, model = authors
     variables = FAST | {
         "SELFHEAL_MODEL": "openai/scripted",
@@ -55,14 +48,13 @@ async def story(
         "SELFHEAL_MODEL_API_KEY": "none",
         "SELFHEAL_MAX_SECONDS": "400",
     }
-    async with GitHub() as github, running(github, folder, variables) as service:
-        async with open_store(load(data_dir=folder / "data"), SystemClock()) as store:
-            yield Story(github, service, store), said
+    async with told(tmp_path_factory.mktemp("packages"), variables) as story:
+        yield story, said
 
 
-async def _healed(case: str, told: tuple[Story, Authors], folder: Path) -> tuple[PackageBug, str]:
+async def _healed(case: str, cast: tuple[Story, Authors], folder: Path) -> tuple[PackageBug, str]:
     """Play one case from its failing run to its pull request; the rung that healed it."""
-    story, authors = told
+    story, authors = cast
     try:
         bug = find(case)
         files = red_files(bug, folder)
@@ -76,12 +68,10 @@ async def _healed(case: str, told: tuple[Story, Authors], folder: Path) -> tuple
     assert attempt.outcome is Outcome.HEALED, f"{attempt.outcome}: {attempt.reason}"
     (pull,) = story.github.pull_requests(repository, state="all")
     assert all(name in pull.body for name in sorted(bug.red)[:5])
-    (commit, base) = (await story.github.commits(repository, pull.head_branch))[:2]
+    base = (await story.github.commits(repository, pull.head_branch))[1]
     assert base.sha == sha
-    (proposed,) = [event for event in await story.proposals(attempt) if event.title in pull.title or event.title in pull.body][
-        -1:
-    ]
-    return bug, proposed.rung
+    healing = [proposed for proposed in await story.proposals(attempt) if proposed.title in (attempt.reason or "")]
+    return bug, healing[-1].rung
 
 
 def _configuration(bug: PackageBug) -> str:

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-from app.clock import SystemClock
-from app.settings import load
-from app.store.store import open_store
-from tests.standins.github import GitHub
-from tests.story.conftest import FAST
-from tests.story.service import running
 from tests.story.story import Story, until
 from tests.story.test_healing import BROKEN, CALCULATOR
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story]:
-    """A service of its own: here workers are killed."""
-    folder: Path = tmp_path_factory.mktemp("takeover")
-    async with GitHub() as github, running(github, folder, FAST) as service:
-        async with open_store(load(data_dir=folder / "data"), SystemClock()) as store:
-            yield Story(github, service, store)
 
 
 async def _one_of_each(story: Story, repository: str) -> None:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.agent.copies import Copies
 
 from agent.edits import digest
 from agent.proposers.base import Proposal, Situation
 from agent.proposers.patterns.proposer import PatternsProposer
-from tests.agent.copies import Copies
 from tests.agent.stage import situation
 
 Heal = Callable[..., Awaitable[tuple[Proposal, Situation]]]
