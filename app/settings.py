@@ -130,6 +130,14 @@ class Settings(BaseSettings):
         return f"sqlite+aiosqlite:///{(self.data_dir / 'selfheal.db').resolve()}"
 
     @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """Every secret value that is set, to be taken out of whatever is published or logged."""
+        set_here = (getattr(self, name) for name in type(self).model_fields)
+        return tuple(
+            value.get_secret_value() for value in set_here if isinstance(value, SecretStr) and value.get_secret_value()
+        )
+
+    @cached_property
     def private_key(self) -> str | None:
         """PEM text of the App's key. Raises `SettingsError` when its file cannot be read."""
         if self.github_private_key is not None:
