@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock clean
+.PHONY: help setup demo test check format docs lock clean
 
 BIN := .venv/bin
 
@@ -27,6 +27,9 @@ check: setup ## formatting, lint, types, arrows between the rooms
 format: setup ## format and mend what lint can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+docs: setup ## write the configuration table of the README anew
+	@$(BIN)/python -m deploy.document
 
 lock: setup ## lock the dependencies anew (hashed, for all platforms)
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" pyproject.toml -o requirements.lock
