@@ -140,9 +140,9 @@ def _apply(root: Path, edits: Edits) -> None:
 
 def _as_it_stands(root: Path, path: str) -> str | None:
     """The text of a file, None where there is none. Raises `CheckoutChanged` for what is no text in plain folders."""
-    file = root / path
+    file = Path(os.path.normpath(root / path))
     # A link that leads outside was not seen in the sandbox: nothing is written through one.
-    if file.is_symlink() or file.parent.resolve() != Path(os.path.normpath(file.parent)):
+    if not file.is_relative_to(root) or file.is_symlink() or file.parent.resolve() != file.parent:
         raise CheckoutChanged(path)
     try:
         return file.read_bytes().decode()
