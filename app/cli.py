@@ -6,6 +6,7 @@ Exit codes: 0 done (for `fix`: healed), 1 not healed or it failed on the way, 2 
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -67,6 +68,8 @@ def fix(
     from app import fix as local
 
     settings = _settings(**{k: v for k, v in {"model": model, "max_iterations": max_iterations}.items() if v is not None})
+    # Asked to end by a machine (a time limit, a shutdown): as tidily as with Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     healed = _run(local.run(path.resolve(), settings, test=test, apply=apply, json=json))
     raise typer.Exit(0 if healed else 1)
 

@@ -12,7 +12,6 @@ import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,7 +21,6 @@ from platformdirs import user_cache_path
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
-from rich.text import Text
 
 from agent.blobs import MemoryBlobs
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
@@ -31,10 +29,11 @@ from agent.edits import diff
 from agent.events import AnyEvent, Degraded, Ended, Progress, StepDone
 from agent.reflection import to_markdown
 from agent.task import NoRepair, Outcome, Repair
-from app import checkout
+from app import checkout, terminal
 from app.assembly import budget_of, limits_of, models_of
 from app.engine import Case, Engine, without_a_run
 from app.settings import Settings
+from app.terminal import plain
 from sandbox.base import SandboxError, Sandboxes, SandboxUnavailable
 from sandbox.choose import open_sandboxes
 
@@ -49,16 +48,13 @@ class Screen:
     async def emit(self, event: AnyEvent) -> None:
         if isinstance(event, Progress | StepDone | Ended):
             return
-        style = "yellow" if isinstance(event, Degraded) else None
-        self.console.print(
-            f"{time.monotonic() - self.started:6.1f} s  {event.text}",
-            style=style, markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+        style = "yellow" if isinstance(event, Degraded) else ""
+        self.console.print(plain(f"{time.monotonic() - self.started:6.1f} s  {event.text}", style))
 
 
 async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, json: bool) -> bool:
     """Heal the checkout at `root`; True when a verified repair was found (and, with `apply`, written)."""
-    progress = Console(stderr=True)
+    progress = terminal.console(stderr=True)
     screen = Screen(progress, time.monotonic())
     async with AsyncExitStack() as stack:
         if progress.is_terminal:
@@ -74,7 +70,7 @@ async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, 
     if json:
         print(jsonlib.dumps(_as_json(result, applied, problem), indent=2))  # noqa: T201 - the command's answer
     elif sys.stdout.isatty():
-        _show(Console(), result, applied, problem, shown=True)
+        _show(terminal.console(), result, applied, problem, shown=True)
     else:
         if isinstance(result, Repair):
             # As bytes: line ends and characters must stay those of the files, whatever the terminal's language.
@@ -166,25 +162,25 @@ def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> d
 
 def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None, *, shown: bool) -> None:
     """Tell a person; `shown` says whether the patch is part of it."""
-    say = partial(console.print, soft_wrap=True)
+    say = console.print
     if isinstance(result, NoRepair):
-        say(Text(f"\nNot healed ({result.outcome}): {result.reason}", style="bold"))
-        say(Text(f"Next: {result.next_step}\n"))
-        say(Text(to_markdown(result.log)))
+        say(plain(f"\nNot healed ({result.outcome}): {result.reason}", "bold"))
+        say(plain(f"Next: {result.next_step}\n"))
+        say(plain(to_markdown(result.log)))
         return
-    say(Text(f"\nHealed: {result.title}", style="bold green"))
-    say(Text(f"Cause: {result.diagnosis.cause}\n"))
+    say(plain(f"\nHealed: {result.title}", "bold green"))
+    say(plain(f"Cause: {result.diagnosis.cause}\n"))
     if shown:
-        console.print(Syntax(diff(result.edits), "diff", background_color="default"))
+        say(Syntax(plain(diff(result.edits)).plain, "diff", background_color="default"))
     say(_evidence(result))
-    say(Text(f"{result.evidence.environment}; confidence {result.confidence:.0%}\n"))
-    say(Text(to_markdown(result.log)))
+    say(plain(f"{result.evidence.environment}; confidence {result.confidence:.0%}\n"))
+    say(plain(to_markdown(result.log)))
     if problem:
-        say(Text(problem, style="bold red"))
+        say(plain(problem, "bold red"))
     elif applied:
-        say(Text("The repair is written into the checkout.", style="bold"))
+        say(plain("The repair is written into the checkout.", "bold"))
     else:
-        say(Text("Nothing was written; run again with --apply to write it.", style="bold"))
+        say(plain("Nothing was written; run again with --apply to write it.", "bold"))
 
 
 def _evidence(result: Repair) -> Table:
@@ -193,7 +189,7 @@ def _evidence(result: Repair) -> Table:
         table.add_column(column)
     for check in result.evidence.checks:
         table.add_row(
-            Text(check.check),
+            plain(check.check),
             f"{check.base_red} red, {check.base_green} green in {check.base_seconds:.1f} s",
             f"{check.with_red} red, {check.with_green} green in {check.with_seconds:.1f} s",
             f"{check.without_red} of {len(check.target)} red in {check.without_seconds:.1f} s",
