@@ -1,14 +1,18 @@
 """`selfheal fix`: heal a local checkout, show the patch and what proves it.
 
-Progress goes to standard error, the result to standard output. The checkout is read, never written, unless `apply` is set.
+Progress goes to standard error, the result to standard output; where that is piped, it is the patch alone, so that
+`selfheal fix . | git apply` works, and everything else is said on standard error. The checkout is read, never written, unless
+`apply` is set.
 """
 
 from __future__ import annotations
 
 import json as jsonlib
+import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -47,8 +51,9 @@ class Screen:
             return
         style = "yellow" if isinstance(event, Degraded) else None
         self.console.print(
-            f"{time.monotonic() - self.started:6.1f} s  {event.text}", style=style, markup=False, highlight=False
-        )
+            f"{time.monotonic() - self.started:6.1f} s  {event.text}",
+            style=style, markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
 
 
 async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, json: bool) -> bool:
@@ -68,8 +73,13 @@ async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, 
             problem = str(error)
     if json:
         print(jsonlib.dumps(_as_json(result, applied, problem), indent=2))  # noqa: T201 - the command's answer
+    elif sys.stdout.isatty():
+        _show(Console(), result, applied, problem, shown=True)
     else:
-        _show(Console(), result, applied, problem)
+        if isinstance(result, Repair):
+            # As bytes: line ends and characters must stay those of the files, whatever the terminal's language.
+            sys.stdout.buffer.write(diff(result.edits).encode())
+        _show(progress, result, applied, problem, shown=False)
     return isinstance(result, Repair) and problem is None
 
 
@@ -87,6 +97,8 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
         )
         case = Case(id=uuid4().hex, label=root.name, archive=checkout.packed(root), configuration=configuration, command=test)
         return await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
+    except checkout.CheckoutUnreadable as error:
+        return without_a_run(Outcome.REFUSED, f"{error}.", "Make it readable, or let git ignore it, and run again.")
     except SandboxError as error:
         return without_a_run(
             Outcome.INFRASTRUCTURE, f"The sandbox failed: {error}.", "Try again; if it stays, look at the sandbox's settings."
@@ -152,28 +164,27 @@ def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> d
     }
 
 
-def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None) -> None:
+def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None, *, shown: bool) -> None:
+    """Tell a person; `shown` says whether the patch is part of it."""
+    say = partial(console.print, soft_wrap=True)
     if isinstance(result, NoRepair):
-        console.print(Text(f"\nNot healed ({result.outcome}): {result.reason}", style="bold"))
-        console.print(Text(f"Next: {result.next_step}\n"))
-        console.print(Text(to_markdown(result.log)))
+        say(Text(f"\nNot healed ({result.outcome}): {result.reason}", style="bold"))
+        say(Text(f"Next: {result.next_step}\n"))
+        say(Text(to_markdown(result.log)))
         return
-    console.print(Text(f"\nHealed: {result.title}", style="bold green"))
-    console.print(Text(f"Cause: {result.diagnosis.cause}\n"))
-    if console.is_terminal:
+    say(Text(f"\nHealed: {result.title}", style="bold green"))
+    say(Text(f"Cause: {result.diagnosis.cause}\n"))
+    if shown:
         console.print(Syntax(diff(result.edits), "diff", background_color="default"))
-    else:
-        # Piped, the patch must stay one that `git apply` takes: no wrapping, no colour.
-        console.out(diff(result.edits), highlight=False)
-    console.print(_evidence(result))
-    console.print(Text(f"{result.evidence.environment}; confidence {result.confidence:.0%}\n"))
-    console.print(Text(to_markdown(result.log)))
+    say(_evidence(result))
+    say(Text(f"{result.evidence.environment}; confidence {result.confidence:.0%}\n"))
+    say(Text(to_markdown(result.log)))
     if problem:
-        console.print(Text(problem, style="bold red"))
+        say(Text(problem, style="bold red"))
     elif applied:
-        console.print(Text("The repair is written into the checkout.", style="bold"))
+        say(Text("The repair is written into the checkout.", style="bold"))
     else:
-        console.print(Text("Nothing was written; run again with --apply to write it.", style="bold"))
+        say(Text("Nothing was written; run again with --apply to write it.", style="bold"))
 
 
 def _evidence(result: Repair) -> Table:

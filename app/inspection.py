@@ -13,8 +13,11 @@ from rich.text import Text
 from app.clock import SystemClock
 from app.events import Stored
 from app.settings import Settings
+from app.store.database import StoreError
 from app.store.store import open_store
 from app.store.values import Attempt
+
+__all__ = ["StoreError", "list_attempts", "show_attempt"]
 
 
 async def list_attempts(settings: Settings, *, repository: str | None, limit: int, json: bool) -> None:
