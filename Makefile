@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock clean
+.PHONY: help setup demo test check format docs lock clean
 
 BIN := .venv/bin
 
@@ -15,8 +15,8 @@ setup: .venv/.ready ## .venv with the locked dependencies, and the system progra
 demo: setup ## the main job on this machine, with no account and no key (ONCE=1 ends by itself, BUG=hard needs a model)
 	@$(BIN)/python -m deploy.demo $(if $(ONCE),--once) $(if $(BUG),--bug $(BUG)) $(DEMO_ARGS)
 
-test: setup ## all tests
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: setup ## all tests, a process for each core
+	@$(BIN)/python -m pytest -n auto --dist loadscope $(PYTEST_ARGS)
 
 check: setup ## formatting, lint, types, arrows between the rooms
 	@$(BIN)/ruff format --check .
@@ -27,6 +27,9 @@ check: setup ## formatting, lint, types, arrows between the rooms
 format: setup ## format and mend what lint can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+docs: setup ## write the configuration table of the README anew
+	@$(BIN)/python -m deploy.document
 
 lock: setup ## lock the dependencies anew (hashed, for all platforms)
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" pyproject.toml -o requirements.lock

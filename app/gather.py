@@ -46,7 +46,7 @@ class Gathered:
     jobs: tuple[FailedJob, ...]
     hints: tuple[str, ...]
     title: str  # what failed, for people: "CI: tests"
-    url: str | None  # of the failing run
+    url: str  # of the failing run; empty when there is none
 
 
 async def resolve_head(attempt: Attempt, repository: Repository) -> Head | Stop:
@@ -77,7 +77,7 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> Head | Stop:
     return Head(pull.head_sha, pull.head_branch)
 
 
-async def has_moved(attempt: Attempt, head: Head, repository: Repository) -> Stop | None:
+async def has_moved(head: Head, repository: Repository) -> Stop | None:
     """Whether a repair of `head` would still be of use: only the newest commit of a branch is healed."""
     now = await repository.branch_head(head.branch)
     if now == head.sha:
@@ -117,7 +117,7 @@ async def gather(attempt: Attempt, head: Head, repository: Repository) -> Gather
     others = await repository.failing_checks(head.sha) if not runs else ()
     hints += [f"{check.name} ({check.app}): {check.title}\n{check.summary}" for check in others]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
-    url = runs[0].url if runs else others[0].url if others else None
+    url = runs[0].url if runs else others[0].url if others else ""
     return Gathered(configuration, tuple(jobs), tuple(hint for hint in hints if hint), title or _asked_by(attempt), url)
 
 

@@ -58,7 +58,7 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
         checkpointer = AsyncSqliteSaver(connection)
         await checkpointer.setup()
         engine = Engine(sandboxes, models, checkpointer, budget_of(settings), limits_of(settings))
-        deps = Deps(store, github, engine, worker_name(), settings.max_tries)
+        deps = Deps(store, github, engine, worker_name(), settings.max_tries, settings.secrets)
         _log.info("ready", worker=deps.worker, sandbox=sandboxes.isolation.name, model=models.name if models else None)
         yield partial(heal, deps=deps)
 

@@ -1,12 +1,11 @@
 """Every setting of the service, in one place: the only reader of the environment.
 
-A wrong value gives one clear line that names the setting (`SettingsError`). `docs/configuration.md` is generated from this
-class: `python -m app.settings > docs/configuration.md`.
+A wrong value gives one clear line that names the setting (`SettingsError`). The README's table is generated from
+this class (`make docs`).
 """
 
 from __future__ import annotations
 
-import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -55,7 +54,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe messages that are logged."
     )
-    workers_jobs: int = Field(2, ge=1, le=64, description="Attempts that one worker process runs at a time.")
+    worker_jobs: int = Field(2, ge=1, le=64, description="Attempts that one worker process runs at a time.")
 
     # Attempts
     lease_seconds: float = Field(
@@ -69,15 +68,14 @@ class Settings(BaseSettings):
     max_seconds: float = Field(1800.0, gt=0, description="Wall time of one attempt, in seconds.")
 
     # The sandbox
-    sandbox: Literal["auto", "local", "process", "e2b"] = Field(
+    sandbox: Literal["auto", "local", "process"] = Field(
         "auto",
-        description="Where untrusted code runs. `auto`: E2B when its key is set, else `local` (bubblewrap). "
+        description="Where untrusted code runs. `auto` and `local`: bubblewrap on this machine. "
         "`process` has no isolation and needs `TRUST_CODE`.",
     )
     trust_code: bool = Field(
         False, description="Say that the code of every repository is trusted, so that `SANDBOX=process` is not refused."
     )
-    e2b_api_key: SecretStr | None = Field(None, description="Key of E2B.")
     package_index_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="Hosts that an install step may reach, separated by commas. Default: those of the package client's own "
@@ -130,6 +128,14 @@ class Settings(BaseSettings):
         return f"sqlite+aiosqlite:///{(self.data_dir / 'selfheal.db').resolve()}"
 
     @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """Every secret value that is set, to be taken out of whatever is published or logged."""
+        set_here = (getattr(self, name) for name in type(self).model_fields)
+        return tuple(
+            value.get_secret_value() for value in set_here if isinstance(value, SecretStr) and value.get_secret_value()
+        )
+
+    @cached_property
     def private_key(self) -> str | None:
         """PEM text of the App's key. Raises `SettingsError` when its file cannot be read."""
         if self.github_private_key is not None:
@@ -174,17 +180,3 @@ def table() -> str:
             meaning += " One of " + ", ".join(f"`{value}`" for value in get_args(annotation)) + "."
         rows.append(f"| `{PREFIX}{name.upper()}` | {default} | {meaning} |")
     return "\n".join(rows)
-
-
-def document() -> str:
-    """`docs/configuration.md`."""
-    return (
-        "# Configuration\n\nSettings are read from the environment and from a file `.env` in the working directory; an empty "
-        "value counts as not set.\nThis page is generated: `python -m app.settings > docs/configuration.md`.\n\n"
-        + table()
-        + "\n"
-    )
-
-
-if __name__ == "__main__":
-    sys.stdout.write(document())

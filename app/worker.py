@@ -118,7 +118,7 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
         [func(cast("WorkerCoroutine", run), name=FUNCTION, timeout=job_seconds(settings), keep_result=0, max_tries=1_000_000)],
         redis_pool=ArqRedis(pool, job_serializer=serialize, job_deserializer=deserialize),
         handle_signals=False,
-        max_jobs=settings.workers_jobs,
+        max_jobs=settings.worker_jobs,
         poll_delay=_POLL_SECONDS,
         health_check_interval=_HEALTH_SECONDS,
         job_serializer=serialize,

@@ -10,7 +10,7 @@ from sandbox import index_access
 from sandbox.base import Sandboxes, SandboxUnavailable
 from sandbox.packages import Shop
 
-Kind = Literal["auto", "local", "process", "e2b"]
+Kind = Literal["auto", "local", "process"]
 
 
 async def open_sandboxes(
@@ -21,8 +21,6 @@ async def open_sandboxes(
     `trusted`: somebody vouches for the code of every repository. `index_hosts`: what an install step may reach ("host" or
     "host:port"; default: as the package client is configured). Raises `SandboxUnavailable`.
     """
-    if kind == "e2b":
-        raise SandboxUnavailable("the E2B sandbox is not built yet; use `local`")
     if kind == "process" and not trusted:
         raise SandboxUnavailable(
             "the `process` sandbox isolates nothing: say that the code of every repository is trusted, or use `local`"

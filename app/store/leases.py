@@ -2,6 +2,7 @@
 
     NotClaimed               the attempt is not to be worked on now; there is nothing to undo
     ├── HeadBusy             another attempt of that head runs; this one stays queued
+    ├── Postponed            raised by who works on it: it shall wait, and the try does not count     seconds
     └── TriesExhausted       it has just been ended as `error`            attempt
     LeaseLost                another worker may have it: nothing may be written any more
     AttemptCancelled         a person or a newer commit ended it          outcome, reason
@@ -45,6 +46,14 @@ class NotClaimed(Exception):
 class HeadBusy(NotClaimed):
     def __init__(self) -> None:
         super().__init__("another attempt of this commit is running")
+
+
+class Postponed(NotClaimed):
+    """What the work needs is away for now; the attempt goes back into the queue for so many seconds."""
+
+    def __init__(self, reason: str, seconds: float) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
 
 
 class TriesExhausted(NotClaimed):
@@ -217,6 +226,11 @@ class Lease:
                     endings.end(session, row, endings.exhausted(row), now)
             elif interrupted:
                 row.tries -= 1
+            if isinstance(error, Postponed):
+                row.due_at = now + timedelta(seconds=error.seconds)
+                why = redact(str(error))
+                text = f"Postponed by {error.seconds:.0f} s: {why}"
+                endings.add_event(session, row, Degraded(text=text, step="attempt", why=why), now)
             if row.status == "running":
                 row.status = "queued"
                 row.lease_owner = row.lease_expires_at = row.running_sha = None
@@ -278,6 +292,7 @@ async def _claim(database: Database, clock: Clock, terms: Terms, attempt_id: str
                 row.status, row.lease_owner, row.running_sha = "running", worker, row.head_sha
                 row.lease_token += 1
                 row.tries += 1
+                row.due_at = None
                 row.heartbeat_at = now
                 row.started_at = row.started_at or now
                 row.lease_expires_at = now + timedelta(seconds=terms.silence)
@@ -298,6 +313,8 @@ def _refusal(row: AttemptRow, now: datetime) -> str | None:
         return f"it has ended as {row.outcome}"
     if row.status == "waiting":
         return "it waits for a person"
+    if row.status == "queued" and row.due_at is not None and row.due_at > now:
+        return f"it is postponed until {row.due_at:%H:%M:%S} UTC"
     if row.status == "running" and row.lease_expires_at is not None and row.lease_expires_at > now:
         return f"{row.lease_owner} is working on it"
     return None

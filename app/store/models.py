@@ -137,6 +137,7 @@ class AttemptRow(Base):
     lease_owner: Mapped[str | None]
     lease_token: Mapped[int] = mapped_column(default=0)  # grows with every claim; fences the writes of a lost one
     lease_expires_at: Mapped[datetime | None]
+    due_at: Mapped[datetime | None]  # a queued one that was postponed is not taken before
     heartbeat_at: Mapped[datetime | None]
 
     pull_request_id: Mapped[int | None] = mapped_column(ForeignKey("pull_requests.id"))

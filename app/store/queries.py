@@ -61,10 +61,11 @@ async def latest_lessons(session: AsyncSession, repository_id: int, limit: int =
 
 
 async def due(session: AsyncSession, now: datetime, limit: int = 500) -> list[str]:
-    """Ids of attempts that wait for a worker, oldest first: queued ones, and running ones whose lease ran out."""
+    """Ids of attempts that wait for a worker, oldest first: queued ones that are due, and running ones whose lease ran out."""
     abandoned = and_(AttemptRow.status == "running", AttemptRow.lease_expires_at <= now)
+    waiting = and_(AttemptRow.status == "queued", or_(AttemptRow.due_at.is_(None), AttemptRow.due_at <= now))
     rows = await session.scalars(
-        select(AttemptRow.id).where(or_(AttemptRow.status == "queued", abandoned)).order_by(AttemptRow.created_at).limit(limit)
+        select(AttemptRow.id).where(or_(waiting, abandoned)).order_by(AttemptRow.created_at).limit(limit)
     )
     return list(rows)
 

@@ -26,11 +26,6 @@ async def test_process_needs_somebody_who_trusts_the_code(tmp_path: Path) -> Non
     assert not sandboxes.isolation.untrusted
 
 
-async def test_e2b_is_not_there_yet(tmp_path: Path) -> None:
-    with pytest.raises(SandboxUnavailable, match="local"):
-        await open_sandboxes("e2b", tmp_path)
-
-
 async def test_the_index_is_read_from_the_package_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.invalid/simple")
