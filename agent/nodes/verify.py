@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+from agent import words
 from agent.edits import apply
 from agent.endings import named
 from agent.events import Verified
@@ -33,7 +34,7 @@ async def verify(state: State, work: Work) -> State:
     verification = await _judge(work, oracle, base, candidate.edits)
     await context.emit(
         Verified(
-            text=f"{candidate.title}: {verification.reason}",
+            text=_told(candidate, verification),
             title=candidate.title,
             passed=verification.passed,
             still_red=[str(id_) for id_ in verification.still_red[:50]],
@@ -42,6 +43,12 @@ async def verify(state: State, work: Work) -> State:
         )
     )
     return {"verification": pack(verification)}
+
+
+def _told(candidate: Candidate, verification: Verification) -> str:
+    if verification.passed:
+        return f"Proven red, green, red: {candidate.title}"
+    return f"Not good enough, because {verification.reason}: {candidate.title}"
 
 
 async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
@@ -64,8 +71,8 @@ async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verifi
         return failed
     spoilt = tuple(id_ for check in oracle.checks for id_ in broken(oracle, check, base[check.name], whole[check.name]))
     if spoilt:
-        why = _messages(whole, spoilt)
-        return Verification(False, f"the failing verdicts turn green, but it breaks {named(spoilt)}{why}", newly_red=spoilt)
+        noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
+        return Verification(False, f"it mends the failing {noun}s, but breaks {named(spoilt)}{why}", newly_red=spoilt)
 
     if without is None:
         without = await _runs(work, oracle, (), target_only=True)
@@ -73,7 +80,7 @@ async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verifi
         return Verification(False, without)
     luck = sorted(id_ for check, run in without.items() for id_ in oracle.must_turn[check] - run.red)
     if luck:
-        return Verification(False, f"{named(luck)} turned green without the change too, so nothing is proven")
+        return Verification(False, f"{named(luck)} turned green without the change too, so that nothing is proven")
     evidence = tuple(_evidence(oracle, c, base[c.name], whole[c.name], without.get(c.name)) for c in oracle.checks)
     return Verification(True, "verified", evidence=evidence)
 
@@ -122,8 +129,9 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         return Verification(False, f"`{odd.check}` {how} with the change", still_red=tuple(red))
     if not red:
         return None
+    noun = f"failing {words.noun(oracle.checks)}"
     return Verification(
-        False, f"{len(red)} of {total} failing verdicts are still red: {named(red)}{_messages(runs, red)}", still_red=tuple(red)
+        False, f"{len(red)} of {words.counted(total, noun)} stay red: {named(red)}{_messages(runs, red)}", still_red=tuple(red)
     )
 
 
