@@ -5,6 +5,8 @@ Progress goes to standard error, the result to standard output. The checkout is 
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import json as jsonlib
 import time
 from contextlib import AsyncExitStack
@@ -13,7 +15,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from langgraph.checkpoint.memory import InMemorySaver
 from platformdirs import user_cache_path
 from rich.console import Console
 from rich.syntax import Syntax
@@ -77,11 +78,12 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
     configuration = _own_configuration(root)
     if isinstance(configuration, NoRepair):
         return configuration
+    loading = asyncio.create_task(asyncio.to_thread(importlib.import_module, "langgraph.checkpoint.memory"))
     try:
         engine = Engine(
             sandboxes=await _sandboxes(settings, screen),
             models=await models_of(settings),
-            checkpointer=InMemorySaver(),
+            checkpointer=(await loading).InMemorySaver(),
             budget=budget_of(settings),
             limits=limits_of(settings),
         )
