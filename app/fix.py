@@ -7,6 +7,8 @@ Progress goes to standard error, the result to standard output; where that is pi
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import json as jsonlib
 import sys
 import time
@@ -16,7 +18,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from langgraph.checkpoint.memory import InMemorySaver
 from platformdirs import user_cache_path
 from rich.console import Console
 from rich.syntax import Syntax
@@ -83,11 +84,12 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
     configuration = _own_configuration(root)
     if isinstance(configuration, NoRepair):
         return configuration
+    loading = asyncio.create_task(asyncio.to_thread(importlib.import_module, "langgraph.checkpoint.memory"))
     try:
         engine = Engine(
             sandboxes=await _sandboxes(settings, screen),
             models=await models_of(settings),
-            checkpointer=InMemorySaver(),
+            checkpointer=(await loading).InMemorySaver(),
             budget=budget_of(settings),
             limits=limits_of(settings),
         )
