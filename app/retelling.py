@@ -50,7 +50,8 @@ def spent(usage: Usage) -> str:
         return "no model was asked, $0"
     tokens = usage.tokens_in + usage.tokens_out
     price = "price not known" if usage.cost is None else f"${usage.cost:.4f}" if 0 < usage.cost < 0.1 else f"${usage.cost:.2f}"
-    return f"{words.counted(usage.calls, 'model call')}, {tokens:,} tokens ({usage.tokens_in:,} in, {usage.tokens_out:,} out), {price}"
+    counts = f"{tokens:,} tokens ({usage.tokens_in:,} in, {usage.tokens_out:,} out)"
+    return f"{words.counted(usage.calls, 'model call')}, {counts}, {price}"
 
 
 def _whole(log: ReflectionLog, iterations: Sequence[Iteration], quote: Quoter, diff: int) -> str:
