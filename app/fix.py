@@ -19,20 +19,24 @@ from typing import Any
 from uuid import uuid4
 
 from platformdirs import user_cache_path
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
+from agent import words
 from agent.blobs import MemoryBlobs
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
 from agent.ci.configuration import PATH as CONFIGURATION
 from agent.edits import diff
-from agent.events import AnyEvent, Degraded, Ended, Progress, StepDone
-from agent.reflection import to_markdown
-from agent.task import NoRepair, Outcome, Repair
+from agent.events import AnyEvent, Degraded, Ended, Progress
+from agent.task import NoRepair, Outcome, ReflectionLog, Repair
 from app import checkout, terminal
 from app.assembly import budget_of, limits_of, models_of
+from app.endings import ENDINGS
 from app.engine import Case, Engine, without_a_run
+from app.proof import headline, sureness
+from app.retelling import spent
 from app.settings import Settings
 from app.terminal import plain
 from sandbox.base import SandboxError, Sandboxes, SandboxUnavailable
@@ -47,10 +51,10 @@ class Screen:
     started: float
 
     async def emit(self, event: AnyEvent) -> None:
-        if isinstance(event, Progress | StepDone | Ended):
+        if not event.text or isinstance(event, Progress | Ended):
             return
-        style = "yellow" if isinstance(event, Degraded) else ""
-        self.console.print(plain(f"{time.monotonic() - self.started:6.1f} s  {event.text}", style))
+        line = plain(f"{time.monotonic() - self.started:6.1f} s  {event.text}", "yellow" if isinstance(event, Degraded) else "")
+        self.console.print(line, soft_wrap=not self.console.is_terminal)
 
 
 async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, json: bool) -> bool:
@@ -163,37 +167,68 @@ def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> d
 
 
 def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None, *, shown: bool) -> None:
-    """Tell a person; `shown` says whether the patch is part of it."""
-    say = console.print
+    """What a person wants to know, in the order in which they want to know it; `shown` says whether the patch is part of it."""
+    console.print()
     if isinstance(result, NoRepair):
-        say(plain(f"\nNot healed ({result.outcome}): {result.reason}", "bold"))
-        say(plain(f"Next: {result.next_step}\n"))
-        say(plain(to_markdown(result.log)))
+        _show_no_repair(console, result)
         return
-    say(plain(f"\nHealed: {result.title}", "bold green"))
-    say(plain(f"Cause: {result.diagnosis.cause}\n"))
+    _say(console, "Healed", headline(result), "bold green")
+    _say(console, "Cause", result.diagnosis.cause)
+    _say(console, "Sure", f"{sureness(result)}.")
+    console.print()
     if shown:
-        say(Syntax(plain(diff(result.edits)).plain, "diff", background_color="default"))
-    say(_evidence(result))
-    say(plain(f"{result.evidence.environment}; confidence {result.confidence:.0%}\n"))
-    say(plain(to_markdown(result.log)))
+        console.print(Syntax(plain(diff(result.edits)).plain, "diff", background_color="default"))
+    console.print(_evidence(result))
+    console.print(plain(f"{result.evidence.environment}. Cost: {spent(result.usage)}.", "dim"))
+    _show_tried(console, result.log)
+    console.print()
     if problem:
-        say(plain(problem, "bold red"))
+        _say(console, "Problem", problem, "bold red")
     elif applied:
-        say(plain("The repair is written into the checkout.", "bold"))
+        _say(console, "Done", "the repair is written into the checkout.", "bold")
     else:
-        say(plain("Nothing was written; run again with --apply to write it.", "bold"))
+        _say(console, "Next", "nothing was written; run again with --apply to write it.", "bold")
+
+
+def _show_no_repair(console: Console, result: NoRepair) -> None:
+    log = result.log
+    _say(console, "Not healed", ENDINGS[result.outcome].sentence, "bold yellow")
+    _say(console, "Why", result.reason)
+    if log.diagnosis is not None:
+        _say(console, "Diagnosis", log.diagnosis.cause)
+    _show_tried(console, log)
+    for note in log.notes:
+        _say(console, "Note", note, "dim")
+    if result.usage.calls:
+        _say(console, "Cost", f"{spent(result.usage)}.", "dim")
+    _say(console, "Next", result.next_step or ENDINGS[result.outcome].next_step, "bold")
+
+
+def _show_tried(console: Console, log: ReflectionLog) -> None:
+    """The changes that failed, one line each."""
+    for iteration in log.iterations:
+        if iteration.result != "verified":
+            _say(console, "Tried", f"{iteration.title}: {iteration.result}", "dim")
+
+
+def _say(console: Console, label: str, text: str, style: str = "") -> None:
+    """A label and its text, which wraps beside it. Both are plain: nothing in them is markup."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=10, justify="right", style="dim")
+    table.add_column(overflow="fold")
+    table.add_row(label, plain(text, style))
+    console.print(table)
 
 
 def _evidence(result: Repair) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("check", "red at the base", "green with the patch", "red again without it"):
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("check", "before", "with the change", "change taken back"):
         table.add_column(column)
     for check in result.evidence.checks:
         table.add_row(
             plain(check.check),
-            f"{check.base_red} red, {check.base_green} green in {check.base_seconds:.1f} s",
-            f"{check.with_red} red, {check.with_green} green in {check.with_seconds:.1f} s",
-            f"{check.without_red} of {len(check.target)} red in {check.without_seconds:.1f} s",
+            plain(f"{check.base_red} red, {check.base_green} green, {words.took(check.base_seconds)}", "red"),
+            plain(f"{check.with_red} red, {check.with_green} green, {words.took(check.with_seconds)}", "green"),
+            plain(f"{check.without_red} of {len(check.target)} red again, {words.took(check.without_seconds)}", "red"),
         )
     return table

@@ -26,7 +26,7 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[
 _NEWLINES = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _REFERENCE = re.compile(r"(@|#|\bGH-|(?<=:)(?=//)|\bwww(?=\.))", re.IGNORECASE)
 _CLOSING = re.compile(
-    r"(?i)\b(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(:?\s{1,8}|\s{1,4}:\s{1,8})(?=#|GH-|https?:|[\w.-]+/[\w.-]+#)"
+    r"(?i)(?<![a-z])(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(:?\s{1,8}|\s{1,4}:\s{1,8})(?=#|GH-|https?:|[\w.-]+/[\w.-]+#)"
 )
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.*?[^`])\1(?!`)")
 _WORD_PART = r"(?<=[^\W_])_(?=[^\W_])"  # an underscore inside a word is no emphasis

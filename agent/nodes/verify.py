@@ -129,9 +129,11 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         return Verification(False, f"`{odd.check}` {how} with the change", still_red=tuple(red))
     if not red:
         return None
-    noun = f"failing {words.noun(oracle.checks)}"
+    noun, stay = f"failing {words.noun(oracle.checks)}", "stays" if len(red) == 1 else "stay"
     return Verification(
-        False, f"{len(red)} of {words.counted(total, noun)} stay red: {named(red)}{_messages(runs, red)}", still_red=tuple(red)
+        False,
+        f"{len(red)} of {words.counted(total, noun)} {stay} red: {named(red)}{_messages(runs, red)}",
+        still_red=tuple(red),
     )
 
 

@@ -9,7 +9,7 @@ from markdown_it.token import Token
 
 from app.markdown import ZWSP, Quoter, link, shortened
 
-CLOSING = re.compile(r"(?i)(close|fix|resolve)[sd]?(es|ed)?:?\s+(#\d|\S+/\S+#\d|https?://)")
+CLOSING = re.compile(r"(?i)(?<![a-z])(close|fix|resolve)[sd]?(es|ed)?:?\s+(#\d|[\w.-]+/[\w.-]+#\d|https?://)")
 
 NASTY = [
     "@octocat fixes #1",
