@@ -21,6 +21,7 @@ from agent.task import Candidate, Check, CheckEvidence, CheckRun, Edits, Oracle,
 from sandbox.base import LimitExceeded
 
 Runs = Mapping[str, CheckRun]  # by the check's name
+_HOW = {"timeout": "does not end in time", "crashed": "crashes", "out_of_memory": "runs out of memory"}
 BRIEF = 5.0  # seconds of the base's run, up to which two may run side by side
 
 
@@ -52,12 +53,15 @@ def _told(candidate: Candidate, verification: Verification) -> str:
 
 
 async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
+    target: Runs | str | None = None
     without: Runs | str | None = None
     if sum(run.seconds for run in base.values()) <= BRIEF:
         target, without = await _side_by_side(
             _runs(work, oracle, edits, target_only=True), _runs(work, oracle, (), target_only=True)
         )
-    else:
+        if _is_starved(target) or _is_starved(without):
+            target = without = None  # they share the sandbox's memory: each gets it alone
+    if target is None:
         target = await _runs(work, oracle, edits, target_only=True)
     if isinstance(target, str):
         return Verification(False, target)
@@ -79,6 +83,8 @@ async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verifi
     if isinstance(without, str):
         return Verification(False, without)
     luck = sorted(id_ for check, run in without.items() for id_ in oracle.must_turn[check] - run.red)
+    if luck and (odd := _odd(without)) is not None:
+        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} without the change, so nothing is proven")
     if luck:
         return Verification(False, f"{named(luck)} turned green without the change too, so that nothing is proven")
     evidence = tuple(_evidence(oracle, c, base[c.name], whole[c.name], without.get(c.name)) for c in oracle.checks)
@@ -123,10 +129,8 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         target = oracle.must_turn[check.name]
         total += len(target)
         red += sorted(target - set(turned(check, base[check.name], runs[check.name], target)))
-    odd = next((run for run in runs.values() if run.ending != "finished"), None)
-    if odd is not None:
-        how = {"timeout": "does not end in time", "crashed": "crashes", "out_of_memory": "runs out of memory"}[odd.ending]
-        return Verification(False, f"`{odd.check}` {how} with the change", still_red=tuple(red))
+    if (odd := _odd(runs)) is not None:
+        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} with the change", still_red=tuple(red))
     if not red:
         return None
     noun, stay = f"failing {words.noun(oracle.checks)}", "stays" if len(red) == 1 else "stay"
@@ -135,6 +139,14 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         f"{len(red)} of {words.counted(total, noun)} {stay} red: {named(red)}{_messages(runs, red)}",
         still_red=tuple(red),
     )
+
+
+def _odd(runs: Runs) -> CheckRun | None:
+    return next((run for run in runs.values() if run.ending != "finished"), None)
+
+
+def _is_starved(runs: Runs | str) -> bool:
+    return isinstance(runs, str) or any(run.ending == "out_of_memory" for run in runs.values())
 
 
 def _messages(runs: Runs, ids: tuple[VerdictId, ...] | list[VerdictId]) -> str:
