@@ -43,6 +43,14 @@ class CheckoutChanged(Exception):
         self.path = path
 
 
+class CheckoutUnwritable(Exception):
+    """The repair cannot be written; nothing was. `path` is relative to the checkout."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path} cannot be written: {reason}; nothing was changed")
+        self.path = path
+
+
 async def packed(root: Path) -> AsyncIterator[bytes]:
     """The checkout as a gzipped tar with one top folder, in chunks; links that lead out of it are left out.
 
@@ -57,7 +65,7 @@ async def packed(root: Path) -> AsyncIterator[bytes]:
 
 
 async def apply(root: Path, edits: Edits) -> None:
-    """Write the changes into the checkout: all of them, or none. Raises `CheckoutChanged`."""
+    """Write the changes into the checkout: all of them, or none. Raises `CheckoutChanged`, `CheckoutUnwritable`."""
     await asyncio.to_thread(_apply, root, edits)
 
 
@@ -125,17 +133,34 @@ def _apply(root: Path, edits: Edits) -> None:
     for change in edits:
         if _as_it_stands(root, change.path) != change.before:
             raise CheckoutChanged(change.path)
-    for change in edits:
-        file = root / change.path
-        if change.after is None:
-            file.unlink()
-            continue
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f".{file.name}.selfheal")
-        draft.write_bytes(change.after.encode())
-        if change.before is not None:
-            draft.chmod(file.stat().st_mode & 0o7777)
+    drafts: list[tuple[Path, Path]] = []
+    try:
+        for change in edits:
+            if change.after is not None:
+                drafts.append(_draft(root / change.path, change.after))
+    except OSError as error:
+        for draft, _ in drafts:
+            draft.unlink()
+        raise CheckoutUnwritable(change.path, error.strerror or str(error)) from error
+    for draft, file in drafts:
         draft.replace(file)
+    for change in edits:
+        if change.after is None:
+            (root / change.path).unlink()
+
+
+def _draft(file: Path, text: str) -> tuple[Path, Path]:
+    """The new content beside the file, so that all of them are on the disk before the first one takes its place."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.selfheal")
+    try:
+        draft.write_bytes(text.encode())
+        if file.exists():
+            draft.chmod(file.stat().st_mode & 0o7777)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    return draft, file
 
 
 def _as_it_stands(root: Path, path: str) -> str | None:

@@ -70,7 +70,7 @@ async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, 
         try:
             await checkout.apply(root, result.edits)
             applied = True
-        except checkout.CheckoutChanged as error:
+        except (checkout.CheckoutChanged, checkout.CheckoutUnwritable) as error:
             problem = str(error)
     if json:
         print(jsonlib.dumps(_as_json(result, applied, problem), indent=2))  # noqa: T201 - the command's answer
@@ -131,7 +131,11 @@ def _own_configuration(root: Path) -> Configuration | NoRepair:
     file = root / CONFIGURATION
     if not file.is_file():
         return NO_CONFIGURATION
-    configuration = read_configuration(file.read_text("utf-8", "replace"))
+    try:
+        text = file.read_text("utf-8", "replace")
+    except OSError as error:
+        return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} cannot be read: {error.strerror}.", "Make it readable.")
+    configuration = read_configuration(text)
     if isinstance(configuration, Problem):
         return without_a_run(
             Outcome.REFUSED, f"{CONFIGURATION} cannot be followed. {configuration.sentence}", "Mend it and run again."

@@ -55,7 +55,7 @@ class ModelProposer:
             edits = await _edits(answer.text, situation)
         if isinstance(edits, EditProblem):
             note = f"its answer could not be used, also when asked again: {edits.sentence}"
-            return Proposal(tried=1, usage=usage, note=note, exhausted=False)
+            return Proposal(usage=usage, note=note, exhausted=False)
         candidate = Candidate(self.rung, edits, _title(answer.text, edits), answer.text[:4000], prior=0.5)
         again_note = "the same change as before" if digest(edits) in situation.tried else ""
         return Proposal((candidate,), tried=1, plausible=0, usage=usage, note=again_note, exhausted=False)

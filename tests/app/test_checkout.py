@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent.task import FileChange
-from app.checkout import CheckoutChanged, CheckoutUnreadable, apply, packed
+from app.checkout import CheckoutChanged, CheckoutUnreadable, CheckoutUnwritable, apply, packed
 from sandbox.archive import unpack
 from sandbox.tree import FOLDER, Tree
 
@@ -180,6 +180,14 @@ async def test_nothing_is_written_when_one_file_changed_meanwhile(checkout: Path
     assert caught.value.path == second.path
     assert second.path in str(caught.value)
     assert (checkout / "a.py").read_text() == (checkout / "b.py").read_text() == "x\n"
+
+
+async def test_nothing_is_written_when_one_file_cannot_be(checkout: Path) -> None:
+    name = "n" * 250  # a draft's name would be longer than a name may be
+    write(checkout, "a.py", name)
+    with pytest.raises(CheckoutUnwritable, match=f"{name} cannot be written: File name too long; nothing was changed"):
+        await apply(checkout, (FileChange("a.py", "x\n", "y\n"), FileChange(name, "x\n", "y\n")))
+    assert {path.name: path.read_text() for path in checkout.iterdir()} == {"a.py": "x\n", name: "x\n"}
 
 
 @pytest.mark.parametrize("path", ["outer/made.py", "link.py", "../made.py"])

@@ -295,7 +295,7 @@ async def test_a_failing_run_of_a_fork_starts_nothing(begun: Begun) -> None:
 async def test_a_hanging_test_is_named(begun: Begun) -> None:
     await begun.ended("hanging")
     (run,) = begun.story.github.check_runs("acme/hanging")
-    assert "test_a.py::test_waits" in run.output["summary"]
+    assert "test_waits" in run.output["summary"]
 
 
 async def test_an_unusable_key_is_not_told_to_the_world(begun: Begun) -> None:
