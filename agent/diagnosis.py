@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from agent import words
 from agent.edits import added, removed
-from agent.endings import named
 from agent.task import Candidate, Diagnosis, Failure
 
-BY_VERDICTS = "verdicts and change"
-CATEGORIES = (
-    "logic",
-    "boundary",
-    "types",
-    "import",
-    "dependency",
-    "name",
-    "api",
-    "async",
-    "encoding",
-    "state",
-    "resource",
-    "lint",
-    "format",
-    "build",
-    "test",
-    "other",
-)
-"""What a cause may be filed under; a model's answer is coerced to one of these."""
+BY_VERDICTS = "verdicts and change"  # in place of a model
+CATEGORIES: Mapping[str, str] = {
+    "logic": "wrong logic",
+    "boundary": "a wrong boundary or comparison",
+    "types": "values of the wrong type",
+    "import": "an import that does not work",
+    "dependency": "a dependency that is missing or has changed",
+    "name": "a name that does not exist",
+    "api": "a call that does not fit what it calls",
+    "async": "asynchronous code that is not awaited as it should be",
+    "encoding": "text read or written in the wrong encoding",
+    "state": "state that is shared or left behind",
+    "resource": "a file or another resource that is not there or not closed",
+    "lint": "a linter's finding",
+    "format": "formatting",
+    "build": "code that does not parse or build",
+    "test": "the test itself",
+    "other": "something else",
+}
+"""What a cause may be filed under, and how people call it; a model's answer is coerced to one of these."""
 
 _BY_MESSAGE = (
     (r"\b(ModuleNotFoundError|ImportError)\b", "import"),
@@ -46,20 +46,55 @@ _COMPARISON = re.compile(r"<=|>=|<|>|[+-]\s*1\b")
 
 def from_verdicts(failures: Sequence[Failure], change: Candidate | None = None) -> Diagnosis:
     """The cause as the failing verdicts tell it; with the change that mended it, much surer."""
-    ids = [str(failure.id) for failure in failures]
     first = failures[0] if failures else None
-    told = f"{named(ids)} fail{'s' if len(ids) == 1 else ''}" if ids else "A check is red"
-    if first is not None and first.message:
-        told += f" with {first.message[:200]!r}"
-    if first is not None and first.frames:
-        inner = first.frames[-1]
-        told += f", raised at {inner.path}:{inner.line}" + (f" in {inner.function}" if inner.function else "")
+    told = _failing(failures)
     if change is None:
-        return Diagnosis(f"{told}.", _category(first, None), 0.3, BY_VERDICTS)
-    where = ", ".join(edit.path for edit in change.edits)
-    return Diagnosis(
-        f"{told}. The verdicts turn green when {change.title} ({where}).", _category(first, change), 0.7, BY_VERDICTS
-    )
+        where = f" It is raised in {_raised(first)}." if first is not None and first.frames else ""
+        return Diagnosis(told + where, _category(first, None), 0.3, BY_VERDICTS)
+    return Diagnosis(f"{told} {_mended(failures, change)}", _category(first, change), 0.7, BY_VERDICTS)
+
+
+def _failing(failures: Sequence[Failure]) -> str:
+    """One sentence without lists: the evidence has the ids."""
+    if not failures:
+        return "A check fails."
+    count, first = len(failures), failures[0]
+    message = words.code(first.message) if first.message else ""
+    if _is_finding(first):
+        return f"{words.opening(count, 'finding')}{', the first of them' if count > 1 else ''}: {message or 'no message'}."
+    names = {str(failure.id).partition("[")[0] for failure in failures}
+    name = words.code(names.pop().rpartition("::")[2], 80) if len(names) == 1 else ""
+    if name and count > 1:
+        subject = f"{words.opening(count, 'case')} of {name} fail"
+    else:
+        subject = f"{name} fails" if name else f"{words.opening(count, 'test')} fail"
+    if not message:
+        return f"{subject}."
+    alike = len({failure.message for failure in failures}) == 1
+    return f"{subject} with {message}." if alike else f"{subject}, the first with {message}."
+
+
+def _raised(failure: Failure) -> str:
+    inner = failure.frames[-1]
+    at = f"{inner.path}:{inner.line}"
+    return f"{words.code(inner.function, 80)} ({at})" if inner.function.strip("<>") else at
+
+
+def _mended(failures: Sequence[Failure], change: Candidate) -> str:
+    """What made it green. A title that names its place is enough; else the files are named."""
+    paths = [edit.path for edit in change.edits]
+    where = "" if any(path in change.title for path in paths) else f" ({', '.join(paths[:3])}{', …' if len(paths) > 3 else ''})"
+    it = "It" if len(failures) == 1 else "They"
+    if failures and _is_finding(failures[0]):
+        verb = "is gone" if len(failures) == 1 else "are gone"
+    else:
+        verb = "passes" if len(failures) == 1 else "pass"
+    joined = f"once {change.title}" if change.rung == "patterns" else f"with this change: {change.title.rstrip('.')}"
+    return f"{it} {verb} {joined}{where}."
+
+
+def _is_finding(failure: Failure) -> bool:
+    return "::" not in failure.id and ": " in failure.id
 
 
 def _category(failure: Failure | None, change: Candidate | None) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent import words
 from agent.oracle import Round
-from agent.task import CheckRun, Outcome, VerdictId
+from agent.task import CheckRun, Outcome, RungCost, Span, Usage, VerdictId
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,10 @@ def named(ids: Sequence[str], most: int = 3) -> str:
 
 
 def not_reproduced(base: Round, rounds: int) -> Ending:
-    greens = sum(len(run.green) for run in base)
+    greens = words.counted(sum(len(run.green) for run in base), "result")
     return Ending(
         Outcome.NOT_REPRODUCED,
-        f"Nothing failed here: {greens} verdicts of {_checks(base)} were green in {rounds} of {rounds} runs.",
+        f"Nothing failed here: {greens} of {_checks(base)} came out green in {rounds} of {rounds} runs.",
         "Look for what is different in CI: services, secrets, versions, time or order; then run the failed job again.",
     )
 
@@ -53,7 +54,7 @@ def inconclusive(run: CheckRun) -> Ending:
     if run.ending == "timeout":
         return Ending(
             Outcome.OUT_OF_BUDGET,
-            f"The check `{run.check}` did not end within {run.seconds:.0f} s, and no single test could be named as hanging.",
+            f"The check `{run.check}` did not end within {words.took(run.seconds)}, and no single test could be named.",
             "Give the check a smaller command, or allow the attempt more time.",
         )
     how = "used more memory than the sandbox has" if run.ending == "out_of_memory" else "crashed before any verdict"
@@ -75,28 +76,45 @@ def limit_reached(problem: str) -> Ending:
 def out_of_budget(bound: str, tried: int) -> Ending:
     return Ending(
         Outcome.OUT_OF_BUDGET,
-        f"No repair was found before {bound} ({tried} changes were judged).",
-        "Read the log for what was learned; start again with a larger budget, or mend it by hand from the diagnosis.",
+        f"No repair was found before the budget ended: {bound} ({_judged(tried)}).",
+        "Start from the diagnosis and from what was tried, or start again with a larger budget.",
     )
 
 
 def needs_test_change(cause: str) -> Ending:
     return Ending(
         Outcome.NEEDS_TEST_CHANGE,
-        f"Every repair that was proposed edits tests or their configuration, which is not allowed here. Diagnosis: {cause}",
+        f"Every repair that was proposed edits tests or their configuration, which is not allowed here. {cause}",
         "Decide whether the test is wrong; if it is, change it, or allow test edits in `.github/selfheal.yml`.",
     )
 
 
-def gave_up(tried: int, why: Sequence[str]) -> Ending:
-    """`why` says for each rung why it brought nothing, as clauses."""
-    told = "; ".join(why) if why else "no rung is switched on"
-    what = f"None of the {tried} changes that were judged passed the gate" if tried else "No change could be proposed"
-    return Ending(
-        Outcome.GAVE_UP,
-        f"{what}: {told}.",
-        "Read the diagnosis and the lessons in the log; a model (or a stronger one) may get further.",
-    )
+def gave_up(tried: int, rungs: Sequence[RungCost], suspects: Sequence[Span]) -> Ending:
+    """`tried` counts the changes that came before the gate; `suspects` are the places to look at, best first."""
+    told = [f"{words.rung(name)} {did}" for name, did in _efforts(rungs).items()] or ["no rung of the ladder is switched on"]
+    why = "; ".join(told)
+    gate = f" {_judged(tried).capitalize()}, and none passed." if tried else ""
+    start = f"Start at {words.place(suspects[0])}, where it most likely is" if suspects else "Start from the diagnosis"
+    asked = any(cost.rung.startswith("model") and cost.tried for cost in rungs)
+    further = "a stronger model may get further" if asked else "with a model Selfheal may get further"
+    return Ending(Outcome.GAVE_UP, f"{why[0].upper()}{why[1:]}.{gate}", f"{start}; {further}.")
+
+
+def _efforts(rungs: Sequence[RungCost]) -> dict[str, str]:
+    """What each rung did over all its rounds, as a clause; the last note counts."""
+    did = {}
+    for name in dict.fromkeys(cost.rung for cost in rungs):
+        rounds = [cost for cost in rungs if cost.rung == name]
+        whole = RungCost(
+            name, sum(c.seconds for c in rounds), sum(c.tried for c in rounds), sum(c.passed for c in rounds), Usage()
+        )
+        note = next((c.note for c in reversed(rounds) if c.note), "")
+        did[name] = words.effort(whole) + (f" ({note})" if note else "")
+    return did
+
+
+def _judged(tried: int) -> str:
+    return f"{words.counted(tried, 'change')} {'was' if tried == 1 else 'were'} put to the full check"
 
 
 def _checks(base: Round) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="kind", kw_only=True):
-    """Base of all events. `text` is one line that a person reads in the progress of a run."""
+    """Base of all events. `text` is one line that a person reads in the progress of a run, or empty."""
 
     text: str
 

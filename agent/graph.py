@@ -22,6 +22,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
+from agent import words
 from agent.blobs import BlobMissing
 from agent.budget import Ledger
 from agent.checks import Runner
@@ -151,10 +152,11 @@ def _recorded(name: str, step: Callable[[State, Work], Awaitable[State]]) -> Any
 
     async def node(state: State, runtime: Runtime[Resources]) -> State:
         work = _work(state, runtime)
-        await work.context.emit(StepStarted(text=name, step=name))
+        rung = work.ladder[at].rung if (at := state.get("rung", 0)) < len(work.ladder) else ""
+        await work.context.emit(StepStarted(text=words.step(name, rung), step=name))
         update = await step(state, work)
         seconds = work.context.monotonic() - work.ledger.began
-        await work.context.emit(StepDone(text=f"{name} took {seconds:.1f} s", step=name, seconds=seconds))
+        await work.context.emit(StepDone(text="", step=name, seconds=seconds))
         return {**update, "seconds": seconds}
 
     return node

@@ -29,6 +29,7 @@ from typing import Any, Literal, TypedDict
 
 import httpx
 
+from agent import words
 from agent.events import Degraded, Emit, ModelCalled
 from agent.task import Usage
 
@@ -215,10 +216,11 @@ class Models:
 
     async def _tell(self, emit: Emit, role: Role, usage: Usage, began: float, error: str = "") -> None:
         seconds = time.monotonic() - began
-        how = f": {error}" if error else f", {usage.tokens_in} + {usage.tokens_out} tokens"
+        tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out"
+        how = f"gave no answer in {words.took(seconds)}: {error}" if error else f"answered in {words.took(seconds)} ({tokens})"
         await emit(
             ModelCalled(
-                text=f"{role} asked {self.name} for {seconds:.1f} s{how}",
+                text=f"The model {words.code(self.name)} {how}",
                 model=self.name,
                 role=role,
                 tokens_in=usage.tokens_in,

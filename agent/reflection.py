@@ -1,8 +1,4 @@
-"""The reflection log: made from the graph's state, and as Markdown for people.
-
-Texts in it come from hostile code and from models: everything quoted stands in fences that it cannot close, and nothing is
-rendered as a heading, a link or a mention.
-"""
+"""The reflection log, made from the graph's state; how it is shown is for others to say."""
 
 from __future__ import annotations
 
@@ -29,43 +25,3 @@ def fenced(text: str, language: str = "") -> str:
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
-
-
-def inline(text: str) -> str:
-    """One line of foreign text as code: no mention, link or markup works in it."""
-    flat = " ".join(text.split()).replace("`", "'")
-    return f"`{flat}`" if flat else "—"
-
-
-def to_markdown(log: ReflectionLog) -> str:
-    """The log for a pull request, a page or a terminal."""
-    parts = []
-    if log.diagnosis is not None:
-        told = log.diagnosis
-        parts.append(f"**Diagnosis** ({inline(told.category)}, confidence {told.confidence:.0%}, by {inline(told.by)})")
-        parts.append(fenced(told.cause, "text"))
-    for number, judged in enumerate(log.iterations, 1):
-        parts.append(f"**{number}. {inline(judged.title)}** — round {judged.number}, rung {inline(judged.rung)}")
-        parts.append(fenced(judged.diff, "diff"))
-        parts.append(f"Result: {inline(judged.result)}")
-        if judged.lesson:
-            parts.append(f"Lesson: {inline(judged.lesson)}")
-    if log.rungs:
-        rows = [
-            f"| {_cell(r.rung)} | {r.seconds:.1f} | {r.tried} | {r.passed} | {r.usage.tokens_in + r.usage.tokens_out} "
-            f"| {'unknown' if r.usage.cost is None else f'${r.usage.cost:.4f}'} | {_cell(r.note) if r.note else ''} |"
-            for r in log.rungs
-        ]
-        head = "| rung | seconds | tried | plausible | tokens | cost | note |\n|---|---|---|---|---|---|---|"
-        parts.append("\n".join([head, *rows]))
-    if log.lessons:
-        parts.append("**Lessons**")
-        parts.append("\n".join(f"- {inline(lesson)}" for lesson in log.lessons))
-    if log.notes:
-        parts.append("**Notes**")
-        parts.append("\n".join(f"- {inline(note)}" for note in log.notes))
-    return "\n\n".join(parts) + "\n" if parts else "Nothing was tried.\n"
-
-
-def _cell(text: str) -> str:
-    return inline(text.replace("|", "/"))

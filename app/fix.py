@@ -1,6 +1,8 @@
 """`selfheal fix`: heal a local checkout, show the patch and what proves it.
 
-Progress goes to standard error, the result to standard output. The checkout is read, never written, unless `apply` is set.
+Progress goes to standard error, the result to standard output; where that is piped, it is the patch alone, so that
+`selfheal fix . | git apply` works, and everything else is said on standard error. The checkout is read, never written, unless
+`apply` is set.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json as jsonlib
+import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
@@ -16,22 +19,26 @@ from typing import Any
 from uuid import uuid4
 
 from platformdirs import user_cache_path
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
-from rich.text import Text
 
+from agent import words
 from agent.blobs import MemoryBlobs
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
 from agent.ci.configuration import PATH as CONFIGURATION
 from agent.edits import diff
-from agent.events import AnyEvent, Degraded, Ended, Progress, StepDone
-from agent.reflection import to_markdown
-from agent.task import NoRepair, Outcome, Repair
-from app import checkout
+from agent.events import AnyEvent, Degraded, Ended, Progress
+from agent.task import NoRepair, Outcome, ReflectionLog, Repair
+from app import checkout, terminal
 from app.assembly import budget_of, limits_of, models_of
+from app.endings import ENDINGS
 from app.engine import Case, Engine, without_a_run
+from app.proof import headline, sureness
+from app.retelling import spent
 from app.settings import Settings
+from app.terminal import plain
 from sandbox.base import SandboxError, Sandboxes, SandboxUnavailable
 from sandbox.choose import open_sandboxes
 
@@ -44,17 +51,15 @@ class Screen:
     started: float
 
     async def emit(self, event: AnyEvent) -> None:
-        if isinstance(event, Progress | StepDone | Ended):
+        if not event.text or isinstance(event, Progress | Ended):
             return
-        style = "yellow" if isinstance(event, Degraded) else None
-        self.console.print(
-            f"{time.monotonic() - self.started:6.1f} s  {event.text}", style=style, markup=False, highlight=False
-        )
+        line = plain(f"{time.monotonic() - self.started:6.1f} s  {event.text}", "yellow" if isinstance(event, Degraded) else "")
+        self.console.print(line, soft_wrap=not self.console.is_terminal)
 
 
 async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, json: bool) -> bool:
     """Heal the checkout at `root`; True when a verified repair was found (and, with `apply`, written)."""
-    progress = Console(stderr=True)
+    progress = terminal.console(stderr=True)
     screen = Screen(progress, time.monotonic())
     async with AsyncExitStack() as stack:
         if progress.is_terminal:
@@ -69,8 +74,13 @@ async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, 
             problem = str(error)
     if json:
         print(jsonlib.dumps(_as_json(result, applied, problem), indent=2))  # noqa: T201 - the command's answer
+    elif sys.stdout.isatty():
+        _show(terminal.console(), result, applied, problem, shown=True)
     else:
-        _show(Console(), result, applied, problem)
+        if isinstance(result, Repair):
+            # As bytes: line ends and characters must stay those of the files, whatever the terminal's language.
+            sys.stdout.buffer.write(diff(result.edits).encode())
+        _show(progress, result, applied, problem, shown=False)
     return isinstance(result, Repair) and problem is None
 
 
@@ -89,6 +99,8 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
         )
         case = Case(id=uuid4().hex, label=root.name, archive=checkout.packed(root), configuration=configuration, command=test)
         return await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
+    except checkout.CheckoutUnreadable as error:
+        return without_a_run(Outcome.REFUSED, f"{error}.", "Make it readable, or let git ignore it, and run again.")
     except SandboxError as error:
         return without_a_run(
             Outcome.INFRASTRUCTURE, f"The sandbox failed: {error}.", "Try again; if it stays, look at the sandbox's settings."
@@ -154,39 +166,69 @@ def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> d
     }
 
 
-def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None) -> None:
+def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None, *, shown: bool) -> None:
+    """What a person wants to know, in the order in which they want to know it; `shown` says whether the patch is part of it."""
+    console.print()
     if isinstance(result, NoRepair):
-        console.print(Text(f"\nNot healed ({result.outcome}): {result.reason}", style="bold"))
-        console.print(Text(f"Next: {result.next_step}\n"))
-        console.print(Text(to_markdown(result.log)))
+        _show_no_repair(console, result)
         return
-    console.print(Text(f"\nHealed: {result.title}", style="bold green"))
-    console.print(Text(f"Cause: {result.diagnosis.cause}\n"))
-    if console.is_terminal:
-        console.print(Syntax(diff(result.edits), "diff", background_color="default"))
-    else:
-        # Piped, the patch must stay one that `git apply` takes: no wrapping, no colour.
-        console.out(diff(result.edits), highlight=False)
+    _say(console, "Healed", headline(result), "bold green")
+    _say(console, "Cause", result.diagnosis.cause)
+    _say(console, "Sure", f"{sureness(result)}.")
+    console.print()
+    if shown:
+        console.print(Syntax(plain(diff(result.edits)).plain, "diff", background_color="default"))
     console.print(_evidence(result))
-    console.print(Text(f"{result.evidence.environment}; confidence {result.confidence:.0%}\n"))
-    console.print(Text(to_markdown(result.log)))
+    console.print(plain(f"{result.evidence.environment}. Cost: {spent(result.usage)}.", "dim"))
+    _show_tried(console, result.log)
+    console.print()
     if problem:
-        console.print(Text(problem, style="bold red"))
+        _say(console, "Problem", problem, "bold red")
     elif applied:
-        console.print(Text("The repair is written into the checkout.", style="bold"))
+        _say(console, "Done", "the repair is written into the checkout.", "bold")
     else:
-        console.print(Text("Nothing was written; run again with --apply to write it.", style="bold"))
+        _say(console, "Next", "nothing was written; run again with --apply to write it.", "bold")
+
+
+def _show_no_repair(console: Console, result: NoRepair) -> None:
+    log = result.log
+    _say(console, "Not healed", ENDINGS[result.outcome].sentence, "bold yellow")
+    _say(console, "Why", result.reason)
+    if log.diagnosis is not None:
+        _say(console, "Diagnosis", log.diagnosis.cause)
+    _show_tried(console, log)
+    for note in log.notes:
+        _say(console, "Note", note, "dim")
+    if result.usage.calls:
+        _say(console, "Cost", f"{spent(result.usage)}.", "dim")
+    _say(console, "Next", result.next_step or ENDINGS[result.outcome].next_step, "bold")
+
+
+def _show_tried(console: Console, log: ReflectionLog) -> None:
+    """The changes that failed, one line each."""
+    for iteration in log.iterations:
+        if iteration.result != "verified":
+            _say(console, "Tried", f"{iteration.title}: {iteration.result}", "dim")
+
+
+def _say(console: Console, label: str, text: str, style: str = "") -> None:
+    """A label and its text, which wraps beside it. Both are plain: nothing in them is markup."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=10, justify="right", style="dim")
+    table.add_column(overflow="fold")
+    table.add_row(label, plain(text, style))
+    console.print(table)
 
 
 def _evidence(result: Repair) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("check", "red at the base", "green with the patch", "red again without it"):
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("check", "before", "with the change", "change taken back"):
         table.add_column(column)
     for check in result.evidence.checks:
         table.add_row(
-            Text(check.check),
-            f"{check.base_red} red, {check.base_green} green in {check.base_seconds:.1f} s",
-            f"{check.with_red} red, {check.with_green} green in {check.with_seconds:.1f} s",
-            f"{check.without_red} of {len(check.target)} red in {check.without_seconds:.1f} s",
+            plain(check.check),
+            plain(f"{check.base_red} red, {check.base_green} green, {words.took(check.base_seconds)}", "red"),
+            plain(f"{check.with_red} red, {check.with_green} green, {words.took(check.with_seconds)}", "green"),
+            plain(f"{check.without_red} of {len(check.target)} red again, {words.took(check.without_seconds)}", "red"),
         )
     return table

@@ -5,6 +5,10 @@ itself (bidirectional and invisible characters) or carry a secret. Whatever come
 
 GitHub looks for mentions and references in the rendered text outside of code, so escaping `@` does not help: a zero-width
 space after it does. In code only closing keywords are broken, so that a test id can still be copied.
+
+Texts of ours and of models mark code with backticks, as Markdown does. `prose` keeps such spans as code: it reads them by
+CommonMark's rule (a run of ticks closes at the next run of the same length), writes each anew with a fence that its content
+cannot close, and leaves no other backtick standing, so that our reading and GitHub's cannot differ.
 """
 
 from __future__ import annotations
@@ -22,10 +26,12 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[
 _NEWLINES = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _REFERENCE = re.compile(r"(@|#|\bGH-|(?<=:)(?=//)|\bwww(?=\.))", re.IGNORECASE)
 _CLOSING = re.compile(
-    r"(?i)\b(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(:?\s{1,8}|\s{1,4}:\s{1,8})(?=#|GH-|https?:|[\w.-]+/[\w.-]+#)"
+    r"(?i)(?<![a-z])(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(:?\s{1,8}|\s{1,4}:\s{1,8})(?=#|GH-|https?:|[\w.-]+/[\w.-]+#)"
 )
-_CODE = re.compile(r"`([^`]*[^`\s][^`]*)`")
-_SPECIAL = re.compile(r"([\\`*_\[\]~|$^])")
+_CODE = re.compile(r"(?<!`)(`+)(?!`)(.*?[^`])\1(?!`)")
+_WORD_PART = r"(?<=[^\W_])_(?=[^\W_])"  # an underscore inside a word is no emphasis
+_SPECIAL = re.compile(rf"{_WORD_PART}|([\\*_\[\]~|$^])")
+_PLAIN = re.compile(rf"[^\w .,:/()=+%\-{ZWSP}]|(?!{_WORD_PART})_|(?<=www)\.|:(?=//)", re.IGNORECASE)
 _LINE_START = re.compile(r"^(\d*)([-+#=.)])")
 
 
@@ -60,22 +66,25 @@ class Quoter:
         return _broken(" ".join(self.clean(text, limit).split()))
 
     def prose(self, text: str, limit: int = 1000) -> str:
-        """One paragraph that renders as its characters: no HTML, mention or reference, and no Markdown but `code`."""
-        pieces = _CODE.split(" ".join(self.clean(text, limit).split()))
-        made = [f"`{piece}`" if n % 2 else _escaped(piece) or (ZWSP if n else "") for n, piece in enumerate(pieces)]
-        return _broken(_LINE_START.sub(r"\1\\\2", "".join(made)))
+        """One paragraph that renders as its characters: no HTML, mention or reference, and no Markdown but code spans."""
+        flat = shortened(" ".join(self.clean(text, 4 * limit).split()), limit)
+        made, at = "", 0
+        for found in _CODE.finditer(flat):
+            between = _broken(_escaped(flat[at : found.start()]))
+            # Two spans that touch would be read as one.
+            made += (between or (ZWSP if at else "")) + _span(_unclosing(found[2]))
+            at = found.end()
+        made += _broken(_escaped(flat[at:]))
+        return _LINE_START.sub(r"\1\\\2", made)
 
     def span(self, text: str, limit: int = 200) -> str:
         """A code span on one line, in the middle of Markdown (not in a table: see `cell`)."""
-        text = _unclosing(" ".join(self.clean(text, limit).split())) or " "
-        ticks = "`" * (_longest_run(text) + 1)
-        pad = " " if text.startswith("`") or text.endswith("`") else ""
-        return f"{ticks}{pad}{text}{pad}{ticks}"
+        return _span(_unclosing(" ".join(self.clean(text, limit).split())))
 
     def cell(self, text: str, limit: int = 120) -> str:
         """Code in a table's cell: as HTML, because a `|` would end the cell even in a code span."""
         text = _unclosing(" ".join(self.clean(text, limit).split()))
-        return "<code>" + "".join(c if c.isalnum() or c in f" {ZWSP}" else f"&#{ord(c)};" for c in text) + "</code>"
+        return "<code>" + _PLAIN.sub(lambda m: f"&#{ord(m.group())};", text) + "</code>"
 
     def fence(self, text: str, limit: int = 4000, language: str = "") -> str:
         """A fenced block; `language` is our own word. Needs to stand on lines of its own."""
@@ -89,8 +98,30 @@ def link(text: str, url: str) -> str:
     return f"[{text}]({url})" if re.fullmatch(r"https?://[A-Za-z0-9._~:/?#@!$&*+,;=%\[\]-]+", url) else text
 
 
+def shortened(text: str, limit: int) -> str:
+    """At most `limit` characters, cut at a word where one ends late enough, and never inside of code marked by backticks."""
+    if len(text) <= limit:
+        return text
+    cut = text[: max(0, limit - 2)]
+    at = cut.rfind(" ")
+    cut = cut[:at] if at > limit // 2 else cut
+    if cut.count("`") % 2:
+        at = cut.rfind("`")
+        cut = cut[:at] if at > limit // 2 else f"{cut}{ELLIPSIS}`"
+    return cut if cut.endswith(f"{ELLIPSIS}`") else cut.rstrip() + ELLIPSIS
+
+
 def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "&grave;")
+    return _SPECIAL.sub(lambda m: f"\\{m[1]}" if m[1] else m.group(), text)
+
+
+def _span(code: str) -> str:
+    """`code` is one line; its fence is longer than any run of ticks in it."""
+    code = code.strip() or " "
+    ticks = "`" * (_longest_run(code) + 1)
+    pad = " " if code.startswith("`") or code.endswith("`") else ""
+    return f"{ticks}{pad}{code}{pad}{ticks}"
 
 
 def _longest_run(text: str) -> int:

@@ -5,18 +5,20 @@ Knows nothing of how or when a text is published.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from agent.task import CheckEvidence, Evidence, FileChange, NoRepair, Outcome, ReflectionLog, Repair
+from agent import words
+from agent.task import Evidence, NoRepair, Outcome, ReflectionLog, Repair
+from app import proof
 from app.endings import ENDINGS
-from app.markdown import Quoter, link
-from app.retelling import log_markdown, spent
+from app.markdown import Quoter, link, shortened
+from app.proof import headline
+from app.retelling import log_markdown, spent, tried_markdown
 
 BODY_LIMIT = 65_536
 """GitHub's limit is in characters; we count bytes, which is never less strict."""
 
-_ROWS = 30  # checks in the evidence table
+_SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _IDS = (20, 5, 1)  # node ids of a check that are listed, tried in turn until the text fits
 
 
@@ -60,13 +62,16 @@ def quoter(publication: Publication) -> Quoter:
 
 
 def title(publication: Publication, repair: Repair) -> str:
-    return f"Heal: {quoter(publication).line(repair.title, 120) or 'make the failing checks pass'}"
+    """At most 72 characters, as a list of pull requests shows them."""
+    quote = quoter(publication)
+    what = quote.line(headline(repair), 500) or "make the failing checks pass"
+    return shortened(f"Heal CI: {what}", _SUBJECT)
 
 
 def commit_message(publication: Publication, repair: Repair) -> str:
     quote = quoter(publication)
+    subject = shortened(quote.line(headline(repair), 500), _SUBJECT) or "Make the failing checks pass"
     cause = quote.line(repair.diagnosis.cause, 600)
-    subject = quote.line(repair.title, 70) or "Make the failing checks pass"
     return f"{subject}\n\n{cause}\n\n{trailer(publication.attempt_id)}\n"
 
 
@@ -74,128 +79,87 @@ def pull_body(publication: Publication, repair: Repair) -> str:
     """At most `BODY_LIMIT` bytes: the log is cut first, then the lists of ids; the evidence's numbers never."""
     quote = quoter(publication)
     for ids in _IDS:
-        body = _proof(publication, repair, quote, ids)
+        body = _told(publication, repair, quote, ids)
         if _size(body) <= BODY_LIMIT * 3 // 4:
             break
-    return body + _log(publication, repair.log, quote, BODY_LIMIT - _size(body))
+    return body + _log(publication, _beside(repair), quote, BODY_LIMIT - _size(body))
 
 
-def _proof(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> str:
-    diagnosis = repair.diagnosis
-    what = link("the run", publication.run_url) if publication.run_url else "the run"
-    checks = repair.evidence.checks
+def _told(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> str:
     parts = [
         pull_marker(publication.attempt_id),
-        (
-            f"{quote.span(publication.run_title or 'CI')} failed on {quote.span(publication.head_branch)} at "
-            f"{quote.span(publication.head_sha[:10])} ({what}). With this change it passes, and what passed before still does."
-        ),
-        "## What failed",
-        *(_failed(check, quote, ids) for check in checks[:_ROWS]),
-        *_more(len(checks) - _ROWS, "check"),
-        "## The cause",
-        quote.prose(diagnosis.cause, 1500),
-        (
-            f"Category: {quote.prose(diagnosis.category, 60)}. Diagnosed by {quote.prose(diagnosis.by, 80)}, "
-            f"{_percent(diagnosis.confidence)} sure."
-        ),
-        "## What was changed, and why",
-        quote.prose(repair.title, 300),
+        _summary(publication, repair, quote),
+        "### The cause",
+        proof.cause(repair.diagnosis, quote),
+        "### The change",
+        proof.changed(repair, quote),
         *_found_by(repair, quote),
-        "\n".join(f"- {_change(change, quote)}" for change in repair.edits[:50]),
-        *_more(len(repair.edits) - 50, "file"),
-        "## Evidence",
-        _table(repair.evidence, quote),
+        "### The evidence",
+        proof.table(repair.evidence, quote),
         (
-            f"Environment: {quote.prose(repair.evidence.environment, 500)}. Each check ran in a sandbox; the run with the "
-            "patch and the last run without it were fresh processes."
+            "Each run was made in a fresh process in a sandbox. The last one takes the change back and must be red again, so "
+            "that it is the change that heals."
         ),
-        "## How sure",
-        _sureness(repair),
+        *_environment(repair.evidence, quote),
+        "What was red, and is green with the change:",
+        *proof.red(repair.evidence, quote, ids),
+        "### Before you merge",
+        (
+            "Read the diff: passing tests show that the tested behaviour is right, not that it is what you meant. Merge it, "
+            "push on top of it, or close it: a closed one is not opened again."
+        ),
         f"Cost: {spent(repair.usage)}.",
-        "## What to do next",
-        (
-            "1. Read the diff: passing tests show that the tested behaviour is right, not that the intent is.\n"
-            "2. Merge it into the branch, or push your own commits on top. Closing it is fine too: it is not opened again."
-        ),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _failed(check: CheckEvidence, quote: Quoter, ids: int) -> str:
-    listed = quote.fence("\n".join(" ".join(quote.clean(i, 240).split()) for i in check.target[:ids]), 8000)
-    rest = len(check.target) - ids
-    noun = "verdict was" if len(check.target) == 1 else "verdicts were"
-    text = (
-        f"{quote.span(check.check, 80)}: {len(check.target)} {noun} red. Command: {quote.span(check.command, 300)}\n\n{listed}"
+def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
+    """Three lines for somebody with two hundred notifications: what failed, what was changed, how sure."""
+    run = f" ({link('see the run', publication.run_url)})" if publication.run_url else ""
+    where = f"on {quote.span(publication.head_branch)} at {quote.span(publication.head_sha[:10])}"
+    what = quote.prose(headline(repair), 300).rstrip(".") or "see the diff"
+    return "\n".join(
+        [
+            f"- **Failed:** {quote.span(publication.run_title or 'CI')} {where}: {proof.failed(repair.evidence)}{run}.",
+            f"- **Changed:** {what}, in {proof.files(repair, quote)}.",
+            f"- **Sure:** {proof.sureness(repair)}.",
+        ]
     )
-    return text + (f"\n\n… and {rest} more." if rest > 0 else "")
+
+
+def _environment(evidence: Evidence, quote: Quoter) -> list[str]:
+    return [f"Environment: {quote.prose(evidence.environment, 500)}."] if evidence.environment.strip() else []
 
 
 def _found_by(repair: Repair, quote: Quoter) -> list[str]:
-    verified = [i for i in repair.log.iterations if i.result == "verified"]
-    return [f"Found by {quote.prose(verified[-1].rung, 80)} in iteration {verified[-1].number}."] if verified else []
-
-
-def _change(change: FileChange, quote: Quoter) -> str:
-    name = quote.span(change.path, 240)
-    if change.before is None:
-        return f"{name}: new, {_lines(change.after)} lines"
-    if change.after is None:
-        return f"{name}: removed"
-    added, removed = _counts(change.before, change.after)
-    return f"{name}: +{added} −{removed}"
-
-
-def _counts(before: str, after: str) -> tuple[int, int]:
-    """Lines added and removed, by counting equal lines: quick on any file; a line that only moved counts as neither."""
-    old, new = Counter(before.splitlines()), Counter(after.splitlines())
-    return (new - old).total(), (old - new).total()
-
-
-def _table(evidence: Evidence, quote: Quoter) -> str:
-    rows = [
-        "| check | target | before (red / green) | with the patch (red / green) | without it again: target red |",
-        "|---|--:|--:|--:|--:|",
-    ]
-    for c in evidence.checks[:_ROWS]:
-        rows.append(
-            f"| {quote.cell(c.check)} | {len(c.target)} "
-            f"| {c.base_red} / {c.base_green} ({c.base_seconds:.1f} s) "
-            f"| {c.with_red} / {c.with_green} ({c.with_seconds:.1f} s) "
-            f"| {c.without_red} of {len(c.target)} ({c.without_seconds:.1f} s) |"
-        )
-    return "\n".join([*rows, *_more(len(evidence.checks) - _ROWS, "check")])
-
-
-def _sureness(repair: Repair) -> str:
-    confidence = repair.confidence
-    words = (
-        "very sure"
-        if confidence >= 0.9
-        else "fairly sure"
-        if confidence >= 0.7
-        else "unsure"
-        if confidence >= 0.4
-        else "a guess"
+    verified = next((i for i in reversed(repair.log.iterations) if i.result == "verified"), None)
+    if verified is None:
+        return []
+    rounds = len(repair.log.iterations)
+    which = (
+        "the first change that was put to the full check"
+        if rounds == 1
+        else f"after {words.counted(rounds - 1, 'change')} that failed"
     )
-    if repair.alternatives == 0:
-        others = "No other change was found that passes the failing checks."
-    elif repair.alternatives == 1:
-        others = "One other change passes the failing checks too, so that the tests alone do not decide: look closely."
-    else:
-        others = (
-            f"{repair.alternatives} other changes pass the failing checks too: the tests alone do not decide, look closely."
-        )
-    return f"Selfheal is **{words}** ({_percent(confidence)}) that this is the right repair. {others}"
+    return [f"Found by {quote.prose(words.rung(verified.rung), 120)}, {which}."]
+
+
+def _beside(repair: Repair) -> ReflectionLog:
+    """The log without what stands above it already: the diagnosis, and the diff of the repair itself."""
+    log = repair.log
+    told = None if log.diagnosis == repair.diagnosis else log.diagnosis
+    rounds = tuple(replace(i, diff="") if i.result == "verified" else i for i in log.iterations)
+    return replace(log, diagnosis=told, iterations=rounds)
 
 
 def _log(publication: Publication, log: ReflectionLog, quote: Quoter, room: int) -> str:
-    """The log in a details block of at most `room` bytes, after a link to the attempt's page."""
+    """The log in a details block of at most `room` bytes, after a link to the attempt's page; nothing where nothing is."""
     page = f"\n\n{link('The attempt on the dashboard', publication.details_url)}" if publication.details_url else ""
-    frame = f"{page}\n\n<details>\n<summary>Reflection log</summary>\n\n{{}}\n\n</details>\n"
-    text = log_markdown(log, quote, room - _size(frame)) or "The log is too long to be shown here."
-    return frame.format(text)
+    frame = f"{page}\n\n<details>\n<summary>Reflection log: what was tried and learned</summary>\n\n{{}}\n\n</details>\n"
+    text = log_markdown(log, quote, room - _size(frame))
+    if text is None:
+        return f"{page}\n"
+    return frame.format(text or "The log is too long to be shown here.")
 
 
 def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> str:
@@ -204,40 +168,49 @@ def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> s
     return "\n\n".join(
         [
             f"{ending.sentence} {link('The pull request', pull_url)} carries the proof.",
-            f"Cause: {quote.prose(repair.diagnosis.cause, 600)}",
-            _table(repair.evidence, quote),
+            _summary(publication, repair, quote),
+            f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
+            proof.table(repair.evidence, quote),
             f"**Next:** {ending.next_step}",
         ]
     )
 
 
 def no_repair_summary(publication: Publication, result: NoRepair) -> str:
-    """The outcome's sentence, the reason in this case, the next step, the cost and the log."""
+    """The outcome's sentence, why in this case, what to do; then the diagnosis, what was tried, and the log."""
     quote = quoter(publication)
-    ending = ENDINGS[result.outcome]
-    body = "\n\n".join(
-        [
-            ending.sentence,
-            f"**Why:** {quote.prose(result.reason, 1000)}",
-            f"**Next:** {quote.prose(result.next_step, 600) if result.next_step.strip() else ending.next_step}",
-            f"Cost: {spent(result.usage)}.",
-        ]
-    )
-    return body + _log(publication, result.log, quote, BODY_LIMIT - 1 - _size(body))
+    ending, log = ENDINGS[result.outcome], result.log
+    parts = [
+        ending.sentence,
+        f"**Why:** {quote.prose(result.reason, 1000)}",
+        f"**Next:** {quote.prose(result.next_step, 600) if result.next_step.strip() else ending.next_step}",
+    ]
+    if log.diagnosis is not None:
+        parts += ["### Best diagnosis so far", proof.cause(log.diagnosis, quote)]
+    if tried := tried_markdown(log, quote):
+        parts += ["### What was tried, and why it is not the repair", tried]
+    if log.notes:
+        parts += ["### Worth knowing", "\n".join(f"- {quote.prose(note, 600)}" for note in log.notes[:20])]
+    if log.iterations or log.rungs:
+        parts.append(f"Cost: {spent(result.usage)}.")
+    body = "\n\n".join(parts)
+    rest = replace(log, diagnosis=None, notes=())
+    return body + _log(publication, rest, quote, BODY_LIMIT - 1 - _size(body))
 
 
 def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     """The answer to a person who asked by a command."""
     quote = quoter(publication)
     ending = ENDINGS[result.outcome]
+    parts = [
+        comment_marker(publication.attempt_id),
+        f"{ending.sentence} {quote.prose(result.reason, 600)}",
+    ]
+    if result.log.diagnosis is not None:
+        parts.append(f"**Best diagnosis so far:** {quote.prose(result.log.diagnosis.cause, 600)}")
     page = f" {link('More on the dashboard', publication.details_url)}." if publication.details_url else ""
-    return "\n\n".join(
-        [
-            comment_marker(publication.attempt_id),
-            f"{ending.sentence} {quote.prose(result.reason, 600)}",
-            f"**Next:** {quote.prose(result.next_step, 400) if result.next_step.strip() else ending.next_step}{page}",
-        ]
-    )
+    parts.append(f"**Next:** {quote.prose(result.next_step, 400) if result.next_step.strip() else ending.next_step}{page}")
+    return "\n\n".join(parts)
 
 
 def healed_comment(publication: Publication, number: int, pull_url: str) -> str:
@@ -247,19 +220,7 @@ def healed_comment(publication: Publication, number: int, pull_url: str) -> str:
 
 def progress_summary(publication: Publication, step: str) -> str:
     page = f" {link('Watch it on the dashboard', publication.details_url)}." if publication.details_url else ""
-    return f"Now: {quoter(publication).prose(step, 200)}.{page}"
-
-
-def _more(count: int, noun: str) -> list[str]:
-    return [f"… and {count} more {noun}{'s' if count > 1 else ''}."] if count > 0 else []
-
-
-def _lines(text: str | None) -> int:
-    return len((text or "").splitlines())
-
-
-def _percent(value: float) -> str:
-    return f"{max(0.0, min(1.0, value)):.0%}"
+    return f"{quoter(publication).prose(step, 200)}.{page}"
 
 
 def _size(text: str) -> int:

@@ -23,7 +23,6 @@ from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.text import Text
 
-from agent.events import StepDone
 from agent.task import Outcome
 from app.clock import SystemClock
 from app.settings import load
@@ -121,7 +120,7 @@ async def _watch(github: GitHub, store: Store, teller: Teller) -> Attempt:
         for attempt in await store.attempts(limit=1):
             for stored in await store.timeline(attempt.id, after=seen):
                 seen = stored.sequence
-                if not isinstance(stored.event, StepDone):
+                if stored.event.text:
                     teller.say(stored.event.text, "dim")
             if attempt.status == "ended":
                 return attempt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent import diagnosis
+from agent import diagnosis, words
 from agent.events import Degraded, Diagnosed
 from agent.model import ModelError
 from agent.nodes.propose import situation_of
@@ -26,6 +26,16 @@ async def diagnose(state: State, work: Work) -> State:
             usage, notes = error.usage, [f"No diagnosis by the model: {error}"]
             await context.emit(Degraded(text=notes[0], step="diagnose", why=str(error)))
     await context.emit(
-        Diagnosed(text=found.cause, cause=found.cause, category=found.category, confidence=found.confidence, by=found.by)
+        Diagnosed(
+            text=f"The cause, as {_by(found.by)}: {found.cause}",
+            cause=found.cause,
+            category=found.category,
+            confidence=found.confidence,
+            by=found.by,
+        )
     )
     return {"diagnosis": pack(found), "usage": [pack(usage)], "notes": notes}
+
+
+def _by(by: str) -> str:
+    return "the failing verdicts tell it" if by == diagnosis.BY_VERDICTS else f"{words.rung(by)} sees it"

@@ -22,7 +22,7 @@ async def guard(state: State, work: Work) -> State:
     if refusal is None:
         return taken
     await context.emit(
-        Guarded(text=f"refused: {candidate.title}: {refusal.sentence}", title=candidate.title, rule=refusal.rule)
+        Guarded(text=f"Refused, because {refusal.sentence}: {candidate.title}", title=candidate.title, rule=refusal.rule)
     )
     before = state.get("refused", [])
     insists = refusal.rule == rules.TESTS and before[-1:] == [rules.TESTS]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from agent import words
 from agent.events import Degraded, Localized
 from agent.localization import localize as suspects_of
 from agent.state import State, Work
-from agent.task import CheckRun, Oracle
+from agent.task import CheckRun, Oracle, Span
 from sandbox.base import DeadlinePassed, LimitExceeded
 
 LONGEST = 30.0  # seconds
@@ -26,5 +29,11 @@ async def localize(state: State, work: Work) -> State:
         notes = [f"Localization was given up: {error}."]
         await context.emit(Degraded(text=notes[0], step="localize", why=str(error)))
     shown = [f"{s.path}:{s.first_line}-{s.last_line} {s.score:.2f} {s.reason}" for s in suspects[:20]]
-    await context.emit(Localized(text=f"{len(suspects)} suspicious places", suspects=shown))
+    await context.emit(Localized(text=_told(suspects), suspects=shown))
     return {"suspects_ref": await context.keep(suspects), "notes": notes, "rung": 0, "iteration": 0, "pending": []}
+
+
+def _told(suspects: Sequence[Span]) -> str:
+    if not suspects:
+        return "No place stands out"
+    return f"{words.opening(len(suspects), 'suspicious place')}, first {words.place(suspects[0])}"

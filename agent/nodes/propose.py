@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from agent import words
 from agent.edits import diff, digest
 from agent.events import Degraded, Proposed, RungSpent
 from agent.model import ModelError
@@ -36,7 +37,7 @@ async def propose(state: State, work: Work) -> State:
     fresh = {digest(candidate.edits): candidate for candidate in proposal.candidates}
     fresh = {name: candidate for name, candidate in fresh.items() if name not in situation.tried}
     for candidate in fresh.values():
-        text = f"{candidate.rung}: {candidate.title}"
+        text = f"Proposed: {candidate.title}"
         shown = diff(candidate.edits)[:20_000]
         await context.emit(
             Proposed(text=text, rung=candidate.rung, title=candidate.title, diff=shown, iteration=situation.iteration)
@@ -97,7 +98,7 @@ async def _ask(work: Work, rung: int, situation: Situation) -> Proposal:
         proposal = Proposal(note=why)
     except (LimitExceeded, DeadlinePassed) as error:
         why, proposal = str(error), Proposal(note=str(error))
-    await work.context.emit(Degraded(text=f"{proposer.rung}: {why}", step="propose", why=why))
+    await work.context.emit(Degraded(text=f"From {words.rung(proposer.rung)} came nothing: {why}", step="propose", why=why))
     return proposal
 
 
@@ -108,10 +109,10 @@ async def _left(work: Work, rung: int, name: str, reason: str) -> State:
 
 
 async def _emit_cost(work: Work, cost: RungCost) -> None:
-    note = f": {cost.note}" if cost.note else ""
+    who, note = words.rung(cost.rung), f" ({cost.note})" if cost.note else ""
     await work.context.emit(
         RungSpent(
-            text=f"{cost.rung}: {cost.tried} tried, {cost.passed} plausible in {cost.seconds:.1f} s{note}",
+            text=f"{who[0].upper()}{who[1:]} {words.effort(cost)}{note}",
             rung=cost.rung,
             seconds=cost.seconds,
             tried=cost.tried,

@@ -17,12 +17,13 @@ async def reflect(state: State, work: Work) -> State:
     context = work.context
     candidate = await context.recall(Candidate, state["judged_ref"])
     verification = unpack(Verification, state["verification"])
-    lesson = _lesson(candidate, verification)
+    advice = _advice(verification)
+    lesson = _lesson(candidate, verification, advice)
     lessons = remember(state, lesson)
     iteration = Iteration(
-        state["iteration"], candidate.rung, candidate.title, diff(candidate.edits), verification.reason, lesson
+        state["iteration"], candidate.rung, candidate.title, diff(candidate.edits), verification.reason, advice
     )
-    await context.emit(Reflected(text=lesson, lesson=lesson, lessons=lessons))
+    await context.emit(Reflected(text=f"Learned: {advice}", lesson=lesson, lessons=lessons))
     return {
         "iterations": [await context.keep(iteration)],
         "tried": [digest(candidate.edits)],
@@ -30,14 +31,17 @@ async def reflect(state: State, work: Work) -> State:
     }
 
 
-def _lesson(candidate: Candidate, verification: Verification) -> str:
-    where = ", ".join(edit.path for edit in candidate.edits)
+def _advice(verification: Verification) -> str:
     if verification.reason.startswith("refused"):
-        advice = "Stay within what is allowed."
-    elif verification.newly_red:
-        advice = "Keep the idea only if what it breaks can stay as it was."
-    elif verification.still_red:
-        advice = "The cause lies elsewhere, or the change does not go far enough."
-    else:
-        advice = "Propose something that can be verified."
+        return "Stay within what is allowed."
+    if verification.newly_red:
+        return "Keep the idea only if what it breaks can stay as it was."
+    if verification.still_red:
+        return "The cause lies elsewhere, or the change does not go far enough."
+    return "Propose something that can be verified."
+
+
+def _lesson(candidate: Candidate, verification: Verification, advice: str) -> str:
+    """For the next proposal, which knows nothing of this one."""
+    where = ", ".join(edit.path for edit in candidate.edits)
     return f"{candidate.title[:160]} ({where}): {verification.reason[:500]}. {advice}"

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from agent import diagnosis, endings, guard
+from agent import diagnosis, endings, guard, words
 from agent.edits import changed_lines, diff
 from agent.endings import Ending
 from agent.events import Ended
 from agent.oracle import Verification, failures
 from agent.reflection import log_of
 from agent.state import State, Work, spent, unpack
-from agent.task import Candidate, CheckRun, Diagnosis, Evidence, Failure, Iteration, NoRepair, Oracle, Outcome, Repair, RungCost
+from agent.task import (
+    Candidate,
+    CheckRun,
+    Diagnosis,
+    Evidence,
+    Failure,
+    Iteration,
+    NoRepair,
+    Oracle,
+    Outcome,
+    Repair,
+    RungCost,
+    Span,
+)
+
+PLACES = 5  # suspicious places that a person is told when there is no repair
 
 
 async def report(state: State, work: Work) -> State:
     """Puts `Repair` or `NoRepair` into the blobs."""
     if (packed := state.get("verification")) and (verification := unpack(Verification, packed)).passed:
         return await _repaired(state, work, verification)
-    known = await _known(state, work)
-    ending = unpack(Ending, state["ending"]) if "ending" in state else _ending(state, work, known)
+    known, suspects = await _known(state, work), await _suspects(state, work)
+    ending = unpack(Ending, state["ending"]) if "ending" in state else _ending(state, work, known, suspects)
     log = await log_of(state, work.context, None, known)
+    if suspects:
+        log = replace(log, notes=(*log.notes, f"Places to look at, the likeliest first: {_places(suspects)}."))
     result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log)
     await work.context.emit(Ended(text=ending.reason, outcome=ending.outcome, reason=ending.reason, next_step=ending.next_step))
     return {"result": ["no_repair", await work.context.keep(result)]}
@@ -44,7 +62,7 @@ async def _repaired(state: State, work: Work, verification: Verification) -> Sta
         log=await log_of(state, work.context, last, known),
         alternatives=alternatives,
     )
-    reason = f"{candidate.title}: verified red, green, red"
+    reason = f"Proven red, green, red: {candidate.title}"
     await work.context.emit(
         Ended(text=reason, outcome=Outcome.HEALED, reason=reason, next_step="Review the change and merge it.")
     )
@@ -70,19 +88,26 @@ async def _known(state: State, work: Work) -> Diagnosis | None:
     return diagnosis.from_verdicts(await _red(state, work)) if "oracle_ref" in state else None
 
 
+async def _suspects(state: State, work: Work) -> tuple[Span, ...]:
+    return await work.context.recall(tuple[Span, ...], state["suspects_ref"]) if "suspects_ref" in state else ()
+
+
+def _places(suspects: tuple[Span, ...]) -> str:
+    return "; ".join(f"{words.place(span)} ({span.reason})" for span in suspects[:PLACES])
+
+
 async def _red(state: State, work: Work) -> tuple[Failure, ...]:
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     base = await work.context.recall(tuple[CheckRun, ...], state["base_ref"])
     return failures(base, (id_ for ids in oracle.must_turn.values() for id_ in ids))
 
 
-def _ending(state: State, work: Work, known: Diagnosis | None) -> Ending:
+def _ending(state: State, work: Work, known: Diagnosis | None, suspects: tuple[Span, ...]) -> Ending:
     refused = state.get("refused", [])
     judged = len(state.get("iterations", []))
     if refused and len(refused) == judged and set(refused) == {guard.TESTS}:
         return endings.needs_test_change(known.cause if known else "unknown.")
     bound = work.ledger.spent_up() if state["rung"] < len(work.ladder) else None
     if bound is None and (bound := work.ledger.model_spent_up()) is None:
-        told = {r.rung: r.note for packed in state.get("rungs", []) if (r := unpack(RungCost, packed)).note}
-        return endings.gave_up(judged, [f"{rung}: {note}" for rung, note in told.items()])
+        return endings.gave_up(judged, [unpack(RungCost, packed) for packed in state.get("rungs", [])], suspects)
     return endings.out_of_budget(bound, judged)

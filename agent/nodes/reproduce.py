@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent import endings
+from agent import endings, words
 from agent.endings import Ending
 from agent.events import Reproduced
 from agent.oracle import Round, differ, oracle_of, unsteady
@@ -23,9 +23,10 @@ async def reproduce(state: State, work: Work) -> State:
     oracle = oracle_of(work.task.checks, rounds)
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     green = sum(len(ids) for ids in oracle.must_stay.values())
+    noun = words.noun(work.task.checks)
     await work.context.emit(
         Reproduced(
-            text=f"{len(red)} red, {green} green in {len(rounds)} runs",
+            text=f"{words.opening(len(red), noun)} red, {green:,} green, the same in {words.counted(len(rounds), 'run')}",
             red=[str(id_) for id_ in red[:50]],
             red_count=len(red),
             green_count=green,
@@ -35,7 +36,9 @@ async def reproduce(state: State, work: Work) -> State:
     if not red:
         return {"ending": pack(_why_not_red(rounds))}
     shaky = unsteady(rounds)
-    notes = [f"Unsteady and left out of the decision: {endings.named(sorted(shaky))}."] if shaky else []
+    notes = (
+        [f"Sometimes red and sometimes green, so left out of the decision: {endings.named(sorted(shaky))}."] if shaky else []
+    )
     return {"oracle_ref": await work.context.keep(oracle), "base_ref": await work.context.keep(base), "notes": notes}
 
 

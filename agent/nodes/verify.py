@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+from agent import words
 from agent.edits import apply
 from agent.endings import named
 from agent.events import Verified
@@ -34,7 +35,7 @@ async def verify(state: State, work: Work) -> State:
     verification = await _judge(work, oracle, base, candidate.edits)
     await context.emit(
         Verified(
-            text=f"{candidate.title}: {verification.reason}",
+            text=_told(candidate, verification),
             title=candidate.title,
             passed=verification.passed,
             still_red=[str(id_) for id_ in verification.still_red[:50]],
@@ -43,6 +44,12 @@ async def verify(state: State, work: Work) -> State:
         )
     )
     return {"verification": pack(verification)}
+
+
+def _told(candidate: Candidate, verification: Verification) -> str:
+    if verification.passed:
+        return f"Proven red, green, red: {candidate.title}"
+    return f"Not good enough, because {verification.reason}: {candidate.title}"
 
 
 async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
@@ -68,8 +75,8 @@ async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verifi
         return failed
     spoilt = tuple(id_ for check in oracle.checks for id_ in broken(oracle, check, base[check.name], whole[check.name]))
     if spoilt:
-        why = _messages(whole, spoilt)
-        return Verification(False, f"the failing verdicts turn green, but it breaks {named(spoilt)}{why}", newly_red=spoilt)
+        noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
+        return Verification(False, f"it mends the failing {noun}s, but breaks {named(spoilt)}{why}", newly_red=spoilt)
 
     if without is None:
         without = await _runs(work, oracle, (), target_only=True)
@@ -79,7 +86,7 @@ async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verifi
     if luck and (odd := _odd(without)) is not None:
         return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} without the change, so nothing is proven")
     if luck:
-        return Verification(False, f"{named(luck)} turned green without the change too, so nothing is proven")
+        return Verification(False, f"{named(luck)} turned green without the change too, so that nothing is proven")
     evidence = tuple(_evidence(oracle, c, base[c.name], whole[c.name], without.get(c.name)) for c in oracle.checks)
     return Verification(True, "verified", evidence=evidence)
 
@@ -126,8 +133,11 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} with the change", still_red=tuple(red))
     if not red:
         return None
+    noun, stay = f"failing {words.noun(oracle.checks)}", "stays" if len(red) == 1 else "stay"
     return Verification(
-        False, f"{len(red)} of {total} failing verdicts are still red: {named(red)}{_messages(runs, red)}", still_red=tuple(red)
+        False,
+        f"{len(red)} of {words.counted(total, noun)} {stay} red: {named(red)}{_messages(runs, red)}",
+        still_red=tuple(red),
     )
 
 

@@ -7,7 +7,9 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from app.markdown import ZWSP, Quoter, link
+from app.markdown import ZWSP, Quoter, link, shortened
+
+CLOSING = re.compile(r"(?i)(?<![a-z])(close|fix|resolve)[sd]?(es|ed)?:?\s+(#\d|[\w.-]+/[\w.-]+#\d|https?://)")
 
 NASTY = [
     "@octocat fixes #1",
@@ -35,6 +37,13 @@ NASTY = [
     "a\\",
     "<details><summary>",
     "[ref]: https://evil.example",
+    "`@octocat` `fixes #1` closes `x` #2",
+    "``` `@all` ```` x `` @octocat `",
+    "`a\\`@octocat`b",
+    "`<img src=x>` <`b`> &`amp;`",
+    "`code\u202e\u2066` `` ` `` @team",
+    "`fixes\n#1` ```` `",
+    "```\n`@octocat`\n```",
 ]
 FRAGMENTS = [
     "@",
@@ -56,6 +65,10 @@ FRAGMENTS = [
     "&",
     "1.",
     "- ",
+    "``",
+    "a_b",
+    "@octocat",
+    "closes #3",
 ]
 
 
@@ -91,16 +104,48 @@ def test_prose_renders_as_one_paragraph_of_exactly_its_characters(quote: Quoter)
         assert letters(shown) == letters(quote.clean(text, 1000)), text
 
 
-def test_code_in_prose_stays_code(quote: Quoter) -> None:
-    assert quote.prose("`<` becomes `<=` in in_range") == "`<` becomes `<=` in in\\_range"
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("`grams < limit` becomes `grams <= limit` in bracket_for", ["grams < limit", "grams <= limit"]),
+        ("``a `b` c`` and `d`", ["a `b` c", "d"]),
+        ("`@octocat` owns `a_b` | `c|d`", ["@octocat", "a_b", "c|d"]),
+        ("`a``b` `c`", ["a``b", "c"]),
+        ("`<script>` `</details>`", ["<script>", "</details>"]),
+        ("one `left open, then `closed", ["left open, then"]),
+        ("no code ` here", []),
+        ("``` two ` three", []),
+        ("\\`code`", ["code"]),
+        ("`a\\`b", ["a\\"]),
+        ("`a\u202e\u200bb`", ["ab"]),
+    ],
+)
+def test_code_in_prose_stays_code(quote: Quoter, text: str, shown: list[str]) -> None:
+    assert [t.content for t in parse(quote.prose(text)) if t.type == "code_inline"] == shown
+
+
+def test_identifiers_and_paths_stand_as_they_are(quote: Quoter) -> None:
+    assert quote.prose("`<` becomes `<=` in in_range (src/a_b.py:3)") == "`<` becomes `<=` in in_range (src/a_b.py:3)"
+
+
+def test_a_text_is_cut_at_a_word_and_never_inside_of_code() -> None:
+    assert shortened("short", 10) == "short"
+    for text in (*hostile(), "`grams < limit` becomes `grams <= limit` in `bracket_for`, which is long enough to be cut"):
+        for limit in (10, 30, 60):
+            made = shortened(text, limit)
+            assert len(made) <= limit
+            assert text.count("`") % 2 or not made.count("`") % 2 or made == text, (text, made)
+    assert shortened("one two three four", 13) == "one two…"
 
 
 def test_prose_and_titles_mention_and_reference_nobody(quote: Quoter) -> None:
+    reaching = re.compile(r"@[A-Za-z0-9]|#\d|https?://|www\.\w|GH-\d")
     for text in hostile():
-        for made in (quote.prose(text), quote.line(text)):
-            assert not re.search(r"@[A-Za-z0-9]", made)
-            assert not re.search(r"#\d", made)
-            assert not re.search(r"https?://|www\.\w|GH-\d", made)
+        assert not reaching.search(quote.line(text)), text
+        # In code nobody is mentioned; what is not code must not try.
+        outside = "\0".join(t.content for t in parse(quote.prose(text)) if t.type in ("text", "text_special"))
+        assert not reaching.search(outside), text
+        assert not CLOSING.search(quote.prose(text)), text
 
 
 def test_a_fence_holds_whatever_is_in_it(quote: Quoter) -> None:
@@ -125,9 +170,8 @@ def test_a_cell_never_breaks_its_row(quote: Quoter) -> None:
 
 
 def test_closing_keywords_are_broken_in_code_too(quote: Quoter) -> None:
-    closing = re.compile(r"(?i)(close|fix|resolve)[sd]?(es|ed)?:?\s+(#\d|\S+/\S+#\d|http)")
     for made in (quote.span("fixes #1"), quote.fence("Closes: o/r#2"), quote.span("resolved https://github.com/o/r/issues/1")):
-        assert not closing.search(made)
+        assert not CLOSING.search(made)
 
 
 def test_invisible_characters_are_gone_and_cannot_split_a_secret(quote: Quoter) -> None:

@@ -97,10 +97,13 @@ def tags(markdown: str) -> list[str]:
 def test_the_body_tells_the_whole_story() -> None:
     body = messages.pull_body(publication(), repair())
     for words in (
-        "CI / tests", "[the run](https://github.com/octo/calc/actions/runs/7)", "tests/test_calc.py::test_add[0]", "pytest -q",
-        "The upper bound was excluded", "verdicts and change", "calc/core.py", "+1 −1", "2 / 28 (1.2 s)", "0 / 30 (1.5 s)",
-        "2 of 2 (1.0 s)", "Python 3.11.7, sandbox local", "very sure", "(92%)", "3 model calls, 1,200 tokens", "$0.0042",
-        "No other change", "What to do next", "<summary>Reflection log</summary>", "+a <= b",
+        "CI / tests", "[see the run](https://github.com/octo/calc/actions/runs/7)",
+        "tests/test_calc.py::test_add[0]", "pytest -q",
+        "2 failing tests", "The upper bound was excluded", "a wrong boundary", "without a model", "`calc/core.py`: +1 −1",
+        "2 red, 28 green, 1.2 s", "0 red, **30 green**, 1.5 s",
+        "2 of 2 red again, 1.0 s", "Python 3.11.7, sandbox local", "very sure", "(92%)",
+        "3 model calls, 1,200 tokens", "$0.0042",
+        "no other change", "Before you merge", "<summary>Reflection log",
         messages.pull_marker("att_1"),
     ):  # fmt: skip
         assert words in body, words
@@ -108,10 +111,10 @@ def test_the_body_tells_the_whole_story() -> None:
 
 def test_alternatives_and_an_unknown_price_are_said() -> None:
     body = messages.pull_body(publication(), repair(alternatives=3, confidence=0.5, usage=Usage(1, 1, 1, None)))
-    assert "3 other changes pass" in body
-    assert "**unsure** (50%)" in body
+    assert "3 other changes pass too" in body
+    assert "unsure (50%)" in body
     assert "price not known" in body
-    assert "no model was asked: $0" in messages.pull_body(publication(), repair(usage=Usage()))
+    assert "no model was asked, $0" in messages.pull_body(publication(), repair(usage=Usage()))
 
 
 def test_outside_text_cannot_act_anywhere_in_the_body() -> None:
@@ -161,9 +164,9 @@ def test_our_commits_are_known_by_their_trailer() -> None:
 def test_a_long_log_is_cut_and_the_evidence_is_not(iterations: int) -> None:
     body = messages.pull_body(publication(), repair(log=log(iterations, diff="+é\n" * 3000)))
     assert len(body.encode()) <= BODY_LIMIT
-    assert "2 of 2 (1.0 s)" in body
+    assert "2 of 2 red again, 1.0 s" in body
     assert body.rstrip().endswith("</details>")
-    assert f"**Iteration {iterations}**" in body  # the latest ones are kept
+    assert f"**Try {iterations}**" in body  # the latest ones are kept
 
 
 def test_very_many_verdicts_and_checks_still_fit() -> None:
@@ -171,7 +174,7 @@ def test_very_many_verdicts_and_checks_still_fit() -> None:
     assert len(body.encode()) <= BODY_LIMIT
     assert "… and 30 more checks." in body
     assert re.search(r"… and \d+ more\.", body)
-    assert "5000 of 5000" in body
+    assert "5000 of 5000 red" in body
 
 
 @pytest.mark.parametrize("outcome", Outcome)

@@ -106,7 +106,7 @@ async def test_a_repair_becomes_a_draft_pull_request(
     assert commit.parents == (publication.head_sha,)
     assert commit.sha in standin.repository(NAME).verified
     pull = standin.repository(NAME).issues[result.number]
-    assert pull.title == "Heal: `-` becomes `+` in add"
+    assert pull.title == "Heal CI: `-` becomes `+` in add"
     assert "1 of 1" in (pull.body or "")
 
 

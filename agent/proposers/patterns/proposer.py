@@ -161,7 +161,7 @@ def _remarks(events: Sequence[_Event], done: _Event) -> list[str]:
             remarks.append("the failing tests pass in a warm process")
     if not events:
         remarks.append("the search ended without an answer")
-    return [*remarks, f"{done.tried} changes tried, {done.rate:.0f} per second"]
+    return [*remarks, f"{done.rate:.0f} a second"] if done.tried else remarks
 
 
 def _edit(change: Change, texts: dict[str, str]) -> FileChange:
