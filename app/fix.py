@@ -88,12 +88,17 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
     configuration = _own_configuration(root)
     if isinstance(configuration, NoRepair):
         return configuration
-    loading = asyncio.create_task(asyncio.to_thread(importlib.import_module, "langgraph.checkpoint.memory"))
     try:
+        # Each waits for programs, answers or imports of its own.
+        sandboxes, models, memory = await asyncio.gather(
+            _sandboxes(settings, screen),
+            models_of(settings),
+            asyncio.to_thread(importlib.import_module, "langgraph.checkpoint.memory"),
+        )
         engine = Engine(
-            sandboxes=await _sandboxes(settings, screen),
-            models=await models_of(settings),
-            checkpointer=(await loading).InMemorySaver(),
+            sandboxes=sandboxes,
+            models=models,
+            checkpointer=memory.InMemorySaver(),
             budget=budget_of(settings),
             limits=limits_of(settings),
         )
