@@ -15,7 +15,6 @@ from uuid import uuid4
 
 from langgraph.checkpoint.memory import InMemorySaver
 from platformdirs import user_cache_path
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
@@ -205,6 +204,9 @@ def _show_tried(console: Console, log: ReflectionLog) -> None:
 
 def _say(console: Console, label: str, text: str, style: str = "") -> None:
     """A label and its text, which wraps beside it. Both are plain: nothing in them is markup."""
+    if not console.is_terminal:
+        console.print(Text(f"{label}: {text}"), soft_wrap=True)
+        return
     table = Table.grid(padding=(0, 1))
     table.add_column(width=10, justify="right", style="dim")
     table.add_column(overflow="fold")
@@ -213,7 +215,7 @@ def _say(console: Console, label: str, text: str, style: str = "") -> None:
 
 
 def _evidence(result: Repair) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2))
     for column in ("check", "before", "with the change", "change taken back"):
         table.add_column(column)
     for check in result.evidence.checks:
@@ -221,6 +223,6 @@ def _evidence(result: Repair) -> Table:
             Text(check.check),
             Text(f"{check.base_red} red, {check.base_green} green, {words.took(check.base_seconds)}", style="red"),
             Text(f"{check.with_red} red, {check.with_green} green, {words.took(check.with_seconds)}", style="green"),
-            Text(f"{check.without_red} of {len(check.target)} red again, {words.took(check.without_seconds)}", style="red"),
+            Text(f"{check.without_red} of {len(check.target)} red, {words.took(check.without_seconds)}", style="red"),
         )
     return table
