@@ -57,7 +57,7 @@ def inconclusive(run: CheckRun) -> Ending:
             f"The check `{run.check}` did not end within {words.took(run.seconds)}, and no single test could be named.",
             "Give the check a smaller command, or allow the attempt more time.",
         )
-    how = "used more memory than the sandbox has" if run.ending == "out_of_memory" else "crashed before any verdict"
+    how = "used more memory than the sandbox has" if run.ending == "out_of_memory" else "crashed before any result"
     return Ending(
         Outcome.INFRASTRUCTURE,
         f"The check `{run.check}` {how}, so nothing can be said about the code.",

@@ -223,7 +223,7 @@ def test_giving_up_tells_the_diagnosis_and_why_each_try_is_not_the_repair() -> N
     told = replace(log(), iterations=(failed,), notes=("Places to look at: `f` in calc/core.py, line 3.",))
     text = messages.no_repair_summary(publication(), no_repair(log=told))
     order = (
-        "**Why:**", "**Next:** Set a model.", "Best diagnosis so far", "The bound is excluded.", "a wrong boundary or comparison",
+        "**Why:**", "**Next:** Set a model.", "Best diagnosis so far", "The bound is excluded.", "a wrong boundary",
         "- `<` becomes `>`: it mends the failing tests, but breaks `test_b`", "Places to look at", "<details>", "+b",
     )  # fmt: skip
     places = [text.index(words) for words in order]
