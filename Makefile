@@ -15,8 +15,8 @@ setup: .venv/.ready ## .venv with the locked dependencies, and the system progra
 demo: setup ## the main job on this machine, with no account and no key (ONCE=1 ends by itself, BUG=hard needs a model)
 	@$(BIN)/python -m deploy.demo $(if $(ONCE),--once) $(if $(BUG),--bug $(BUG)) $(DEMO_ARGS)
 
-test: setup ## all tests
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: setup ## all tests, a process for each core
+	@$(BIN)/python -m pytest -n auto --dist loadscope $(PYTEST_ARGS)
 
 check: setup ## formatting, lint, types, arrows between the rooms
 	@$(BIN)/ruff format --check .

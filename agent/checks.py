@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from agent.findings import read_findings
+from agent.findings import read_findings, read_traceback
 from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.guest_bundle import guest_bundle
 from agent.task import Check, CheckRun, Failure, Frame, Verdict, VerdictId
@@ -127,6 +127,8 @@ def _report(completed: Completed, nonce: str) -> _Report | None:
 def _check_run(check: Check, report: _Report, root: str, only: frozenset[VerdictId], out_of_memory: bool) -> CheckRun:
     output = clean("\n".join([report.output, *report.notes]).strip("\n"), OUTPUT_LIMIT)
     findings = read_findings(report.output, root, check.cwd)
+    told = [*(frame for finding in findings for frame in finding.frames), *read_traceback(report.output, root, check.cwd)]
+    exit_failure = _exit_failure(report, output, tuple(told[-FRAMES_LIMIT:]))
     verdicts: dict[VerdictId, Verdict] = {}
     failures: tuple[Failure, ...] = ()
     durations: dict[VerdictId, float] = {}
@@ -136,14 +138,14 @@ def _check_run(check: Check, report: _Report, root: str, only: frozenset[Verdict
         failures = tuple(_failure(name, told) for name, told in report.failures.items() if verdicts.get(_id(name)) in RED)
         if not report.observed and report.ending == "finished" and report.exit_code not in UNTOLD:
             # Something before the tests said no: a linter, a build. The tests are hidden behind it.
-            verdicts, failures = {EXIT: Verdict.ERROR}, (_exit_failure(report, output, findings),)
+            verdicts, failures = {EXIT: Verdict.ERROR}, (exit_failure,)
         elif report.observed and EXIT in only:
             verdicts[EXIT] = Verdict.PASSED
     elif report.ending == "finished" and report.exit_code == 0:
         # Also with findings printed: the tool was told to let them pass.
         verdicts = dict.fromkeys(only or {EXIT}, Verdict.PASSED)
     elif report.ending == "finished":
-        failures = (check.reader == "findings" and findings) or (_exit_failure(report, output, findings),)
+        failures = (check.reader == "findings" and findings) or (exit_failure,)
         verdicts = {failure.id: Verdict.FAILED for failure in failures}
         if EXIT not in verdicts:
             verdicts |= dict.fromkeys(only - verdicts.keys() - {EXIT}, Verdict.PASSED)
@@ -174,13 +176,13 @@ def _failure(name: str, told: _Failure) -> Failure:
     )
 
 
-def _exit_failure(report: _Report, output: str, findings: tuple[Failure, ...]) -> Failure:
+def _exit_failure(report: _Report, output: str, frames: tuple[Frame, ...]) -> Failure:
     last = next((line for line in reversed(output.split("\n")) if line.strip()), "")
     return Failure(
         id=EXIT,
         message=one_line(f"exit code {report.exit_code}: {last}", MESSAGE_LIMIT),
         details=clean(output, DETAILS_LIMIT),
-        frames=tuple(frame for finding in findings[:FRAMES_LIMIT] for frame in finding.frames),
+        frames=frames,
     )
 
 

@@ -1,4 +1,4 @@
-"""Reads what linters and type checkers print into failures whose ids stay the same when lines move.
+"""Reads what linters and type checkers print into failures whose ids stay the same when lines move, and Python's tracebacks.
 
 Knows the lines of ruff, flake8, pylint, mypy, pyright, and of formatters in check mode; knows nothing of how they were run.
 """
@@ -18,6 +18,7 @@ LIMIT = 2000  # findings
 _LOCATED = re.compile(r"^\s*(?P<path>[^\s:][^:\n]*?\.\w+):(?P<line>\d+)(?::\d+)?(?::\d+(?::\d+)?)?(?::| -)\s+(?P<text>\S.*)$")
 _NOT_FINDINGS = re.compile(r"^(note|information|hint)\b", re.IGNORECASE)
 _FORMAT = re.compile(r"^(?:[Ww]ould reformat:?|ERROR:) (?P<path>\S.*?\.\w+)(?P<text> Imports are incorrectly sorted.*)?$")
+_TRACEBACK = re.compile(r'^\s*File "(?P<path>[^"<>\n]+)", line (?P<line>\d+)(?:, in (?P<name>\S+))?', re.MULTILINE)
 _LINE_NUMBERS = re.compile(r"\b(line|lines) \d+")
 
 
@@ -42,6 +43,16 @@ def read_findings(output: str, root: str = "/", cwd: str = ".") -> tuple[Failure
         if len(found) == LIMIT:
             break
     return tuple(found)
+
+
+def read_traceback(output: str, root: str = "/", cwd: str = ".") -> tuple[Frame, ...]:
+    """The repository's lines in what Python told of an error, outermost first: of a build step, a script, a syntax check."""
+    frames = []
+    for told in _TRACEBACK.finditer(output):
+        path = _path(told["path"], root, cwd)
+        if not path.startswith("../"):
+            frames.append(Frame(path, int(told["line"]), clean(told["name"] or "", 200)))
+    return tuple(frames[-LIMIT:])
 
 
 def _parse(raw: str) -> tuple[str, int, str] | None:

@@ -18,7 +18,9 @@ Finding = tuple[str, str]  # rule, sentence
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _SILENCER = re.compile(
-    r"#\s*(noqa|type:\s*ignore|pragma:\s*no cover|pylint:\s*disable|pyright:\s*ignore|nosec|fmt:\s*off)", re.I
+    r"#\s*(noqa|type:\s*ignore|pragma:\s*no cover|nosec|nosemgrep|pyre-|fmt:\s*(off|skip)"
+    r"|(ruff|flake8|pylint|mypy|pyright|isort|yapf|autopep8)\s*:)",
+    re.I,
 )
 _UNDER_TEST = re.compile(
     r"PYTEST_\w+|\bsys\.modules\b.*(pytest|unittest)|(pytest|unittest).*\bsys\.modules\b|\bsys\.argv\b.*pytest"

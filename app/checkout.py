@@ -1,7 +1,7 @@
 """A folder on this machine as a case for the engine: its files in, a verified change back.
 
-The folder belongs to the person who runs `selfheal fix`; it is read as git sees it (tracked and not ignored), and only `apply`
-writes to it.
+The folder belongs to the person who runs `selfheal fix`; it is read as git sees it (tracked or at least not ignored, so that
+secrets in an ignored `.env`, environments and data stay out), and only `apply` writes to it, inside of it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,24 @@ from pathlib import Path
 from typing import IO
 
 from agent.task import Edits
+from sandbox.archive import leads_outside
 from sandbox.base import MIB
 
 # What a checkout without git also holds, and nobody means to send along.
 _NEVER = frozenset(
-    {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox", ".mypy_cache", ".pytest_cache"}
+    {".git", ".hg", ".tox", ".nox", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
+_SECRETS = (".env", ".env.local")
+# Listing must not run what a checkout's own configuration names, nor fail because the folder belongs to somebody else.
+_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.directory=*")
+
+
+class CheckoutUnreadable(Exception):
+    """A file of the checkout cannot be read. `path` is relative to it."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path} cannot be read: {reason}")
+        self.path = path
 
 
 class CheckoutChanged(Exception):
@@ -32,7 +44,10 @@ class CheckoutChanged(Exception):
 
 
 async def packed(root: Path) -> AsyncIterator[bytes]:
-    """The checkout as a gzipped tar with one top folder, in chunks."""
+    """The checkout as a gzipped tar with one top folder, in chunks; links that lead out of it are left out.
+
+    Raises `CheckoutUnreadable`.
+    """
     names = await _listed_by_git(root)
     with tempfile.TemporaryFile() as archive:
         await asyncio.to_thread(_write_archive, archive, root, names)
@@ -48,10 +63,12 @@ async def apply(root: Path, edits: Edits) -> None:
 
 async def _listed_by_git(root: Path) -> list[str] | None:
     """Paths that git tracks or does not ignore; None where this is no git checkout."""
+    # Run from a hook, these would point git at another repository.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         process = await asyncio.create_subprocess_exec(
-            "git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard",
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            *_GIT, "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard",
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env=environment,
         )  # fmt: skip
     except FileNotFoundError:
         return None
@@ -62,29 +79,51 @@ async def _listed_by_git(root: Path) -> list[str] | None:
 
 
 def _walked(root: Path) -> Iterator[str]:
+    """Every file and link, where no git tells what belongs to the checkout."""
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in _NEVER)
+        here = Path(folder)
+        names += [name for name in folders if (here / name).is_symlink()]
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in _NEVER and not (here / name).is_symlink() and not (here / name / "pyvenv.cfg").exists()
+        )
         for name in sorted(names):
-            yield os.path.relpath(os.path.join(folder, name), root)
+            if name not in _SECRETS:
+                yield (here / name).relative_to(root).as_posix()
 
 
 def _write_archive(archive: IO[bytes], root: Path, names: list[str] | None) -> None:
     # Fast rather than small: it only travels from this process to the sandbox.
     with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as tar:
+        top = tarfile.TarInfo("checkout")
+        top.type, top.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(top)
         for name in _walked(root) if names is None else names:
-            full = root / name
-            if full.is_symlink() or full.is_file():
-                tar.add(full, arcname=f"checkout/{name}", recursive=False)
+            try:
+                _add(tar, root / name, name)
+            except OSError as error:
+                raise CheckoutUnreadable(name, error.strerror or str(error)) from error
+
+
+def _add(tar: tarfile.TarFile, full: Path, name: str) -> None:
+    if full.is_symlink():
+        if not leads_outside(name, str(full.readlink())):
+            tar.addfile(tar.gettarinfo(full, f"checkout/{name}"))
+        return
+    if not full.is_file():  # removed since git listed it, a submodule, a pipe
+        return
+    header = tar.gettarinfo(full, f"checkout/{name}")
+    if header.islnk():  # a second name of a file is a file of its own in there
+        header.type, header.size = tarfile.REGTYPE, full.stat().st_size
+    with full.open("rb") as content:
+        tar.addfile(header, content)
 
 
 def _apply(root: Path, edits: Edits) -> None:
+    root = root.resolve()
     for change in edits:
-        file = root / change.path
-        try:
-            current = file.read_bytes().decode() if file.is_file() and not file.is_symlink() else None
-        except (OSError, UnicodeDecodeError):
-            current = None
-        if current != change.before:
+        if _as_it_stands(root, change.path) != change.before:
             raise CheckoutChanged(change.path)
     for change in edits:
         file = root / change.path
@@ -97,3 +136,17 @@ def _apply(root: Path, edits: Edits) -> None:
         if change.before is not None:
             draft.chmod(file.stat().st_mode & 0o7777)
         draft.replace(file)
+
+
+def _as_it_stands(root: Path, path: str) -> str | None:
+    """The text of a file, None where there is none. Raises `CheckoutChanged` for what is no text in plain folders."""
+    file = Path(os.path.normpath(root / path))
+    # A link that leads outside was not seen in the sandbox: nothing is written through one.
+    if not file.is_relative_to(root) or file.is_symlink() or file.parent.resolve() != file.parent:
+        raise CheckoutChanged(path)
+    try:
+        return file.read_bytes().decode()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckoutChanged(path) from error

@@ -6,6 +6,7 @@ Exit codes: 0 done (for `fix`: healed), 1 not healed or it failed on the way, 2 
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -67,6 +68,8 @@ def fix(
     from app import fix as local
 
     settings = _settings(**{k: v for k, v in {"model": model, "max_iterations": max_iterations}.items() if v is not None})
+    # Asked to end by a machine (a time limit, a shutdown): as tidily as with Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     healed = _run(local.run(path.resolve(), settings, test=test, apply=apply, json=json))
     raise typer.Exit(0 if healed else 1)
 
@@ -76,7 +79,7 @@ def serve() -> None:
     """Receive GitHub's webhooks (the web process)."""
     from app import service
 
-    _run(service.web(_settings()))
+    _run(service.web(_settings()), *service.CANNOT_START)
 
 
 @app.command()
@@ -84,7 +87,7 @@ def worker() -> None:
     """Heal what the webhooks asked for (the worker process); start as many as you like."""
     from app import service
 
-    _run(service.worker(_settings()))
+    _run(service.worker(_settings()), *service.CANNOT_START)
 
 
 @app.command()
@@ -92,7 +95,7 @@ def dev() -> None:
     """Web, worker and an embedded Redis together, for trying things on one machine."""
     from app import service
 
-    _run(service.both(_settings()))
+    _run(service.both(_settings()), *service.CANNOT_START)
 
 
 @attempts.command("list")
@@ -106,7 +109,7 @@ def list_attempts(
     """List attempts, newest first."""
     from app import inspection
 
-    _run(inspection.list_attempts(_settings(), repository=repository, limit=limit, json=json))
+    _run(inspection.list_attempts(_settings(), repository=repository, limit=limit, json=json), inspection.StoreError)
 
 
 @attempts.command("show")
@@ -117,7 +120,7 @@ def show_attempt(
     """Show one attempt with its timeline."""
     from app import inspection
 
-    if not _run(inspection.show_attempt(_settings(), attempt, json=json)):
+    if not _run(inspection.show_attempt(_settings(), attempt, json=json), inspection.StoreError):
         _wrong_use(f"there is no attempt {attempt!r}; `selfheal attempts list` shows them")
 
 
@@ -130,18 +133,25 @@ def _settings(**overrides: object) -> Settings:
         _wrong_use(str(error))
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def _run(work: Coroutine[Any, Any, T], *expected: type[Exception]) -> T:
+    """Run a command to its end; what is `expected` to go wrong is one line, and no fault of the one who called."""
     from app.settings import SettingsError
 
     try:
         return asyncio.run(work)
     except SettingsError as error:
         _wrong_use(str(error))
+    except expected as error:
+        _end(str(error), 1)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
 def _wrong_use(message: str) -> NoReturn:
+    _end(message, 2)
+
+
+def _end(message: str, code: int) -> NoReturn:
     for line in message.splitlines():
         typer.secho(f"selfheal: {line}", err=True, fg="red" if sys.stderr.isatty() else None)
-    raise typer.Exit(2)
+    raise typer.Exit(code)

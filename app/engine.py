@@ -5,6 +5,8 @@ Bot and CLI heal through `Engine.heal`, so both run the very same graph. Knows n
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -48,11 +50,18 @@ class Engine:
 
     async def heal(self, case: Case, *, blobs: Blobs, emit: Emit) -> Repair | NoRepair:
         """Take one case from its files to a repair or the reason why there is none."""
+        # Seconds of imports, beside the installer; commands that never repair start without them.
+        loading = asyncio.create_task(asyncio.to_thread(importlib.import_module, "agent.graph"))
         async with self.sandboxes.open(case.label, self.limits) as sandbox:
             prepared = await self._prepare(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return prepared
+            await loading
             return await self._repair(case, prepared, blobs, emit)
+
+    async def forget(self, case_id: str) -> None:
+        """Drop the checkpoints of a case whose end is told and written down; until then a repeated `heal` goes on from them."""
+        await self.checkpointer.adelete_thread(case_id)
 
     async def _prepare(self, case: Case, sandbox: Sandbox, emit: Emit) -> Task | NoRepair:
         """Unpack, read what is to be run, install: everything that comes before the first red."""
@@ -101,12 +110,13 @@ class Engine:
         )
 
     async def _repair(self, case: Case, task: Task, blobs: Blobs, emit: Emit) -> Repair | NoRepair:
-        # The graph is loaded here: commands that never repair start without it.
         from agent.graph import repair
         from agent.proposers.model import ModelProposer
         from agent.proposers.patterns.proposer import PatternsProposer
         from agent.state import Context
 
+        if self.models is not None:
+            self.models.warm()
         context = Context(
             emit=emit,
             proposers=(PatternsProposer(), *((ModelProposer(self.models),) if self.models else ())),

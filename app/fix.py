@@ -1,11 +1,16 @@
 """`selfheal fix`: heal a local checkout, show the patch and what proves it.
 
-Progress goes to standard error, the result to standard output. The checkout is read, never written, unless `apply` is set.
+Progress goes to standard error, the result to standard output; where that is piped, it is the patch alone, so that
+`selfheal fix . | git apply` works, and everything else is said on standard error. The checkout is read, never written, unless
+`apply` is set.
 """
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import json as jsonlib
+import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
@@ -13,12 +18,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from langgraph.checkpoint.memory import InMemorySaver
 from platformdirs import user_cache_path
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
-from rich.text import Text
 
 from agent import words
 from agent.blobs import MemoryBlobs
@@ -27,13 +30,14 @@ from agent.ci.configuration import PATH as CONFIGURATION
 from agent.edits import diff
 from agent.events import AnyEvent, Degraded, Ended, Progress
 from agent.task import NoRepair, Outcome, ReflectionLog, Repair
-from app import checkout
+from app import checkout, terminal
 from app.assembly import budget_of, limits_of, models_of
 from app.endings import ENDINGS
 from app.engine import Case, Engine, without_a_run
 from app.proof import headline, sureness
 from app.retelling import spent
 from app.settings import Settings
+from app.terminal import plain
 from sandbox.base import SandboxError, Sandboxes, SandboxUnavailable
 from sandbox.choose import open_sandboxes
 
@@ -48,14 +52,13 @@ class Screen:
     async def emit(self, event: AnyEvent) -> None:
         if not event.text or isinstance(event, Progress | Ended):
             return
-        style = "yellow" if isinstance(event, Degraded) else None
-        line = Text(f"{time.monotonic() - self.started:6.1f} s  {event.text}")
-        self.console.print(line, style=style, soft_wrap=not self.console.is_terminal)
+        line = plain(f"{time.monotonic() - self.started:6.1f} s  {event.text}", "yellow" if isinstance(event, Degraded) else "")
+        self.console.print(line, soft_wrap=not self.console.is_terminal)
 
 
 async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, json: bool) -> bool:
     """Heal the checkout at `root`; True when a verified repair was found (and, with `apply`, written)."""
-    progress = Console(stderr=True)
+    progress = terminal.console(stderr=True)
     screen = Screen(progress, time.monotonic())
     async with AsyncExitStack() as stack:
         if progress.is_terminal:
@@ -70,8 +73,13 @@ async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, 
             problem = str(error)
     if json:
         print(jsonlib.dumps(_as_json(result, applied, problem), indent=2))  # noqa: T201 - the command's answer
+    elif sys.stdout.isatty():
+        _show(terminal.console(), result, applied, problem, shown=True)
     else:
-        _show(Console(), result, applied, problem)
+        if isinstance(result, Repair):
+            # As bytes: line ends and characters must stay those of the files, whatever the terminal's language.
+            sys.stdout.buffer.write(diff(result.edits).encode())
+        _show(progress, result, applied, problem, shown=False)
     return isinstance(result, Repair) and problem is None
 
 
@@ -79,16 +87,19 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
     configuration = _own_configuration(root)
     if isinstance(configuration, NoRepair):
         return configuration
+    loading = asyncio.create_task(asyncio.to_thread(importlib.import_module, "langgraph.checkpoint.memory"))
     try:
         engine = Engine(
             sandboxes=await _sandboxes(settings, screen),
             models=await models_of(settings),
-            checkpointer=InMemorySaver(),
+            checkpointer=(await loading).InMemorySaver(),
             budget=budget_of(settings),
             limits=limits_of(settings),
         )
         case = Case(id=uuid4().hex, label=root.name, archive=checkout.packed(root), configuration=configuration, command=test)
         return await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
+    except checkout.CheckoutUnreadable as error:
+        return without_a_run(Outcome.REFUSED, f"{error}.", "Make it readable, or let git ignore it, and run again.")
     except SandboxError as error:
         return without_a_run(
             Outcome.INFRASTRUCTURE, f"The sandbox failed: {error}.", "Try again; if it stays, look at the sandbox's settings."
@@ -154,8 +165,8 @@ def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> d
     }
 
 
-def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None) -> None:
-    """What a person wants to know, in the order in which they want to know it. `--json` has the whole log."""
+def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None, *, shown: bool) -> None:
+    """What a person wants to know, in the order in which they want to know it; `shown` says whether the patch is part of it."""
     console.print()
     if isinstance(result, NoRepair):
         _show_no_repair(console, result)
@@ -164,13 +175,10 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
     _say(console, "Cause", result.diagnosis.cause)
     _say(console, "Sure", f"{sureness(result)}.")
     console.print()
-    if console.is_terminal:
-        console.print(Syntax(diff(result.edits), "diff", background_color="default"))
-    else:
-        # Piped, the patch must stay one that `git apply` takes: no wrapping, no colour.
-        console.out(diff(result.edits), highlight=False)
+    if shown:
+        console.print(Syntax(plain(diff(result.edits)).plain, "diff", background_color="default"))
     console.print(_evidence(result))
-    console.print(Text(f"{result.evidence.environment}. Cost: {spent(result.usage)}.", style="dim"))
+    console.print(plain(f"{result.evidence.environment}. Cost: {spent(result.usage)}.", "dim"))
     _show_tried(console, result.log)
     console.print()
     if problem:
@@ -210,7 +218,7 @@ def _say(console: Console, label: str, text: str, style: str = "") -> None:
     table = Table.grid(padding=(0, 1))
     table.add_column(width=10, justify="right", style="dim")
     table.add_column(overflow="fold")
-    table.add_row(Text(label), Text(text, style=style))
+    table.add_row(label, plain(text, style))
     console.print(table)
 
 
@@ -220,9 +228,9 @@ def _evidence(result: Repair) -> Table:
         table.add_column(column)
     for check in result.evidence.checks:
         table.add_row(
-            Text(check.check),
-            Text(f"{check.base_red} red, {check.base_green} green, {words.took(check.base_seconds)}", style="red"),
-            Text(f"{check.with_red} red, {check.with_green} green, {words.took(check.with_seconds)}", style="green"),
-            Text(f"{check.without_red} of {len(check.target)} red, {words.took(check.without_seconds)}", style="red"),
+            plain(check.check),
+            plain(f"{check.base_red} red, {check.base_green} green, {words.took(check.base_seconds)}", "red"),
+            plain(f"{check.with_red} red, {check.with_green} green, {words.took(check.with_seconds)}", "green"),
+            plain(f"{check.without_red} of {len(check.target)} red, {words.took(check.without_seconds)}", "red"),
         )
     return table

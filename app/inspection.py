@@ -6,15 +6,18 @@ import json as jsonlib
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from app import terminal
 from app.clock import SystemClock
 from app.events import Stored
 from app.settings import Settings
+from app.store.database import StoreError
 from app.store.store import open_store
 from app.store.values import Attempt
+from app.terminal import plain
+
+__all__ = ["StoreError", "list_attempts", "show_attempt"]
 
 
 async def list_attempts(settings: Settings, *, repository: str | None, limit: int, json: bool) -> None:
@@ -33,15 +36,15 @@ async def list_attempts(settings: Settings, *, repository: str | None, limit: in
     for attempt in attempts:
         table.add_row(
             attempt.id[:12],
-            Text(attempt.repository.full_name),
+            plain(attempt.repository.full_name),
             (attempt.head_sha or "?")[:10],
-            Text(attempt.head_branch or "?"),
+            plain(attempt.head_branch or "?"),
             attempt.outcome or attempt.status,
-            Text(attempt.requests[0].title if attempt.requests else ""),
+            plain(attempt.requests[0].title if attempt.requests else ""),
             _moment(attempt.created_at),
             attempt.pull_request.url if attempt.pull_request else "",
         )
-    Console().print(table)
+    terminal.console().print(table)
 
 
 async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bool:
@@ -54,13 +57,13 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
     if json:
         _print_json({**_as_json(attempt), "timeline": [_event_as_json(stored) for stored in timeline]})
         return True
-    console = Console()
+    console = terminal.console()
     for name, value in _as_json(attempt).items():
         if value is not None:
-            console.print(Text(f"{name:>14}  {value}"))
+            console.print(plain(f"{name:>14}  {value}"))
     console.print()
     for stored in timeline:
-        console.print(Text(f"{_moment(stored.at, seconds=True)}  {stored.event.text}"))
+        console.print(plain(f"{_moment(stored.at, seconds=True)}  {stored.event.text}"))
     return True
 
 

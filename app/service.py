@@ -12,9 +12,15 @@ from app import log
 from app.assembly import budget_of, github_of, limits_of, models_of, sandboxes_of
 from app.main import serve
 from app.process import dev, stop_on_signals
+from app.redis import RedisMissing
 from app.settings import Settings
+from app.store.database import StoreError
 from app.store.store import Store
 from app.worker import Heal, work, worker_name
+from sandbox.base import SandboxUnavailable
+
+CANNOT_START = (StoreError, RedisMissing, SandboxUnavailable)
+"""What these raise when something outside is not as they need it, with a sentence for the operator."""
 
 _log = structlog.get_logger()
 

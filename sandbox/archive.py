@@ -2,7 +2,7 @@
 
 The archive is hostile. It is read as a stream with bounds on bytes, ratio, count and on what one header may ask for; every
 file is created by `Tree`, which follows nothing; links are made last, so that no file can be written through one. `.git` is
-left out: nothing on this side may ever trust one. `pack` is the reverse for a local checkout.
+left out: nothing on this side may ever trust one.
 """
 
 from __future__ import annotations
@@ -10,23 +10,17 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
-import os
 import posixpath
 import tarfile
 import tempfile
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 from sandbox.base import MIB, UnsafeArchive
 from sandbox.tree import Tree, parts_of
 
-# What no checkout needs to bring along: made by tools, large, or bound to the machine.
-LEFT_OUT = frozenset(
-    {".git", ".hg", ".tox", ".nox", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
-)
 CHUNK = 1 << 18
 
 
@@ -104,11 +98,16 @@ def _names(member: tarfile.TarInfo) -> tuple[str, ...]:
 
 
 def _inside(path: str, target: str) -> str:
-    """`target` if the link at `path` stays in the tree. Judged by its text: on this side no link is ever followed."""
-    aim = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    if target.startswith("/") or not target or aim == ".." or aim.startswith("../"):
+    """`target` if the link at `path` stays in the tree."""
+    if leads_outside(path, target):
         raise UnsafeArchive(f"the link {path[:200]!r} leads outside: {target[:200]!r}")
     return target
+
+
+def leads_outside(path: str, target: str) -> bool:
+    """Whether the link at `path` leaves the tree. Judged by its text: on this side no link is ever followed."""
+    aim = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    return target.startswith("/") or not target or aim == ".." or aim.startswith("../")
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
@@ -155,48 +154,3 @@ class _Inflated:
 
     def close(self) -> None:
         self._gzip.close()
-
-
-async def pack(folder: Path) -> AsyncIterator[bytes]:
-    """A local checkout as `unpack` wants it, without `.git`, virtual environments, caches and links that lead outside."""
-    with tempfile.TemporaryFile() as packed:
-        await asyncio.to_thread(_pack, folder, packed)
-        packed.seek(0)
-        while chunk := await asyncio.to_thread(packed.read, CHUNK):
-            yield chunk
-
-
-def _pack(folder: Path, packed: IO[bytes]) -> None:
-    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as tar:
-        tar.addfile(_folder_header("checkout"))
-        for here, folders, names in os.walk(folder):
-            inside = Path(here).relative_to(folder)
-            linked = [name for name in folders if (Path(here) / name).is_symlink()]
-            folders[:] = [
-                name
-                for name in sorted(folders)
-                if name not in LEFT_OUT and name not in linked and not (Path(here) / name / "pyvenv.cfg").exists()
-            ]
-            for name in sorted([*names, *linked]):
-                path = Path(here) / name
-                if path.is_symlink():
-                    try:
-                        _inside((inside / name).as_posix(), str(path.readlink()))
-                    except UnsafeArchive:
-                        continue
-                elif not path.is_file():
-                    continue
-                header = tar.gettarinfo(path, f"checkout/{(inside / name).as_posix()}")
-                if header.islnk():  # a second name of a file is a file of its own in there
-                    header.type, header.size = tarfile.REGTYPE, path.stat().st_size
-                if header.isreg():
-                    with path.open("rb") as content:
-                        tar.addfile(header, content)
-                else:
-                    tar.addfile(header)
-
-
-def _folder_header(name: str) -> tarfile.TarInfo:
-    header = tarfile.TarInfo(name)
-    header.type, header.mode = tarfile.DIRTYPE, 0o755
-    return header

@@ -74,10 +74,15 @@ def pytest_cmdline_main(config):
         option = config.option
         option.maxfail = 0
         option.continue_on_collection_errors = True
-        if hasattr(option, "numprocesses"):
-            option.numprocesses, option.dist, option.tx = None, "no", []
+        in_one_process(option)
         config.pluginmanager.register(Collector(config, _channel), "selfheal-collector")
     yield
+
+
+def in_one_process(option):
+    """Switch pytest-xdist off where it is loaded; before the plugin's own `pytest_cmdline_main`."""
+    if hasattr(option, "numprocesses"):
+        option.numprocesses, option.dist, option.tx = None, "no", []
 
 
 def _failure(error, details):

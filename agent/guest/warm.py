@@ -3,7 +3,6 @@
 A suite knows how to collect and to run one test by its id; it knows nothing of changes.
 """
 
-import importlib.util
 import os
 import sys
 import unittest
@@ -51,11 +50,27 @@ def collect(plan, root, ids, serve):
 def _with_pytest(root, args, wanted, serve):
     try:
         import pytest
+
+        from . import collector
     except ImportError:
         raise Unavailable("pytest is not installed") from None
 
     class Loop:
         served = False
+        pytest_addoption = staticmethod(collector.pytest_addoption)
+
+        # Set where a loaded plugin has declared them: an option on the command line is an error where it has not.
+
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_load_initial_conftests(self, early_config):
+            if hasattr(early_config.known_args_namespace, "no_cov"):
+                early_config.known_args_namespace.no_cov = True
+            yield
+
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_cmdline_main(self, config):
+            collector.in_one_process(config.option)
+            yield
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtestloop(self, session):
@@ -77,10 +92,6 @@ def _with_pytest(root, args, wanted, serve):
         "--tb=no",
         "--continue-on-collection-errors",
     ]
-    if importlib.util.find_spec("xdist"):
-        options.append("-n0")
-    if importlib.util.find_spec("pytest_cov"):
-        options.append("--no-cov")
     loop = Loop()
     code = pytest.main(options + list(args), plugins=[loop])
     if not loop.served:

@@ -1,12 +1,15 @@
 """The gate: red became green, nothing else broke, and it is this change that did it. Same for every rung.
 
 Three times in fresh workspaces and fresh processes: the failing verdicts with the change, then everything with the change, then
-the failing verdicts without it, which must be red again.
+the failing verdicts without it, which must be red again. Where the base took little time, the first and the last run beside
+each other; everything is always run alone, as the base was that it is held against.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 from agent import words
 from agent.edits import apply
@@ -18,6 +21,8 @@ from agent.task import Candidate, Check, CheckEvidence, CheckRun, Edits, Oracle,
 from sandbox.base import LimitExceeded
 
 Runs = Mapping[str, CheckRun]  # by the check's name
+_HOW = {"timeout": "does not end in time", "crashed": "crashes", "out_of_memory": "runs out of memory"}
+BRIEF = 5.0  # seconds of the base's run, up to which two may run side by side
 
 
 async def verify(state: State, work: Work) -> State:
@@ -27,10 +32,7 @@ async def verify(state: State, work: Work) -> State:
     oracle = await context.recall(Oracle, state["oracle_ref"])
     base = {run.check: run for run in await context.recall(tuple[CheckRun, ...], state["base_ref"])}
     began = context.monotonic()
-    try:
-        verification = await _judge(work, oracle, base, candidate.edits)
-    except LimitExceeded as error:
-        verification = Verification(False, f"with the change {error}")
+    verification = await _judge(work, oracle, base, candidate.edits)
     await context.emit(
         Verified(
             text=_told(candidate, verification),
@@ -51,7 +53,16 @@ def _told(candidate: Candidate, verification: Verification) -> str:
 
 
 async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
-    target = await _runs(work, oracle, edits, target_only=True)
+    target: Runs | str | None = None
+    without: Runs | str | None = None
+    if sum(run.seconds for run in base.values()) <= BRIEF:
+        target, without = await _side_by_side(
+            _runs(work, oracle, edits, target_only=True), _runs(work, oracle, (), target_only=True)
+        )
+        if _is_starved(target) or _is_starved(without):
+            target = without = None  # they share the sandbox's memory: each gets it alone
+    if target is None:
+        target = await _runs(work, oracle, edits, target_only=True)
     if isinstance(target, str):
         return Verification(False, target)
     if (failed := _still_red(oracle, base, target)) is not None:
@@ -67,18 +78,30 @@ async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verifi
         noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
         return Verification(False, f"it mends the failing {noun}s, but breaks {named(spoilt)}{why}", newly_red=spoilt)
 
-    without = await _runs(work, oracle, (), target_only=True)
+    if without is None:
+        without = await _runs(work, oracle, (), target_only=True)
     if isinstance(without, str):
         return Verification(False, without)
     luck = sorted(id_ for check, run in without.items() for id_ in oracle.must_turn[check] - run.red)
+    if luck and (odd := _odd(without)) is not None:
+        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} without the change, so nothing is proven")
     if luck:
         return Verification(False, f"{named(luck)} turned green without the change too, so that nothing is proven")
     evidence = tuple(_evidence(oracle, c, base[c.name], whole[c.name], without.get(c.name)) for c in oracle.checks)
     return Verification(True, "verified", evidence=evidence)
 
 
+async def _side_by_side(*works: Coroutine[Any, Any, Runs | str]) -> list[Runs | str]:
+    """All to their ends; then the first error, if one failed."""
+    done = await asyncio.gather(*works, return_exceptions=True)
+    for ended in done:
+        if isinstance(ended, BaseException):
+            raise ended
+    return [ended for ended in done if not isinstance(ended, BaseException)]
+
+
 async def _runs(work: Work, oracle: Oracle, edits: Edits, *, target_only: bool) -> Runs | str:
-    """Each check in a workspace of its own; a clause when the change cannot be applied or time is up."""
+    """Each check in a workspace of its own; a clause when the change cannot be applied, a bound is reached or time is up."""
     runs = {}
     for check in oracle.checks:
         target = oracle.must_turn[check.name]
@@ -86,11 +109,14 @@ async def _runs(work: Work, oracle: Oracle, edits: Edits, *, target_only: bool) 
             continue
         if work.ledger.seconds_left() <= 0:
             return "the time of the attempt was up before it could be judged"
-        async with work.task.sandbox.candidate() as workspace:
-            if (problem := await apply(workspace, edits)) is not None:
-                return f"it cannot be applied: {problem.sentence}"
-            only = target if target_only and check.reader in ("pytest", "unittest") else None
-            runs[check.name] = await work.runner.run(workspace, check, only=only, timeout=work.patience(check))
+        only = target if target_only and check.reader in ("pytest", "unittest") else None
+        try:
+            async with work.task.sandbox.candidate() as workspace:
+                if (problem := await apply(workspace, edits)) is not None:
+                    return f"it cannot be applied: {problem.sentence}"
+                runs[check.name] = await work.runner.run(workspace, check, only=only, timeout=work.patience(check))
+        except LimitExceeded as error:
+            return f"{'with' if edits else 'without'} the change {error}"
     return runs
 
 
@@ -103,10 +129,8 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         target = oracle.must_turn[check.name]
         total += len(target)
         red += sorted(target - set(turned(check, base[check.name], runs[check.name], target)))
-    odd = next((run for run in runs.values() if run.ending != "finished"), None)
-    if odd is not None:
-        how = {"timeout": "does not end in time", "crashed": "crashes", "out_of_memory": "runs out of memory"}[odd.ending]
-        return Verification(False, f"`{odd.check}` {how} with the change", still_red=tuple(red))
+    if (odd := _odd(runs)) is not None:
+        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} with the change", still_red=tuple(red))
     if not red:
         return None
     noun, stay = f"failing {words.noun(oracle.checks)}", "stays" if len(red) == 1 else "stay"
@@ -115,6 +139,14 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         f"{len(red)} of {words.counted(total, noun)} {stay} red: {named(red)}{_messages(runs, red)}",
         still_red=tuple(red),
     )
+
+
+def _odd(runs: Runs) -> CheckRun | None:
+    return next((run for run in runs.values() if run.ending != "finished"), None)
+
+
+def _is_starved(runs: Runs | str) -> bool:
+    return isinstance(runs, str) or any(run.ending == "out_of_memory" for run in runs.values())
 
 
 def _messages(runs: Runs, ids: tuple[VerdictId, ...] | list[VerdictId]) -> str:

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from app.github import answers
 from app.github.answers import understood
 from app.github.channel import AppChannel, InstallationChannel, Token, Wire
+from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
 from app.github.patience import Pace, Patience
 from app.github.repository import Repository
 from app.github.types import READING, Access
@@ -71,12 +72,26 @@ class GitHub:
                 if repository_id is not None:
                     body["repository_ids"] = [repository_id]
                 path = f"/app/installations/{installation_id}/access_tokens"
-                return understood(_token, await self._app.write("POST", path, body, repeatable=True))
+                try:
+                    answer = await self._app.write("POST", path, body, repeatable=True)
+                except Invalid as error:
+                    raise _not_granted(error, permissions) from error
+                return understood(_token, answer)
 
             pace = self._paces.setdefault(installation_id, Pace(self._patience.burst, self._patience.write_interval))
             channel = InstallationChannel(self._wire, self._api_url, self._patience, pace, mint)
             self._channels[key] = channel
         return channel
+
+
+def _not_granted(error: Invalid, permissions: Mapping[str, Access]) -> GitHubError:
+    """GitHub refuses such a token with 422, whether a permission is missing or the repository is out of the App's sight."""
+    if error.says("permissions requested are not granted"):
+        asked = ", ".join(f"{name}={access}" for name, access in sorted(permissions.items()))
+        return Forbidden(f"the installation does not grant all of {asked}", asked)
+    if error.says("does not exist or is not accessible"):
+        return NotFound(str(error))
+    return error
 
 
 def _token(data: Any) -> Token:

@@ -47,7 +47,8 @@ class Database:
                 await connection.run_sync(_migrate)
         except (SQLAlchemyError, OSError) as error:
             await engine.dispose()
-            raise StoreError(f"the database cannot be opened: {error}") from error
+            why = str(error).partition("\n")[0]  # SQLAlchemy adds the statement and where to read more
+            raise StoreError(f"the database cannot be opened: {why}") from error
         except BaseException:
             await engine.dispose()
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from agent.checks import Runner
 from agent.events import AnyEvent
 from agent.localization import localize
@@ -11,10 +13,14 @@ from sandbox.base import Sandbox
 
 
 async def situation(
-    sandbox: Sandbox, command: str = "python -m pytest -q", reader: Reader = "pytest", seconds: float = 15.0
+    sandbox: Sandbox,
+    command: str = "python -m pytest -q",
+    reader: Reader = "pytest",
+    seconds: float = 15.0,
+    env: Mapping[str, str] = {},
 ) -> Situation:
     """Raises AssertionError when the localisation had to fall back."""
-    check = Check("tests", command, reader, timeout=120)
+    check = Check("tests", command, reader, timeout=120, env=env)
     runner = Runner(sandbox)
     events: list[AnyEvent] = []
 

@@ -1,6 +1,6 @@
 import pytest
 
-from agent.findings import LIMIT, read_findings
+from agent.findings import LIMIT, read_findings, read_traceback
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,15 @@ def test_paths_are_told_from_the_root_wherever_the_tool_ran() -> None:
 
 def test_findings_are_bounded() -> None:
     assert len(read_findings("a.py:1:1: E1 x\n" * (LIMIT + 10))) == LIMIT
+
+
+def test_a_traceback_tells_the_lines_of_the_repository_alone() -> None:
+    said = (
+        'Traceback (most recent call last):\n  File "/repo/setup.py", line 3, in <module>\n'
+        '  File "/usr/lib/python3/x.py", line 9, in run\n  File "<string>", line 1, in <module>\n'
+        "*** Error compiling 'pkg/a.py'...\n  File \"pkg/a.py\", line 7\n    def f(\n"
+    )
+    assert [(f.path, f.line, f.function) for f in read_traceback(said, "/repo")] == [
+        ("setup.py", 3, "<module>"),
+        ("pkg/a.py", 7, ""),
+    ]

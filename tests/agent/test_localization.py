@@ -1,13 +1,15 @@
 # ruff: noqa: E501 - sources of tiny repositories
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.agent.copies import Copies
 
 from agent.checks import Runner
 from agent.events import AnyEvent, Degraded
 from agent.localization import localize
 from agent.task import Check, CheckRun, Failure, Frame, Oracle, Verdict, VerdictId
+from sandbox.base import Sandbox
+from tests.agent.bench import sandbox_with
 from tests.agent.stage import situation
 
 FILES = {
@@ -18,11 +20,12 @@ FILES = {
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path) -> Copies:
-    return Copies(tmp_path, FILES)
+async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
+    async with sandbox_with(tmp_path, FILES) as opened:
+        yield opened
 
 
-async def test_the_line_that_only_failing_tests_run_is_the_most_suspicious(sandbox: Copies) -> None:
+async def test_the_line_that_only_failing_tests_run_is_the_most_suspicious(sandbox: Sandbox) -> None:
     suspects = (await situation(sandbox)).suspects
     assert (suspects[0].path, suspects[0].first_line, suspects[0].name) == ("pkg/m.py", 7, "bad")
     assert suspects[0].score > max(s.score for s in suspects[1:])
@@ -30,7 +33,7 @@ async def test_the_line_that_only_failing_tests_run_is_the_most_suspicious(sandb
     assert not any(s.first_line <= 2 <= s.last_line for s in suspects), "what no failing test runs is not suspicious"
 
 
-async def test_without_a_trace_the_tracebacks_decide_and_it_is_said(sandbox: Copies) -> None:
+async def test_without_a_trace_the_tracebacks_decide_and_it_is_said(sandbox: Sandbox) -> None:
     red = VerdictId("tests/test_gone.py::test_x")
     check = Check("tests", "pytest", "pytest")
     frames = (Frame("tests/test_gone.py", 3, "test_x"), Frame("pkg/m.py", 2, "good"), Frame("pkg/m.py", 7, "bad"))
@@ -41,6 +44,6 @@ async def test_without_a_trace_the_tracebacks_decide_and_it_is_said(sandbox: Cop
         events.append(event)
 
     oracle = Oracle((check,), {"tests": frozenset({red})}, {"tests": frozenset()})
-    suspects = await localize(sandbox, Runner(sandbox), oracle, (run,), emit=emit)  # type: ignore[arg-type]
+    suspects = await localize(sandbox, Runner(sandbox), oracle, (run,), emit=emit)
     assert [(s.path, s.first_line) for s in suspects] == [("pkg/m.py", 7), ("pkg/m.py", 2)]
     assert [type(e) for e in events] == [Degraded]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.archive import ArchiveLimits, pack, unpack
+from sandbox.archive import ArchiveLimits, unpack
 from sandbox.base import UnsafeArchive
 from sandbox.tree import Tree
 from tests.sandbox.conftest import MIB, chunks, packed, tarball
@@ -118,29 +118,6 @@ async def test_a_broken_archive_is_refused(tree: Tree) -> None:
 async def test_git_folders_are_left_out(tree: Tree, folder: Path) -> None:
     await unpack(tarball({".git/hooks/post-checkout": b"", "a/.Git/config": b"", ".gitignore": b"x"}), tree)
     assert sorted(path.name for path in folder.rglob("*")) == [".gitignore"]
-
-
-async def test_a_checkout_is_packed_without_its_tools(tmp_path: Path, tree: Tree, folder: Path) -> None:
-    checkout = tmp_path / "checkout"
-    for name in ("src/pkg/a.py", ".git/config", ".venv/x", "env/pyvenv.cfg", "src/__pycache__/a.pyc", "data.bin"):
-        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-        (checkout / name).write_bytes(os.urandom(100_000))
-    (checkout / "inner").symlink_to("src/pkg")
-    (checkout / "outer").symlink_to("/etc")
-    os.link(checkout / "data.bin", checkout / "same.bin")
-    os.mkfifo(checkout / "pipe")
-    (checkout / "run.sh").write_text("")
-    (checkout / "run.sh").chmod(0o755)
-    await unpack(pack(checkout), tree)
-    assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()) == [
-        "data.bin",
-        "run.sh",
-        "same.bin",
-        "src/pkg/a.py",
-    ]
-    assert (folder / "same.bin").read_bytes() == (checkout / "data.bin").read_bytes()
-    assert (folder / "inner").is_symlink()
-    assert os.access(folder / "run.sh", os.X_OK)
 
 
 async def test_what_git_archive_makes_is_unpacked(tmp_path: Path, tree: Tree, folder: Path) -> None:

@@ -50,6 +50,7 @@ def test_without_controllers_there_is_no_group(tmp_path: Path) -> None:
     assert cgroup.make("x", Limits(), tmp_path, "1:name=systemd:/\n") is None
 
 
+@pytest.mark.optional(reason="needs a control group")
 async def test_a_real_group_counts_kills_and_goes() -> None:
     group = cgroup.make(f"test-{os.getpid()}", Limits(memory=64 << 20, processes=50))
     if group is None:

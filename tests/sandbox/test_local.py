@@ -129,6 +129,7 @@ print(count)
         assert (await sh(workspace, "echo fine")).stdout == b"fine\n"
 
 
+@pytest.mark.optional(reason="needs a control group")
 async def test_total_memory_is_bounded_and_the_kill_is_told(jail: Sandbox) -> None:
     if any("memory" in text for text in jail.isolation.shortcomings):
         pytest.skip("no control group can be had here")
@@ -209,6 +210,7 @@ async def test_without_overlayfs_candidates_are_copies(jail: Sandbox, monkeypatc
     assert await jail.base.read("a.txt") == FILES["a.txt"]
 
 
+@pytest.mark.optional(reason="only for root")
 async def test_sandboxes_of_one_machine_have_their_own_uid(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only a worker that runs as root gives each sandbox a uid")
@@ -220,6 +222,7 @@ async def test_sandboxes_of_one_machine_have_their_own_uid(tmp_path: Path) -> No
         assert 0 not in uids
 
 
+@pytest.mark.optional(reason="only for root")
 async def test_it_works_for_a_worker_that_is_not_root(tmp_path: Path) -> None:
     """The same sandbox under an ordinary uid, with this Python's tree shown to it in a private mount namespace."""
     if os.geteuid() != 0:

@@ -260,6 +260,7 @@ async def test_with_nothing_to_install_the_interpreter_is_ready(tmp_path: Path) 
         assert await python(sandbox, "import a, sys; print(sys.prefix)") == "ran\n/env"
 
 
+@pytest.mark.optional(reason="needs the package index")
 async def test_projects_of_the_usual_build_backends_and_pytest_from_the_configured_index(tmp_path: Path) -> None:
     access = await configured()
     host, port = next(iter(access.hosts)).split(":")

@@ -6,8 +6,6 @@ The cases come from the data folder (`package-bugs.json`); releases are download
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import re
 import shutil
 import subprocess
@@ -17,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-NAME = "package-bugs.json"
+from tests import data
 
 
 class OutOfReach(Exception):
-    """The data or the package index is not to be had here; the message says which."""
+    """The package index does not give a release; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +43,25 @@ class PackageBug:
 
 
 def find(case: str) -> PackageBug:
-    """Raises `OutOfReach`."""
-    folders = (ROOT.parent / "shared" / "data", Path(os.environ.get("SELFHEAL_TEST_DATA", "/nonexistent")))
-    for folder in folders:
-        if (folder / NAME).is_file():
-            for data in json.loads((folder / NAME).read_text()):
-                if data["id"] == case:
-                    return PackageBug(case, data)
-    raise OutOfReach(f"{NAME} is not here; SELFHEAL_TEST_DATA may name its folder")
+    """Raises `DataMissing`."""
+    return next(PackageBug(case, bug) for bug in data.load(data.PACKAGE_BUGS) if bug["id"] == case)
 
 
 def red_files(bug: PackageBug, folder: Path) -> dict[str, bytes]:
     """The repository that shows the bug, as files. Raises `OutOfReach`."""
-    data = bug.data
-    old = _release(data["package"], data["old"], data["sha256"]["old"], folder / "old")
-    new = _release(data["package"], data["new"], data["sha256"]["new"], folder / "new")
-    for path in data["old_tests"]:
+    case = bug.data
+    old = _release(case["package"], case["old"], case["sha256"]["old"], folder / "old")
+    new = _release(case["package"], case["new"], case["sha256"]["new"], folder / "new")
+    for path in case["old_tests"]:
         _remove(old / path)
-    for path in data["tests"]:
+    for path in case["tests"]:
         (old / path).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (new / path).is_dir() else shutil.copy)(new / path, old / path)
-    for path in (*data["drop_files"], "pytest.ini", ".pytest.ini", "tox.ini"):
+    for path in (*case["drop_files"], "pytest.ini", ".pytest.ini", "tox.ini"):
         _remove(old / path)
-    (old / "pytest.ini").write_text(data["pytest_ini"])
-    if data["deselect"]:
-        (old / "conftest.py").write_text(_leaving_out(data["deselect"]))
+    (old / "pytest.ini").write_text(case["pytest_ini"])
+    if case["deselect"]:
+        (old / "conftest.py").write_text(_leaving_out(case["deselect"]))
     # No workflow of the authors: the story brings its own.
     _remove(old / ".github")
     files = (file for file in sorted(old.rglob("*")) if file.is_file() and not file.is_symlink())

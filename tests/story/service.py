@@ -53,11 +53,11 @@ class Service:
         github.deliver_to(f"{self.url}/webhooks/github")
 
     async def start(self, workers: int = 1) -> None:
-        """Start the web process and wait until it answers, then the workers. Raises `NotStarted`."""
+        """Start the processes and wait until the web answers; workers may still be getting ready. Raises `NotStarted`."""
         self._web = await self._run("serve")
-        await self._answers()
         for _ in range(workers):
             await self.start_worker()
+        await self._answers()
 
     async def start_worker(self) -> Process:
         worker = await self._run("worker")

@@ -98,6 +98,12 @@ class Story:
             await asyncio.sleep(0.05)
         raise AssertionError(f"{full_name} never reached {step}")
 
+    async def leaves_nothing(self) -> None:
+        """No sandbox of the service is left on disk, and no process that sees one."""
+        folder = self.service.folder / "data" / "sandboxes" / "open"
+        await until(lambda: not any(folder.glob("*")), f"left in {folder}: {list(folder.glob('*'))}", seconds=30)
+        assert not _processes_that_see(folder)
+
     async def healed(self, full_name: str) -> PullRequest:
         """The one pull request of a repository whose attempt ended as healed."""
         attempt = await self.ended(full_name)
@@ -127,3 +133,15 @@ async def until(condition: Callable[[], bool], otherwise: str, seconds: float = 
     while not condition():
         assert time.monotonic() < deadline, otherwise
         await asyncio.sleep(0.05)
+
+
+def _processes_that_see(folder: Path) -> list[str]:
+    """Processes in whose mount table the folder is: those of its sandboxes."""
+    found = []
+    for table in Path("/proc").glob("[0-9]*/mountinfo"):
+        try:
+            if str(folder) in table.read_text():
+                found.append(table.parent.name)
+        except OSError:
+            continue  # it has just ended
+    return found

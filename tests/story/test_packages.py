@@ -9,11 +9,16 @@ import pytest
 import pytest_asyncio
 
 from agent.task import Outcome
+from tests.data import DataMissing
 from tests.standins.model import Asked, ScriptedModel
 from tests.story.packages import OutOfReach, PackageBug, as_blocks, find, red_files
 from tests.story.story import FAST, Story, told
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.optional(reason="needs the package index and the data")]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(600),
+    pytest.mark.optional(reason="needs the package index and the data"),
+]
 
 DIAGNOSIS = '{"cause": "As the authors saw it.", "category": "logic", "confidence": 0.9}'
 
@@ -58,7 +63,7 @@ async def _healed(case: str, cast: tuple[Story, Authors], folder: Path) -> tuple
     try:
         bug = find(case)
         files = red_files(bug, folder)
-    except OutOfReach as error:
+    except (OutOfReach, DataMissing) as error:
         pytest.skip(str(error))
     authors.fixes[bug.data["fix"]["file"]] = as_blocks(bug.fix)
     repository = f"authors/{case}"

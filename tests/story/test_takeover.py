@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.story.story import Story, until
+from tests.story.story import Story
 from tests.story.test_healing import BROKEN, CALCULATOR
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -19,21 +17,7 @@ async def _one_of_each(story: Story, repository: str) -> None:
     assert branches == [pull.head_branch]
     assert len(await story.github.commits(repository, f"main..{pull.head_branch}")) == 1
     assert [run.status for run in story.github.check_runs(repository)] == ["completed"]
-    left = story.service.folder / "data" / "sandboxes" / "open"
-    await until(lambda: not any(left.glob("*")), f"left in {left}: {list(left.glob('*'))}", seconds=30)
-    assert not _processes_that_see(left)
-
-
-def _processes_that_see(folder: Path) -> list[str]:
-    """Processes in whose mount table the folder is: those of its sandboxes."""
-    found = []
-    for table in Path("/proc").glob("[0-9]*/mountinfo"):
-        try:
-            if str(folder) in table.read_text():
-                found.append(table.parent.name)
-        except OSError:
-            continue  # it has just ended
-    return found
+    await story.leaves_nothing()
 
 
 async def test_a_worker_killed_in_the_middle_of_a_search_is_replaced(story: Story) -> None:

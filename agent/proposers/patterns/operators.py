@@ -192,7 +192,7 @@ def opposites(source: Source, node: ast.expr) -> Iterator[tuple[str, float]]:
         inner = source.segment(node.operand)
         yield inner, 0.7
         if is_place(node.operand):
-            yield f"{inner} is not None", 0.7
+            yield f"{inner} is not None", 0.75  # before `inner` alone, which also changes what nothing and zero mean
     elif is_place(node):
         yield f"not {source.segment(node)}", 0.6
         yield f"{source.segment(node)} is None", 0.6

@@ -19,6 +19,7 @@ from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Sandbox
 FILES = 12  # suspicious files that are searched
 CHANGES = 6000  # that are tried at most
 HANDED_ON = 5
+LONGEST = 60.0  # seconds of one search: what small changes can heal, they heal early, and a model may be waiting
 AFTER_HIT = 0.8  # seconds to look for alternatives once one change passed
 RELATED = 150  # passing tests that are run beside the failing ones
 MARGIN = 2.0  # seconds kept back for starting and ending the search
@@ -52,7 +53,7 @@ class PatternsProposer:
         return None
 
     async def propose(self, situation: Situation) -> Proposal:
-        """Takes about `situation.seconds` at most. Raises `SandboxError` when the sandbox is lost."""
+        """Takes about `situation.seconds`, or `LONGEST`, at most. Raises `SandboxError` when the sandbox is lost."""
         check = _check(situation)
         if check is None:
             return Proposal(note="no test is red")
@@ -72,7 +73,8 @@ class PatternsProposer:
             tried=done.tried,
             plausible=len(hits),
             note="; ".join([*notes, *_remarks(events, done)]),
-            exhausted=done.exhausted or done.tried == 0,
+            # A search that found nothing would begin again where this one began.
+            exhausted=done.exhausted or not hits,
         )
 
 
@@ -102,6 +104,7 @@ async def _read(sandbox: Sandbox, paths: Sequence[str]) -> dict[str, str]:
 
 async def _search(situation: Situation, check: Check, found: Sequence[Change]) -> list[_Event]:
     run = next((r for r in situation.red if r.check == check.name), CheckRun(check.name, "finished", {}, (), 0.0))
+    seconds = min(situation.seconds, LONGEST)
     red: list[VerdictId] = sorted(situation.oracle.must_turn[check.name], key=lambda i: (run.durations.get(i, 0.0), i))
     plan = {
         "reader": check.reader,
@@ -109,7 +112,7 @@ async def _search(situation: Situation, check: Check, found: Sequence[Change]) -
         "args": test_files(red, check.reader),
         "red": red,
         "green": sample(check, situation.oracle, run, red, RELATED),
-        "seconds": max(1.0, situation.seconds - MARGIN),
+        "seconds": max(1.0, seconds - MARGIN),
         "after_hit": AFTER_HIT,
     }
     requests = [
@@ -123,7 +126,7 @@ async def _search(situation: Situation, check: Check, found: Sequence[Change]) -
     async with situation.sandbox.candidate() as workspace:
         command = Command(
             argv=(workspace.python, situation.runner.guest, "search"),
-            timeout=situation.seconds + MARGIN,
+            timeout=seconds + MARGIN,
             env=check.env,
             stdin="\n".join(map(json.dumps, [plan, *requests])).encode(),
             output_limit=4 * MIB,

@@ -10,7 +10,7 @@ from agent.blobs import BlobMissing
 from agent.events import Degraded, Ended, Progress, StepStarted
 from agent.task import Outcome, Usage
 from app.settings import Settings
-from app.store.leases import AttemptCancelled, HeadBusy, LeaseLost, NotClaimed, Terms, TriesExhausted
+from app.store.leases import AttemptCancelled, HeadBusy, LeaseLost, NotClaimed, Postponed, Terms, TriesExhausted
 from app.store.store import Store, open_store
 from app.store.values import PullRequest
 from tests.app.requests import COMMAND, RUN, SHA, MovableClock, run_of, taken
@@ -297,3 +297,25 @@ async def test_an_attempt_is_found_by_the_beginning_of_its_id_when_that_is_unamb
     assert await store.find_attempt("%") is None
     shared = next(letter for letter in "0123456789abcdef" if sum(each.startswith(letter) for each in ids) > 1)
     assert await store.find_attempt(shared) is None
+
+
+async def test_a_postponed_attempt_waits_its_time_and_keeps_its_tries(store: Store, clock: MovableClock) -> None:
+    attempt_id = await taken(store, RUN)
+    with pytest.raises(Postponed):
+        async with store.lease(attempt_id, "w1"):
+            raise Postponed("GitHub is away", 30)
+    attempt = await store.attempt(attempt_id)
+    assert attempt is not None
+    assert (attempt.status, attempt.tries) == ("queued", 0)
+    assert await store.due() == []
+    with pytest.raises(NotClaimed, match="postponed until"):
+        async with store.lease(attempt_id, "w2"):
+            pass
+    (entry,) = await store.timeline(attempt_id)
+    assert "GitHub is away" in entry.event.text
+
+    clock.advance(31)
+
+    assert await store.due() == [attempt_id]
+    async with store.lease(attempt_id, "w2") as lease:
+        assert lease.attempt.tries == 1

@@ -10,12 +10,11 @@ from typing import Any
 
 import jsonschema_rs
 
-from tests.standins.github import data
+from tests import data
 from tests.standins.github.routing import Answer, Call
 from tests.standins.github.server import Judge
 from tests.standins.github.state import Json
 
-FILE = "github-openapi.json.gz"
 BASE = "https://openapi.test/github"
 #: GitHub answers these to any operation, described or not.
 ALWAYS_ALLOWED = (304, 401, 403, 404)
@@ -25,15 +24,16 @@ SPANNING = {"{path}": ".*", "{ref}": ".+", "{basehead}": ".+", "{branch}": ".+"}
 
 def judge() -> Judge | None:
     """A function from call and answer to what is wrong with them, or None where the description cannot be found."""
-    return load().judge if data.find(FILE) is not None else None
+    try:
+        return load().judge
+    except data.DataMissing:
+        return None
 
 
 @functools.cache
 def load() -> Description:
     """The description, once per process (it takes about a second)."""
-    path = data.find(FILE)
-    assert path is not None
-    return Description(data.load(path))
+    return Description(data.load(data.OPENAPI))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,22 +7,21 @@ from collections.abc import Callable
 
 import jsonschema_rs
 
-from tests.standins.github import data
+from tests import data
 from tests.standins.github.state import Json
-
-FILE = "github-webhook-schema.json.gz"
 
 
 def judge() -> Callable[[str, Json], list[str]] | None:
     """A function from event and payload to what is wrong with it, or None where the schema cannot be found."""
-    return _load().judge if data.find(FILE) is not None else None
+    try:
+        return _load().judge
+    except data.DataMissing:
+        return None
 
 
 @functools.cache
 def _load() -> Schema:
-    path = data.find(FILE)
-    assert path is not None
-    return Schema(data.load(path))
+    return Schema(data.load(data.WEBHOOK_SCHEMA))
 
 
 class Schema:

@@ -1,25 +1,26 @@
 # ruff: noqa: E501 - sources of tiny repositories
 """The whole rung on tiny repositories: real guest, real pytest, real processes."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.agent.copies import Copies
 
 from agent.edits import digest
 from agent.proposers.base import Proposal, Situation
 from agent.proposers.patterns.proposer import PatternsProposer
+from tests.agent.bench import sandbox_with
 from tests.agent.stage import situation
 
 Heal = Callable[..., Awaitable[tuple[Proposal, Situation]]]
 
 
 @pytest.fixture
-def heal(tmp_path: Path) -> Heal:
+async def heal(tmp_path: Path) -> AsyncIterator[Heal]:
     async def run(files: dict[str, str], **options: object) -> tuple[Proposal, Situation]:
-        sandbox = Copies(tmp_path, files)
+        sandbox = await closing.enter_async_context(sandbox_with(tmp_path, files))
         case = await situation(sandbox, **options)  # type: ignore[arg-type]
         proposer = PatternsProposer()
         assert proposer.can_help(case) is None
@@ -28,7 +29,8 @@ def heal(tmp_path: Path) -> Heal:
             assert await sandbox.base.read(path) == text.encode(), "the base is untouched"
         return proposal, case
 
-    return run
+    async with AsyncExitStack() as closing:
+        yield run
 
 
 def afters(proposal: Proposal) -> list[str | None]:
@@ -90,6 +92,34 @@ async def test_fixtures_and_test_classes_are_run_as_pytest_runs_them(heal: Heal)
     assert len(case.oracle.must_turn["tests"]) == 2
     assert proposal.plausible >= 1
     assert any("len(path.read_text())\n" in (after or "") for after in afters(proposal))
+
+
+@pytest.mark.parametrize(
+    ("addopts", "autoload"),
+    [("-n 2", True), ("--cov=m", True), ("-p no:xdist", True), ("", False), ("-p xdist -n 2", False)],
+)
+async def test_plugins_that_distribute_or_measure_are_out_of_the_way_loaded_or_not(
+    heal: Heal, addopts: str, autoload: bool
+) -> None:
+    pytest.importorskip("xdist", reason="needs pytest-xdist beside pytest")
+    env = {} if autoload else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    files = {
+        "m.py": "def f(a, b):\n    return a - b\n",
+        "test_m.py": "from m import f\n\ndef test_f():\n    assert f(2, 3) == 5\n",
+        "pytest.ini": f"[pytest]\naddopts = {addopts}\n",
+    }
+    proposal, _ = await heal(files, env=env)
+    assert "def f(a, b):\n    return a + b\n" in afters(proposal)
+
+
+async def test_a_search_that_found_nothing_is_not_begun_again(heal: Heal) -> None:
+    code = "def f(a):\n    return [a, a, a, a, a, a, a, a]\n"
+    tests = (
+        "import time\nfrom m import f\n\ndef test_f():\n    time.sleep(0.3)\n    assert f(1) == 'no small change makes this'\n"
+    )
+    proposal, _ = await heal({"m.py": code, "test_m.py": tests}, seconds=3.0)
+    assert not proposal.candidates
+    assert proposal.exhausted
 
 
 async def test_plain_unittest_is_searched_too(heal: Heal) -> None:
