@@ -213,7 +213,7 @@ def _show_tried(console: Console, log: ReflectionLog) -> None:
 def _say(console: Console, label: str, text: str, style: str = "") -> None:
     """A label and its text, which wraps beside it. Both are plain: nothing in them is markup."""
     if not console.is_terminal:
-        console.print(Text(f"{label}: {text}"), soft_wrap=True)
+        console.print(plain(f"{label}: {text}", style), soft_wrap=True)
         return
     table = Table.grid(padding=(0, 1))
     table.add_column(width=10, justify="right", style="dim")
