@@ -184,9 +184,9 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
     if problem:
         _say(console, "Problem", problem, "bold red")
     elif applied:
-        _say(console, "Done", "the repair is written into the checkout.", "bold")
+        _say(console, "Done", "The repair is written into the checkout.", "bold")
     else:
-        _say(console, "Next", "nothing was written; run again with --apply to write it.", "bold")
+        _say(console, "Next", "Nothing was written; run again with --apply to write it.", "bold")
 
 
 def _show_no_repair(console: Console, result: NoRepair) -> None:
