@@ -191,7 +191,7 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
 
 def _show_no_repair(console: Console, result: NoRepair) -> None:
     log = result.log
-    _say(console, "Not healed", ENDINGS[result.outcome].sentence, "bold yellow")
+    _say(console, "Not healed", f"{ENDINGS[result.outcome].sentence} ({result.outcome})", "bold yellow")
     _say(console, "Why", result.reason)
     if log.diagnosis is not None:
         _say(console, "Diagnosis", log.diagnosis.cause)
