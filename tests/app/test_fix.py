@@ -164,7 +164,8 @@ def test_tests_that_pass_are_not_healed(cache: Path, checkout: Path) -> None:
     (checkout / "shelf.py").write_bytes(SOURCE.replace("<", "<=").encode())
     code, out, said = fix(cache, checkout)
     assert (code, out) == (1, b"")
-    assert "Not healed (not_reproduced): Nothing failed here: 3 verdicts" in said
+    assert "Not healed: The failure did not occur in the sandbox. (not_reproduced)" in said
+    assert "Why: Nothing failed here: 3 results" in said
     assert "\nNext: " in said
 
 
@@ -182,7 +183,8 @@ def test_a_broken_configuration_is_named_with_its_line(cache: Path, checkout: Pa
     (checkout / ".github/selfheal.yml").write_text("enabled: true\ntests: pytest\n")
     code, out, said = fix(cache, checkout)
     assert (code, out) == (1, b"")
-    assert "Not healed (refused)" in said
+    assert "Not healed: " in said
+    assert "(refused)" in said
     assert ".github/selfheal.yml, line 2, `tests`: unknown key" in said
 
 
