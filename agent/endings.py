@@ -57,7 +57,7 @@ def inconclusive(run: CheckRun) -> Ending:
             f"The check `{run.check}` did not end within {words.took(run.seconds)}, and no single test could be named.",
             "Give the check a smaller command, or allow the attempt more time.",
         )
-    how = "used more memory than the sandbox has" if run.ending == "out_of_memory" else "crashed before any verdict"
+    how = "used more memory than the sandbox has" if run.ending == "out_of_memory" else "crashed before any result"
     return Ending(
         Outcome.INFRASTRUCTURE,
         f"The check `{run.check}` {how}, so nothing can be said about the code.",
@@ -94,7 +94,7 @@ def gave_up(tried: int, rungs: Sequence[RungCost], suspects: Sequence[Span]) -> 
     told = [f"{words.rung(name)} {did}" for name, did in _efforts(rungs).items()] or ["no rung of the ladder is switched on"]
     why = "; ".join(told)
     gate = f" {_judged(tried).capitalize()}, and none passed." if tried else ""
-    start = f"Start at {words.place(suspects[0])}, where it most likely is" if suspects else "Start from the diagnosis"
+    start = f"Start at {words.place(suspects[0])}, the likeliest place" if suspects else "Start from the diagnosis"
     asked = any(cost.rung.startswith("model") and cost.tried for cost in rungs)
     further = "a stronger model may get further" if asked else "with a model Selfheal may get further"
     return Ending(Outcome.GAVE_UP, f"{why[0].upper()}{why[1:]}.{gate}", f"{start}; {further}.")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from agent.task import Outcome
-from app.github.types import Conclusion
+
+if TYPE_CHECKING:  # `selfheal fix` reads this table and starts without GitHub's client
+    from app.github.types import Conclusion
 
 
 @dataclass(frozen=True, slots=True)

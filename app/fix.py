@@ -19,7 +19,6 @@ from typing import Any
 from uuid import uuid4
 
 from platformdirs import user_cache_path
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
@@ -88,12 +87,17 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
     configuration = _own_configuration(root)
     if isinstance(configuration, NoRepair):
         return configuration
-    loading = asyncio.create_task(asyncio.to_thread(importlib.import_module, "langgraph.checkpoint.memory"))
     try:
+        # Each waits for programs, answers or imports of its own.
+        sandboxes, models, memory = await asyncio.gather(
+            _sandboxes(settings, screen),
+            models_of(settings),
+            asyncio.to_thread(importlib.import_module, "langgraph.checkpoint.memory"),
+        )
         engine = Engine(
-            sandboxes=await _sandboxes(settings, screen),
-            models=await models_of(settings),
-            checkpointer=(await loading).InMemorySaver(),
+            sandboxes=sandboxes,
+            models=models,
+            checkpointer=memory.InMemorySaver(),
             budget=budget_of(settings),
             limits=limits_of(settings),
         )
@@ -189,14 +193,14 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
     if problem:
         _say(console, "Problem", problem, "bold red")
     elif applied:
-        _say(console, "Done", "the repair is written into the checkout.", "bold")
+        _say(console, "Done", "The repair is written into the checkout.", "bold")
     else:
-        _say(console, "Next", "nothing was written; run again with --apply to write it.", "bold")
+        _say(console, "Next", "Nothing was written; run again with --apply to write it.", "bold")
 
 
 def _show_no_repair(console: Console, result: NoRepair) -> None:
     log = result.log
-    _say(console, "Not healed", ENDINGS[result.outcome].sentence, "bold yellow")
+    _say(console, "Not healed", f"{ENDINGS[result.outcome].sentence} ({result.outcome})", "bold yellow")
     _say(console, "Why", result.reason)
     if log.diagnosis is not None:
         _say(console, "Diagnosis", log.diagnosis.cause)
@@ -217,6 +221,9 @@ def _show_tried(console: Console, log: ReflectionLog) -> None:
 
 def _say(console: Console, label: str, text: str, style: str = "") -> None:
     """A label and its text, which wraps beside it. Both are plain: nothing in them is markup."""
+    if not console.is_terminal:
+        console.print(plain(f"{label}: {text}", style), soft_wrap=True)
+        return
     table = Table.grid(padding=(0, 1))
     table.add_column(width=10, justify="right", style="dim")
     table.add_column(overflow="fold")
@@ -225,7 +232,7 @@ def _say(console: Console, label: str, text: str, style: str = "") -> None:
 
 
 def _evidence(result: Repair) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2))
     for column in ("check", "before", "with the change", "change taken back"):
         table.add_column(column)
     for check in result.evidence.checks:
@@ -233,6 +240,6 @@ def _evidence(result: Repair) -> Table:
             plain(check.check),
             plain(f"{check.base_red} red, {check.base_green} green, {words.took(check.base_seconds)}", "red"),
             plain(f"{check.with_red} red, {check.with_green} green, {words.took(check.with_seconds)}", "green"),
-            plain(f"{check.without_red} of {len(check.target)} red again, {words.took(check.without_seconds)}", "red"),
+            plain(f"{check.without_red} of {len(check.target)} red, {words.took(check.without_seconds)}", "red"),
         )
     return table

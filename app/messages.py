@@ -121,8 +121,8 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
     return "\n".join(
         [
             f"- **Failed:** {quote.span(publication.run_title or 'CI')} {where}: {proof.failed(repair.evidence)}{run}.",
-            f"- **Changed:** {what}, in {proof.files(repair, quote)}.",
-            f"- **Sure:** {proof.sureness(repair)}.",
+            f"- **Changed:** {what} ({proof.files(repair, quote)}).",
+            f"- **How sure:** {proof.sureness(repair)}.",
         ]
     )
 

@@ -49,12 +49,9 @@ def filed(diagnosis: Diagnosis, quote: Quoter) -> str:
     """Under what the cause is filed, and who says so."""
     kind = CATEGORIES.get(diagnosis.category) or quote.prose(diagnosis.category, 60)
     if diagnosis.by == BY_VERDICTS:
-        who = "told by the failing checks, without a model"
-    elif diagnosis.by.startswith("model:"):
-        who = f"diagnosed by {quote.prose(words.rung(diagnosis.by), 100)}"
-    else:
-        who = f"diagnosed by {quote.prose(diagnosis.by, 80)}"
-    return f"Kind: {kind}; {who}, {percent(diagnosis.confidence)} sure."
+        return f"Kind: {kind}. Told by the failing checks alone, without a model."
+    who = words.rung(diagnosis.by) if diagnosis.by.startswith("model:") else diagnosis.by
+    return f"Kind: {kind}. Diagnosed by {quote.prose(who, 100)}, {percent(diagnosis.confidence)} sure."
 
 
 def red(evidence: Evidence, quote: Quoter, ids: int) -> list[str]:

@@ -27,7 +27,7 @@ from agent.task import (
     Span,
 )
 
-PLACES = 5  # suspicious places that a person is told when there is no repair
+NAMED = 5  # failing ids, and suspicious places, that a person is told when there is no repair
 
 
 async def report(state: State, work: Work) -> State:
@@ -37,8 +37,9 @@ async def report(state: State, work: Work) -> State:
     known, suspects = await _known(state, work), await _suspects(state, work)
     ending = unpack(Ending, state["ending"]) if "ending" in state else _ending(state, work, known, suspects)
     log = await log_of(state, work.context, None, known)
-    if suspects:
-        log = replace(log, notes=(*log.notes, f"Places to look at, the likeliest first: {_places(suspects)}."))
+    if "oracle_ref" in state:
+        ids = [str(failure.id) for failure in await _red(state, work)]
+        log = replace(log, notes=(f"Red here: {endings.named(ids, NAMED)}.", *_places(suspects), *log.notes))
     result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log)
     await work.context.emit(Ended(text=ending.reason, outcome=ending.outcome, reason=ending.reason, next_step=ending.next_step))
     return {"result": ["no_repair", await work.context.keep(result)]}
@@ -92,8 +93,9 @@ async def _suspects(state: State, work: Work) -> tuple[Span, ...]:
     return await work.context.recall(tuple[Span, ...], state["suspects_ref"]) if "suspects_ref" in state else ()
 
 
-def _places(suspects: tuple[Span, ...]) -> str:
-    return "; ".join(f"{words.place(span)} ({span.reason})" for span in suspects[:PLACES])
+def _places(suspects: tuple[Span, ...]) -> tuple[str, ...]:
+    told = "; ".join(f"{words.place(span)} ({span.reason})" for span in suspects[:NAMED])
+    return (f"Places to look at, the likeliest first: {told}.",) if told else ()
 
 
 async def _red(state: State, work: Work) -> tuple[Failure, ...]:

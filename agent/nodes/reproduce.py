@@ -70,6 +70,6 @@ def _could_not_start(run: CheckRun) -> Ending:
     last = next((line for line in reversed(run.output.splitlines()) if line.strip()), "it printed nothing")
     return Ending(
         Outcome.INFRASTRUCTURE,
-        f"The check `{run.check}` ended with exit code {run.exit_code} and gave no verdict: {last.strip()[:200]}",
+        f"The check `{run.check}` ended with exit code {run.exit_code} and gave no result: {last.strip()[:200]}",
         "Mend the command or what it needs to start (a missing program or option), then try again.",
     )

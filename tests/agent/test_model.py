@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import pytest
 
 from agent import events, model
@@ -181,3 +184,56 @@ async def test_without_ollama_there_is_no_local_model() -> None:
     async with ScriptedModel() as server:
         pass
     assert await find_local_model(server.url) is None
+
+
+async def silent(event: events.AnyEvent) -> None: ...
+
+
+class OnThisLoop:
+    """A server on the client's own loop: a blocking call from this loop could never be answered."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def __aenter__(self) -> str:
+        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._server.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        await reader.readexactly(int(head.partition("content-length:")[2].split("\r")[0] or 0))
+        self.asked.append(path := head.split()[1])
+        message = {"role": "assistant", "content": "hello"}
+        said = {
+            "id": "1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m",
+            "choices": [{"index": 0, "message": message}],
+        }
+        if path == "/api/chat":
+            said = {"model": "m", "created_at": "2026-01-01T00:00:00Z", "message": message, "done": True, "done_reason": "stop"}
+        body = json.dumps(said).encode()
+        lines = ("HTTP/1.1 200 OK", "content-type: application/json", f"content-length: {len(body)}", "connection: close")
+        writer.write("\r\n".join((*lines, "", "")).encode() + body)
+        await writer.drain()
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), [("ollama_chat/nobody-knows:7b", "/api/chat"), ("openai/nobody-knows", "/chat/completions")]
+)
+@pytest.mark.timeout(60)
+async def test_the_loop_is_never_blocked_by_a_call_and_only_the_model_is_asked(name: str, path: str) -> None:
+    server = OnThisLoop()
+    async with server as base:
+        models = Models(ModelSettings(name, base, "sk-secret-of-the-test", 20.0))
+        answers = []
+        for _ in range(2):
+            answers.append(await models.ask("repair", MESSAGES, seconds=20.0, emit=silent))
+            await asyncio.sleep(0.3)  # what LiteLLM does after an answer, it does now
+    assert [answer.text for answer in answers] == ["hello", "hello"]
+    assert server.asked == [path, path]

@@ -8,6 +8,7 @@ import structlog
 
 from app.log import configure
 from app.redaction import HIDDEN
+from tests.app.tokens import SECRETS
 
 
 def test_logs_are_json_lines_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,3 +30,25 @@ def test_logs_are_json_lines_without_secrets(capsys: pytest.CaptureFixture[str])
     assert first["level"] == "info"
     assert second["event"] == f"it failed with {HIDDEN}"
     assert f"RuntimeError: {HIDDEN}" in second["exception"]
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
+def test_no_known_shape_of_token_is_logged(secret: str, capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        configure("info")
+        structlog.get_logger("a").info(f"got {secret}", note={"deep": [secret]}, error=ValueError(secret))
+        logging.getLogger("library").warning("it said %s", secret)
+    finally:
+        structlog.reset_defaults()
+        root.handlers, root.level = handlers, level
+    for line in capsys.readouterr().err.splitlines():
+        assert HIDDEN in line
+        assert not any(secret in str(value) for value in _values(json.loads(line)))
+
+
+def _values(told: object) -> list[object]:
+    if isinstance(told, dict):
+        return [v for value in told.values() for v in _values(value)]
+    return [v for value in told for v in _values(value)] if isinstance(told, list) else [told]

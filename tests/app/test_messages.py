@@ -23,6 +23,7 @@ from agent.task import (
 from app import messages
 from app.endings import ENDINGS
 from app.messages import BODY_LIMIT, Publication
+from tests.app.tokens import SECRETS
 
 EVIL = "@octocat fixes #1 </details> ``` <script>alert(1)</script> | a | \u202e ghp_" + "a1B2" * 9
 
@@ -148,11 +149,101 @@ def test_outside_text_cannot_act_anywhere_in_the_body() -> None:
         assert not re.search(r"@octocat|#1", text)
 
 
-def test_a_title_is_one_line() -> None:
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
+def test_no_known_shape_of_token_is_published(secret: str) -> None:
+    told = Diagnosis(secret, "logic", 0.5, secret)
+    leaking = repair(title=secret, diagnosis=told, log=replace(log(text=secret, diff=f"+x = {secret}"), diagnosis=told))
+    failing = no_repair(
+        reason=secret, next_step=secret, log=replace(leaking.log, iterations=(Iteration(1, secret, secret, secret, secret),))
+    )
+    where = publication(run_title=secret)
+    for text in (
+        messages.title(where, leaking),
+        messages.commit_message(where, leaking),
+        messages.pull_body(where, leaking),
+        messages.healed_summary(where, leaking, "https://github.com/octo/calc/pull/1"),
+        messages.no_repair_summary(where, failing),
+        messages.no_repair_comment(where, failing),
+        messages.progress_summary(where, secret),
+    ):
+        assert secret not in text
+        for line in secret.splitlines():
+            assert line not in text
+
+
+def test_the_first_three_lines_tell_what_failed_what_was_changed_and_how_sure() -> None:
+    marker, blank, failed, changed, sure, *_ = messages.pull_body(publication(), repair()).splitlines()
+    assert (marker, blank) == (messages.pull_marker("att_1"), "")
+    assert failed.startswith("- **Failed:** `CI / tests` on `main` at `0123456789`: 2 failing tests ([see the run](https")
+    assert changed == "- **Changed:** `<` becomes `<=` in in_range (`calc/core.py`)."
+    assert sure == "- **How sure:** very sure (92%): no other change was found that passes."
+
+
+def test_without_a_run_none_is_spoken_of() -> None:
+    body = messages.pull_body(publication(run_url=""), repair(evidence=evidence(ids=1)))
+    assert "2 failing" not in body
+    assert "at `0123456789`: 1 failing test.\n" in body
+    assert "the run" not in body.partition("###")[0]
+
+
+def test_what_is_empty_is_left_out() -> None:
+    empty = ReflectionLog(None, (), (), ())
+    body = messages.pull_body(publication(), repair(log=empty, evidence=replace(evidence(), environment=" ")))
+    for words in ("<details>", "Found by", "Environment", "Lessons"):
+        assert words not in body
+    summary = messages.no_repair_summary(publication(), no_repair(log=empty))
+    for words in ("###", "<details>", "Cost"):
+        assert words not in summary
+
+
+def test_the_log_repeats_neither_the_repairs_diff_nor_its_diagnosis() -> None:
+    healed = repair()
+    log_ = replace(
+        log(2),
+        diagnosis=healed.diagnosis,
+        iterations=(
+            Iteration(1, "patterns", "first", "-a\n+failed_try", "1 of 1 failing test stays red", "Look elsewhere."),
+            Iteration(2, "patterns", healed.title, "-a < b\n+the_repair", "verified"),
+        ),
+        lessons=("first (calc/core.py): 1 of 1 failing test stays red. Look elsewhere.", "Of another kind."),
+    )
+    body = messages.pull_body(publication(), replace(healed, log=log_))
+    assert "+failed_try" in body
+    assert "+the_repair" not in body
+    assert body.count("The upper bound was excluded") == 1
+    assert body.count("Look elsewhere") == 1
+    assert "Of another kind" in body
+    assert "after 1 change that failed" in body
+
+
+def test_giving_up_tells_the_diagnosis_and_why_each_try_is_not_the_repair() -> None:
+    failed = Iteration(
+        1, "patterns", "`<` becomes `>`", "-a\n+b", "it mends the failing tests, but breaks `test_b`", "Keep it."
+    )
+    told = replace(log(), iterations=(failed,), notes=("Places to look at: `f` in calc/core.py, line 3.",))
+    text = messages.no_repair_summary(publication(), no_repair(log=told))
+    order = (
+        "**Why:**", "**Next:** Set a model.", "Best diagnosis so far", "The bound is excluded.", "a wrong boundary",
+        "- `<` becomes `>`: it mends the failing tests, but breaks `test_b`", "Places to look at", "<details>", "+b",
+    )  # fmt: skip
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+
+
+def test_a_title_is_one_line_that_fits_a_list() -> None:
     assert "\n" not in messages.title(publication(), repair(title="a\nb"))
-    subject, blank, *_ = messages.commit_message(publication(), repair(title="a\nb" * 200)).split("\n")
-    assert len(subject) <= 72
-    assert blank == ""
+    assert (
+        messages.title(publication(), repair(title="`<` becomes `<=` in `f` (calc/core.py:3)"))
+        == "Heal CI: `<` becomes `<=` in `f`"
+    )
+    assert messages.title(publication(), repair(title=" ")) == "Heal CI: make the failing checks pass"
+    for length in range(1, 120):
+        long = repair(title=f"`{'x ' * length}` becomes `{'y ' * length}` in `f`")
+        subject, blank, *_ = messages.commit_message(publication(), long).split("\n")
+        assert blank == ""
+        for line in (subject, messages.title(publication(), long)):
+            assert len(line) <= 72
+            assert line.count("`") % 2 == 0
 
 
 def test_our_commits_are_known_by_their_trailer() -> None:

@@ -38,7 +38,6 @@ class _Event(msgspec.Struct):
     red: list[str] = []
     tried: int = 0
     exhausted: bool = False
-    rate: float = 0.0
 
 
 class PatternsProposer:
@@ -161,7 +160,9 @@ def _remarks(events: Sequence[_Event], done: _Event) -> list[str]:
             remarks.append("the failing tests pass in a warm process")
     if not events:
         remarks.append("the search ended without an answer")
-    return [*remarks, f"{done.rate:.0f} a second"] if done.tried else remarks
+    if done.tried and not done.exhausted and not any(e.event == "plausible" for e in events):
+        remarks.append("its time was up before it had tried them all")
+    return remarks
 
 
 def _edit(change: Change, texts: dict[str, str]) -> FileChange:

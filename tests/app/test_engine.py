@@ -1,0 +1,57 @@
+"""The engine as bot and CLI use it: from an archive to a repair, and what stays of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+
+from agent.blobs import MemoryBlobs
+from agent.events import AnyEvent, Verified
+from agent.task import Budget, NoRepair, Repair
+from app import checkout
+from app.engine import Case, Engine
+from sandbox.base import Limits
+from sandbox.index_access import configured
+from sandbox.packages import Shop
+from sandbox.process import ProcessSandboxes
+
+CALC = "def add(a, b):\n    return a - b\n"
+TESTS = """\
+import unittest
+from calc import add
+
+class Tests(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(add(2, 3), 5)
+"""
+
+
+async def test_a_case_is_healed_repeated_from_its_checkpoints_and_forgotten(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    (repository / "calc.py").write_text(CALC)
+    (repository / "test_calc.py").write_text(TESTS)
+    saver, blobs = InMemorySaver(), MemoryBlobs()
+    thread = RunnableConfig(configurable={"thread_id": "case-1"})
+    sandboxes = ProcessSandboxes(tmp_path / "open", Shop(tmp_path / "wheels", await configured()))
+    engine = Engine(sandboxes, None, saver, Budget(seconds=120.0), Limits())
+    told: list[AnyEvent] = []
+
+    async def emit(event: AnyEvent) -> None:
+        told.append(event)
+
+    async def heal() -> Repair | NoRepair:
+        case = Case("case-1", "sample", checkout.packed(repository), command="python -m unittest")
+        return await engine.heal(case, blobs=blobs, emit=emit)
+
+    first = await heal()
+    assert isinstance(first, Repair), first
+    assert first.edits[0].after == CALC.replace("a - b", "a + b")
+    told.clear()
+    assert await heal() == first
+    assert not any(isinstance(event, Verified) for event in told)
+    assert await saver.aget_tuple(thread) is not None
+    await engine.forget("case-1")
+    assert await saver.aget_tuple(thread) is None
