@@ -149,7 +149,7 @@ def test_applied_the_checkout_is_green_and_json_is_one_object(cache: Path, check
 def test_what_a_person_changed_meanwhile_is_not_overwritten(cache: Path, checkout: Path) -> None:
     with start(cache, checkout, "--apply") as process:
         assert process.stderr is not None
-        told = next(line for line in process.stderr if b"reproduce" in line)
+        told = next(line for line in process.stderr if b"Reproducing" in line)
         with (checkout / "shelf.py").open("a") as file:
             file.write("\nMINE = 1\n")
         mine = fingerprint(checkout)
@@ -194,7 +194,7 @@ def test_interrupted_it_ends_at_once_and_leaves_nothing(cache: Path, checkout: P
     before = fingerprint(checkout)
     with start(cache, checkout) as process:
         assert process.stderr is not None
-        next(line for line in process.stderr if b"reproduce" in line)
+        next(line for line in process.stderr if b"Reproducing" in line)
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, b"")
