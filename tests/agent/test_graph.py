@@ -49,7 +49,7 @@ async def test_a_failed_candidate_teaches_and_is_not_judged_again(bench: Bench) 
     model = Scripted([(WRONG,), (WRONG,), (RIGHT,)], rung="model:scripted")
     result = await bench.heal(model)
     assert isinstance(result, Repair), result
-    assert [round_.result[:35] for round_ in result.log.iterations] == ["1 of 1 failing test stays red: `test", "verified"]
+    assert [round_.result[:35] for round_ in result.log.iterations] == ["1 of 1 failing test stays red: `tes", "verified"]
     assert "assert 6 == 5" in model.seen[1].lessons[0]
     assert any("same change" in lesson for lesson in model.seen[2].lessons)
     assert len(bench.of(events.Verified)) == 2
