@@ -61,7 +61,8 @@ async def test_a_file_that_the_linter_cannot_read_any_more_is_no_repair(bench: B
     worse = edit(UNUSED, "import os\n", "import (\n")
     result = await bench.heal(Scripted([(worse,)], rung=MODEL), files={"calc.py": UNUSED}, checks=(LINT,))
     assert isinstance(result, NoRepair)
-    assert result.log.iterations[0].result.startswith("the failing verdicts turn green, but it breaks")
+    (verified,) = bench.of(events.Verified)
+    assert "invalid-syntax" in verified.newly_red[0]
 
 
 @pytest.mark.parametrize(
@@ -103,5 +104,5 @@ async def test_a_step_that_only_exits_is_healed(bench: Bench) -> None:
     result = await bench.heal(model, files={"calc.py": broken}, checks=(BUILD,))
     assert isinstance(result, Repair), result
     assert result.evidence.checks[0].target == ("exit",)
-    assert "still red" in result.log.iterations[0].result
+    assert [event.still_red for event in bench.of(events.Verified)] == [["exit"], []]
     assert bench.of(events.Localized)[0].suspects
