@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.index_proxy import IndexProxy
+from sandbox.install.index_proxy import IndexProxy
 
 
 @asynccontextmanager

@@ -19,8 +19,8 @@ from secrets import token_hex
 
 from sandbox import launch
 from sandbox.base import InstallFailed
-from sandbox.interpreters import Interpreter
-from sandbox.requirements import Lines
+from sandbox.install.interpreters import Interpreter
+from sandbox.install.requirements import Lines
 
 SECONDS = 900.0
 

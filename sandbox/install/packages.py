@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sandbox import forwarder, requirements, wheels
 from sandbox.base import Completed, DeadlinePassed, Installed, InstallFailed, Packages
-from sandbox.index_access import IndexAccess
-from sandbox.index_proxy import IndexProxy
-from sandbox.interpreters import Interpreter, choose
-from sandbox.requirements import Lines
+from sandbox.install import forwarder, requirements, wheels
+from sandbox.install.index_access import IndexAccess
+from sandbox.install.index_proxy import IndexProxy
+from sandbox.install.interpreters import Interpreter, choose
+from sandbox.install.requirements import Lines
 
 INSTALL_SECONDS = 900.0
 INSTALL_OUTPUT = 128 * 1024  # bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox import requirements
+from sandbox.install import requirements
 
 
 def reader(files: dict[str, str]) -> requirements.Read:

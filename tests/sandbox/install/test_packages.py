@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import wheels
 from sandbox.base import Command, InstallFailed, LimitExceeded, Packages, Sandbox
-from sandbox.index_access import IndexAccess, configured
+from sandbox.install import wheels
+from sandbox.install.index_access import IndexAccess, configured
 from tests.sandbox.conftest import LIMITS, make, tarball
 
 # A build backend that needs nothing: it brings its own wheel maker, and tells what it could reach.
