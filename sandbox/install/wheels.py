@@ -1,8 +1,8 @@
 """The download step, outside the sandbox and without executing anything of the packages: wheels only.
 
 The package client is pip, the worker's own copy, run by the interpreter that will run the code (so that markers and tags are
-right) and with the operator's own configuration. What it brings is kept by what was asked for, so the same question needs no
-network again.
+right) and with the operator's own configuration, but without the worker's other variables: pip puts them where the files it
+reads say `${NAME}`. What it brings is kept by what was asked for (`shelf`), so the same question soon after needs no network.
 """
 
 from __future__ import annotations
@@ -13,24 +13,36 @@ import importlib.util
 import os
 import platform
 import shutil
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 
 from sandbox import launch
 from sandbox.base import InstallFailed
+from sandbox.install import shelf
 from sandbox.install.interpreters import Interpreter
 from sandbox.install.requirements import Lines
 
 SECONDS = 900.0
+FRESH_SECONDS = 3600.0  # how long an answer counts as today's: what is not pinned moves on
+_NEEDED = frozenset(
+    (
+        *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME", "NETRC"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Wheels:
-    """A folder of wheels, and the requirements for which not every wheel was to be had."""
+    """A folder of wheels, the requirements for which not every wheel was to be had, and what is to be said of it."""
 
     folder: Path
     missing: tuple[str, ...] = ()
+    note: str = ""
 
 
 def pip_folder() -> Path:
@@ -52,38 +64,56 @@ def uv_binary() -> Path | None:
         return Path(found).resolve() if found else None
 
 
-async def fetch(cache: Path, interpreter: Interpreter, sets: tuple[Lines, ...]) -> Wheels:
-    """Wheels for each set (they are resolved apart: what builds a project need not agree with what it runs on)."""
+@asynccontextmanager
+async def fetched(cache: Path, interpreter: Interpreter, sets: tuple[Lines, ...]) -> AsyncIterator[Wheels]:
+    """Wheels for each set (they are resolved apart: what builds a project need not agree with what it runs on).
+
+    The folder stays as long as the context is open. An answer from before `FRESH_SECONDS` is asked for again; where that
+    does not bring everything, as when the network is away, the old one is used, and the note says so.
+    """
     sets = tuple(dict.fromkeys(lines for lines in sets if lines.requirements))
-    if not sets:
-        empty = cache / "none"
-        empty.mkdir(parents=True, exist_ok=True)
-        return Wheels(empty)
-    kept = cache / _key(interpreter, sets)
-    if kept.is_dir():
-        return Wheels(kept)
-    fresh = cache / f"new-{token_hex(8)}"
-    await asyncio.to_thread(fresh.mkdir, 0o755, True)
+    question = _key(interpreter, sets)
+    kept = await asyncio.to_thread(shelf.newest, cache, question)
     try:
-        missing: list[str] = []
-        for lines in sets:
-            if not await _download(interpreter, lines, fresh):
-                for requirement in lines.requirements:
-                    if not await _download(interpreter, Lines((requirement,), lines.constraints), fresh):
-                        missing.append(requirement)
-        if missing:
-            # Not kept as the answer: what failed may have been the network.
-            partial = cache / f"partial-{kept.name}"
-            await asyncio.to_thread(shutil.copytree, fresh, partial, dirs_exist_ok=True)
-            return Wheels(partial, tuple(missing))
+        if kept is not None and time.time() - kept.made < FRESH_SECONDS:
+            yield Wheels(kept.folder)
+            return
+        fresh = await asyncio.to_thread(shelf.begin, cache, question)
         try:
-            await asyncio.to_thread(fresh.rename, kept)
-        except OSError:  # another attempt was faster
-            if not kept.is_dir():
-                raise
-        return Wheels(kept)
+            missing = await _download_all(interpreter, sets, fresh.folder)
+            if not missing:
+                fresh = await asyncio.to_thread(shelf.keep, fresh)
+                if kept is not None:
+                    await asyncio.to_thread(shelf.put_back, kept)
+                    kept = None
+                await asyncio.to_thread(shelf.sweep, cache)
+            if missing and kept is not None:
+                day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(kept.made))
+                yield Wheels(kept.folder, (), f"Not all packages could be had anew; those of {day} UTC are used.")
+            else:
+                # With something missing it is no answer to keep: what failed may have been the network.
+                yield Wheels(fresh.folder, missing)
+        finally:
+            await asyncio.shield(asyncio.to_thread(shelf.put_back, fresh))
     finally:
-        await asyncio.to_thread(shutil.rmtree, fresh, True)
+        if kept is not None:
+            await asyncio.shield(asyncio.to_thread(shelf.put_back, kept))
+
+
+async def _download_all(interpreter: Interpreter, sets: tuple[Lines, ...], into: Path) -> tuple[str, ...]:
+    """The requirements that could not be had."""
+    missing: list[str] = []
+    for lines in sets:
+        if not await _download(interpreter, lines, into):
+            for requirement in lines.requirements:
+                if not await _download(interpreter, Lines((requirement,), lines.constraints), into):
+                    missing.append(requirement)
+    return tuple(missing)
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Of the worker's `variables` those that the package client needs: none of them is a secret of ours."""
+    return {name: value for name, value in variables.items() if name.startswith("PIP_") or name.upper() in _NEEDED}
 
 
 def _key(interpreter: Interpreter, sets: tuple[Lines, ...]) -> str:
@@ -94,7 +124,7 @@ def _key(interpreter: Interpreter, sets: tuple[Lines, ...]) -> str:
 
 
 async def _download(interpreter: Interpreter, lines: Lines, into: Path) -> bool:
-    asked, bounds = into.with_suffix(".requirements"), into.with_suffix(".constraints")
+    asked, bounds = into / "requirements.txt", into / "constraints.txt"
     await asyncio.to_thread(asked.write_text, "\n".join(lines.requirements) + "\n")
     await asyncio.to_thread(bounds.write_text, "\n".join(lines.constraints) + "\n")
     try:
@@ -105,7 +135,7 @@ async def _download(interpreter: Interpreter, lines: Lines, into: Path) -> bool:
                     *("--disable-pip-version-check", "--only-binary", ":all:", "--dest", str(into)),
                     *("--requirement", str(asked), "--constraint", str(bounds)),
                 ),
-                os.environ,
+                environment(os.environ),
                 SECONDS,
             )
         )
