@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSou
 PREFIX = "SELFHEAL_"
 ENV_FILE = ".env"
 _NO_SETTINGS = ("TEST_", "GUEST", "COMMAND")
-"""Beginnings of other names after the prefix: what tests read, and what a check inside a sandbox of ours finds in its environment."""
+"""Beginnings of other names, after the prefix: what tests read, and what a check finds that runs in a sandbox of ours."""
 
 
 class SettingsError(Exception):
