@@ -135,7 +135,7 @@ def _understood(planned: Plan) -> str:
 
 def _installed(installed: Installed) -> str:
     built = f", built {', '.join(installed.built)}" if installed.built else ""
-    return f"Python {installed.python} is ready{built}"
+    return f"Python {installed.python} is ready{built}" + (f". {installed.note}" if installed.note else "")
 
 
 def without_a_run(outcome: Outcome, reason: str, next_step: str, *notes: str) -> NoRepair:

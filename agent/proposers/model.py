@@ -11,7 +11,7 @@ from agent import excerpts
 from agent.answer import Change, clean_path, parse, resolve
 from agent.diagnosis import CATEGORIES
 from agent.edits import EditProblem, digest, read_text
-from agent.model import Answer, Message, Models, Truncated, Unavailable
+from agent.model import Answer, Message, ModelError, Models, Unavailable
 from agent.prompts import render
 from agent.proposers.base import Proposal, Situation
 from agent.task import Candidate, Diagnosis, Edits, Usage
@@ -48,8 +48,8 @@ class ModelProposer:
             ]
             try:
                 second = await self._ask(again, situation, situation.seconds * 0.4, temperature)
-            except Truncated as error:
-                error.usage = error.usage + usage
+            except ModelError as error:
+                error.usage = usage + error.usage
                 raise
             usage, answer = usage + second.usage, second
             edits = await _edits(answer.text, situation)
