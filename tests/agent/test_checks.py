@@ -317,6 +317,17 @@ async def test_what_fails_before_the_tests_hides_them_until_it_is_healed(run_che
     assert (missing.exit_code, dict(missing.verdicts)) == (127, {})
 
 
+async def test_a_command_that_fails_although_its_tests_pass_is_red_as_a_whole(run_check: RunCheck) -> None:
+    files = {"test_a.py": "def test_1(): pass\ndef test_2(): pass\n"}
+    run = await run_check(files, "pytest && { echo coverage is too low; exit 3; }")
+    assert dict(run.verdicts) == {"test_a.py::test_1": PASSED, "test_a.py::test_2": PASSED, "exit": FAILED}
+    assert run.failures[0].message == "exit code 3: coverage is too low"
+    again = await run_check(files, "pytest && exit 3", only=frozenset({VerdictId("exit")}))
+    assert again.red == {"exit"}
+    part = await run_check(files, "pytest && exit 3", only=frozenset({VerdictId("test_a.py::test_1")}))
+    assert dict(part.verdicts) == {"test_a.py::test_1": PASSED}, "a part of the tests may miss what the whole must reach"
+
+
 async def test_findings_that_the_tool_lets_pass_are_not_red(run_check: RunCheck) -> None:
     run = await run_check({"a.py": "import os\n"}, "ruff check --isolated --select F --exit-zero .", "findings")
     assert dict(run.verdicts) == {"exit": PASSED}
