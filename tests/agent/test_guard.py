@@ -31,7 +31,7 @@ def oracle(command: str = "pytest -q", *ids: str, reader: Reader = "pytest", cwd
 PLAIN = oracle()
 
 
-def rule(*edits: FileChange, policy: Policy = Policy(), rung: str = "model:m", judged_by: Oracle = oracle()) -> str | None:
+def rule(*edits: FileChange, policy: Policy = Policy(), rung: str = "model:m", judged_by: Oracle = PLAIN) -> str | None:
     found = refusal(Candidate(rung, edits, "a change"), policy, judged_by, FAILING)
     assert found is None or found.sentence
     return found.rule if found else None
