@@ -71,10 +71,10 @@ def build(checkpointer: BaseCheckpointSaver[str]) -> CompiledStateGraph[State, R
     graph.add_conditional_edges("reproduce", is_red)
     graph.add_conditional_edges("localize", can_afford_another)
     graph.add_edge("diagnose", "propose")
-    graph.add_conditional_edges("propose", has_candidates)
+    graph.add_conditional_edges("propose", what_is_next)
     graph.add_conditional_edges("guard", is_allowed)
     graph.add_conditional_edges("verify", has_passed)
-    graph.add_conditional_edges("reflect", has_candidates)
+    graph.add_conditional_edges("reflect", what_is_next)
     graph.add_edge("report", END)
     return graph.compile(checkpointer=checkpointer)
 
@@ -83,7 +83,8 @@ def is_red(state: State) -> Literal["localize", "report"]:
     return "report" if "ending" in state else "localize"
 
 
-def has_candidates(state: State, runtime: Runtime[Resources]) -> Literal["guard", "diagnose", "propose", "report"]:
+def what_is_next(state: State, runtime: Runtime[Resources]) -> Literal["guard", "diagnose", "propose", "report"]:
+    """The next of the changes that wait, as long as there is time; then the next proposal, as long as it can be paid."""
     return "guard" if state["pending"] and has_time(state, runtime) else can_afford_another(state, runtime)
 
 
