@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from app import log
-from app.assembly import budget_of, github_of, limits_of, models_of, sandboxes_of, secrets_of
+from app.assembly import budget_of, github_of, limits_of, models_of, sandboxes_of
 from app.main import serve
 from app.process import dev, stop_on_signals
 from app.redis import RedisMissing
@@ -34,14 +34,14 @@ async def web(settings: Settings) -> None:
 
 async def worker(settings: Settings) -> None:
     """Heal until a signal."""
-    log.configure(settings.log_level, secrets_of(settings))
+    log.configure(settings.log_level, settings.secrets)
     with stop_on_signals() as stop:
         await work(settings, open_heal, stop)
 
 
 async def both(settings: Settings) -> None:
     """Web and worker in one process until a signal."""
-    log.configure(settings.log_level, secrets_of(settings))
+    log.configure(settings.log_level, settings.secrets)
     with stop_on_signals() as stop:
         await dev(settings, open_heal, stop, _listening)
 
@@ -67,7 +67,7 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
         checkpointer = AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=[]))
         await checkpointer.setup()
         engine = Engine(sandboxes, models, checkpointer, budget_of(settings), limits_of(settings))
-        deps = Deps(store, github, engine, worker_name(), settings.max_tries, secrets_of(settings))
+        deps = Deps(store, github, engine, worker_name(), settings.max_tries, settings.secrets)
         _log.info("ready", worker=deps.worker, sandbox=sandboxes.isolation.name, model=models.name if models else None)
         yield partial(heal, deps=deps)
 
