@@ -119,7 +119,7 @@ def _frames(run: CheckRun) -> dict[tuple[str, int], tuple[float, int, str]]:
             place = (frame.path, frame.line)
             boost[place] = max(boost.get(place, 0.0), TRACEBACK * 0.9**depth)
             names[place] = frame.function
-            count[place] += 1
+        count.update({(frame.path, frame.line) for frame in failure.frames})  # a recursion passes a line many times
     return {place: (boost[place], count[place], names[place]) for place in boost}
 
 

@@ -32,7 +32,10 @@ def sureness(repair: Repair) -> str:
     confidence = repair.confidence
     grades = ((0.9, "very sure"), (0.7, "fairly sure"), (0.4, "unsure"), (0.0, "a guess"))
     grade = next(word for least, word in grades if confidence >= least or not least)
-    if repair.alternatives == 0:
+    by_model = bool(repair.log.iterations) and repair.log.iterations[-1].rung.startswith("model")
+    if by_model:
+        others = "a model proposed it, and other changes that would pass were not looked for"
+    elif repair.alternatives == 0:
         others = "no other change was found that passes"
     elif repair.alternatives == 1:
         others = "one other change passes too, so the tests alone do not decide: look closely"
