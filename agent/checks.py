@@ -7,6 +7,7 @@ hostile code: it is validated, cleaned and bounded here, and a report that is mi
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from typing import Literal
@@ -16,16 +17,16 @@ import msgspec
 from agent.findings import read_findings, read_traceback
 from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.guest_bundle import guest_bundle
+from agent.oracle import EXIT
 from agent.task import Check, CheckRun, Failure, Frame, Verdict, VerdictId
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, Sandbox, Workspace
 
 GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own limit, to say what it saw
 OUTPUT_LIMIT = 20_000  # characters of what a test run printed
 FINDINGS_LIMIT = 2_000_000  # the same where the output is what is read
-REPORT_LIMIT = 64 * MIB  # bytes
+REPORT_LIMIT = 16 * MIB  # bytes
 MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
 
-EXIT = VerdictId("exit")
 RED = (Verdict.FAILED, Verdict.ERROR)
 UNTOLD = (0, 126, 127)  # exit codes that say nothing of the code: success, and a program that is not there
 _TOOLS = {"RUFF_OUTPUT_FORMAT": "concise"}  # one line a finding
@@ -105,11 +106,16 @@ class Runner:
             completed = await workspace.run(command)
         except DeadlinePassed as passed:
             return CheckRun(check.name, "timeout", {}, (), passed.seconds, output=_printed(passed.stderr))
-        report = _report(completed, nonce)
-        if report is None:
-            ending: Literal["crashed", "out_of_memory"] = "out_of_memory" if completed.out_of_memory else "crashed"
-            return CheckRun(check.name, ending, {}, (), completed.seconds, output=_printed(completed.stderr))
-        return _check_run(check, report, workspace.root, only or frozenset(), completed.out_of_memory)
+        # A large report is seconds of parsing and cleaning.
+        return await asyncio.to_thread(_read, completed, nonce, check, workspace.root, only)
+
+
+def _read(completed: Completed, nonce: str, check: Check, root: str, only: frozenset[VerdictId] | None) -> CheckRun:
+    report = _report(completed, nonce)
+    if report is None:
+        ending: Literal["crashed", "out_of_memory"] = "out_of_memory" if completed.out_of_memory else "crashed"
+        return CheckRun(check.name, ending, {}, (), completed.seconds, output=_printed(completed.stderr))
+    return _check_run(check, report, root, only, completed.out_of_memory)
 
 
 def _report(completed: Completed, nonce: str) -> _Report | None:
@@ -124,7 +130,8 @@ def _report(completed: Completed, nonce: str) -> _Report | None:
         return None
 
 
-def _check_run(check: Check, report: _Report, root: str, only: frozenset[VerdictId], out_of_memory: bool) -> CheckRun:
+def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[VerdictId] | None, out_of_memory: bool) -> CheckRun:
+    only = wanted or frozenset()
     output = clean("\n".join([report.output, *report.notes]).strip("\n"), OUTPUT_LIMIT)
     findings = read_findings(report.output, root, check.cwd)
     told = [*(frame for finding in findings for frame in finding.frames), *read_traceback(report.output, root, check.cwd)]
@@ -139,8 +146,10 @@ def _check_run(check: Check, report: _Report, root: str, only: frozenset[Verdict
         if not report.observed and report.ending == "finished" and report.exit_code not in UNTOLD:
             # Something before the tests said no: a linter, a build. The tests are hidden behind it.
             verdicts, failures = {EXIT: Verdict.ERROR}, (exit_failure,)
-        elif report.observed and EXIT in only:
+        elif report.observed and report.exit_code == 0 and EXIT in only:
             verdicts[EXIT] = Verdict.PASSED
+        elif (wanted is None or EXIT in only) and _fails_as_a_whole(report):
+            verdicts[EXIT], failures = Verdict.FAILED, (exit_failure,)
     elif report.ending == "finished" and report.exit_code == 0:
         # Also with findings printed: the tool was told to let them pass.
         verdicts = dict.fromkeys(only or {EXIT}, Verdict.PASSED)
@@ -159,6 +168,12 @@ def _check_run(check: Check, report: _Report, root: str, only: frozenset[Verdict
         exit_code=report.exit_code,
         output=output,
     )
+
+
+def _fails_as_a_whole(report: _Report) -> bool:
+    """Its tests pass and yet it fails: a coverage limit, what comes after them, or verdicts that are not true."""
+    none_is_red = not any(verdict.red for verdict, _ in report.verdicts.values())
+    return report.ending == "finished" and report.exit_code != 0 and bool(report.verdicts) and none_is_red
 
 
 def _id(name: str) -> VerdictId:

@@ -16,8 +16,10 @@ from pathlib import PurePosixPath
 
 from agent.answer import clean_path
 from agent.edits import EDITABLE, added, changed_lines
-from agent.guard_code import code_findings, same_tree
-from agent.task import Candidate, FileChange, Policy
+from agent.guard_code import code_findings, differs_in_requirements_alone, same_tree
+from agent.guard_judges import judge_findings
+from agent.task import Candidate, FileChange, Oracle, Policy
+from agent.testfiles import is_test
 
 TESTS = "tests"  # the one rule that a person may want to lift: the test itself may be wrong
 
@@ -28,10 +30,8 @@ class Refusal:
     sentence: str
 
 
-_TEST_FILES = ("test_*.py", "*_test.py", "tests.py", "conftest.py", "test*.cfg", "*.snap", "*.ambr")
-_TEST_FOLDERS = {"tests", "test", "testing", "__snapshots__", "spec"}
 _TEST_SETTINGS = (
-    "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "noxfile.py", ".coveragerc", "toxfile.py",
+    "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "noxfile.py", ".coveragerc", "toxfile.py", "tox.toml",
 )  # fmt: skip
 _CI_FILES = (
     ".github/*", ".circleci/*", ".buildkite/*", ".gitlab-ci.yml", ".gitlab/*", ".travis.yml", "azure-pipelines.y*ml",
@@ -56,7 +56,7 @@ _SECRET = re.compile(
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069\u200b-\u200f\u2060\ufeff]")
 
 
-def refusal(candidate: Candidate, policy: Policy, failing: str = "") -> Refusal | None:
+def refusal(candidate: Candidate, policy: Policy, oracle: Oracle, failing: str = "") -> Refusal | None:
     """The first rule that a change breaks, or None. `failing` is the text of the failures, to notice what is made for them."""
     edits = candidate.edits
     if not edits or all(edit.before == edit.after for edit in edits):
@@ -66,12 +66,13 @@ def refusal(candidate: Candidate, policy: Policy, failing: str = "") -> Refusal 
     if sum(len(edit.before or "") + len(edit.after or "") for edit in edits) > 4 * EDITABLE:
         return Refusal("size", "it changes files that are too large")
     for edit in edits:
-        if (found := _path_refusal(edit, candidate, policy) or _text_refusal(edit)) is not None:
-            return found
+        refused = _path_refusal(edit, candidate, policy) or _judge_refusal(edit, candidate, policy, oracle)
+        if (refused := refused or _text_refusal(edit)) is not None:
+            return refused
     if (count := changed_lines(edits)) > policy.max_changed_lines:
         return Refusal("size", f"it changes {count} lines, more than {policy.max_changed_lines}")
     for edit in edits:
-        if _is_test(edit.path):
+        if is_test(edit.path):
             continue
         if (finding := next(iter(code_findings(edit, failing)), None)) is not None:
             return Refusal(*finding)
@@ -91,16 +92,26 @@ def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Ref
     if _matches(path, _LINT_SETTINGS):
         return Refusal("settings", f"{path} holds settings of the tools that judge")
     if not policy.allow_test_edits:
-        if _is_test(path) and not (candidate.rung == "tools" and same_tree(edit)):
+        if is_test(path) and not (candidate.rung == "tools" and same_tree(edit)):
             return Refusal(TESTS, f"{path} is a test")
         if _matches(path, _TEST_SETTINGS):
             return Refusal(TESTS, f"{path} is test configuration")
     return _key_refusal(edit, path)
 
 
+def _judge_refusal(edit: FileChange, candidate: Candidate, policy: Policy, oracle: Oracle) -> Refusal | None:
+    for rule, sentence in judge_findings(edit, oracle):
+        is_lifted = (rule == TESTS and policy.allow_test_edits) or (candidate.rung == "tools" and same_tree(edit))
+        if not is_lifted:
+            return Refusal(rule, sentence)
+    return None
+
+
 def _key_refusal(edit: FileChange, path: str) -> Refusal | None:
     """Shared configuration files, by key: dependencies may change, what decides may not."""
-    name = PurePosixPath(path).name
+    name = PurePosixPath(path).name.casefold()
+    if name == "setup.py" and not differs_in_requirements_alone(edit):
+        return Refusal("settings", f"{path} may only change in its requirements")
     readers = {
         "pyproject.toml": (_toml_keys, _PYPROJECT_KEYS),
         "setup.cfg": (_ini_keys, _SETUP_CFG_KEYS),
@@ -149,11 +160,6 @@ def _text_refusal(edit: FileChange) -> Refusal | None:
     if _BIDI.search(new):
         return Refusal("hidden", f"{edit.path} would hold invisible or direction-changing characters")
     return None
-
-
-def _is_test(path: str) -> bool:
-    pure = PurePosixPath(path)
-    return bool(_TEST_FOLDERS & set(pure.parts[:-1])) or any(fnmatch.fnmatchcase(pure.name, p) for p in _TEST_FILES)
 
 
 def _matches(path: str, patterns: Iterable[str]) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 from agent.checks import Runner
 from agent.events import Degraded, Emit
 from agent.task import Check, CheckRun, Oracle, Span, VerdictId
+from agent.testfiles import is_test
 from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Sandbox
 
 RED, GREEN = 20, 60  # tests that are traced at most
@@ -150,14 +151,3 @@ def _spans(
         else:
             spans.append(Span(path, line, line, score, reason, name))
     return spans
-
-
-def is_test(path: str) -> bool:
-    """Does the file hold tests or configure them?"""
-    *folders, name = path.split("/")
-    return (
-        any(folder in ("tests", "test", "testing") for folder in folders)
-        or name.startswith("test_")
-        or name.endswith("_test.py")
-        or name in ("conftest.py", "sitecustomize.py")
-    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from agent.task import Check, CheckEvidence, CheckRun, Failure, Oracle, Verdict, VerdictId
 
+EXIT = VerdictId("exit")  # the command as a whole, where no verdict of its own says what is wrong
 Round = tuple[CheckRun, ...]  # one run of every check, in the order of the checks
 
 
@@ -65,6 +66,8 @@ def _is_turned(check: Check, base: CheckRun, run: CheckRun, id_: VerdictId) -> b
         return False
     if id_ in run.verdicts:
         return run.verdicts[id_] is Verdict.PASSED
+    if id_ == EXIT and base.verdicts.get(id_) is Verdict.FAILED:
+        return run.exit_code == 0
     if check.reader == "findings":
         return True
     if base.verdicts.get(id_) is not Verdict.ERROR:
@@ -76,6 +79,11 @@ def _is_turned(check: Check, base: CheckRun, run: CheckRun, id_: VerdictId) -> b
 def _was_hidden_by(check: Check, id_: VerdictId, new: VerdictId) -> bool:
     is_test_file = check.reader == "pytest" and id_.endswith(".py") and not id_.endswith("conftest.py")
     return new.startswith(f"{id_}::") if is_test_file else True
+
+
+def unexplained(run: CheckRun) -> bool:
+    """A command that fails as a whole although nothing that it tells apart is red: its step in CI stays red."""
+    return run.exit_code != 0 and not run.red - {EXIT}
 
 
 def broken(oracle: Oracle, check: Check, base: CheckRun, run: CheckRun) -> tuple[VerdictId, ...]:

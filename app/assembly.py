@@ -27,6 +27,11 @@ def limits_of(settings: Settings) -> Limits:
     return replace(Limits(), memory=settings.sandbox_memory_mb * MIB)
 
 
+def secrets_of(settings: Settings) -> tuple[str, ...]:
+    """Exact texts that are never published, logged or shown to a model. Raises `SettingsError`."""
+    return tuple({*settings.secrets, *([key] if (key := settings.private_key) else [])})
+
+
 async def models_of(settings: Settings) -> Models | None:
     """The model that is configured, or a coder found in a local Ollama; None when there is neither, or it is `none`."""
     from agent.model import Models, ModelSettings, find_local_model

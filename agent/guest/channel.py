@@ -20,6 +20,7 @@ class Channel:
             request = json.load(file)
         self.root = request["root"]
         self.only = None if request["only"] is None else frozenset(request["only"])
+        self.sentinel = request["sentinel"]
         self._restore = request["restore"]
         self._pid = os.getpid()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

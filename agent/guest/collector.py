@@ -108,6 +108,7 @@ class Collector:
         self.whole = frozenset() if only is None else frozenset(i for i in only if "::" not in i)
         self.collected = set()
         self.broken = set()
+        self.place, self.has_failed = None, False  # of the test that must fail
 
     def identity(self, nodeid):
         return identity(self.prefix + nodeid)
@@ -218,8 +219,27 @@ class Collector:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session):
+        self.place = sentinel.place(session.items)
         yield
-        self.channel.send("sentinel", believed=sentinel.still_fails(session))
+        if not self.has_failed:
+            self._must_fail(session, None)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item, nextitem):
+        yield
+        if item is self.place and not self.has_failed:
+            self._must_fail(item.session, nextitem)
+
+    def _must_fail(self, session, nextitem):
+        self.has_failed = True
+        nodeid = "::".join([self.place.nodeid.split("::")[0] if self.place else "", self.channel.sentinel])
+        made = sentinel.reports(session, self.channel.sentinel, nodeid, nextitem)
+        self.pytest_runtest_logstart(nodeid, None)
+        if not made:
+            self.parts[nodeid][0] = "error"
+        for report in made:
+            self.pytest_runtest_logreport(report)
+        self.pytest_runtest_logfinish(nodeid, None)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session, exitstatus):

@@ -7,6 +7,7 @@ so that a timeout or a crash keeps what was seen before.
 
 import json
 import os
+import secrets
 import selectors
 import shutil
 import signal
@@ -29,12 +30,15 @@ DRAIN = 1.0  # seconds to wait for output after the command has ended
 def main():
     request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
     request["root"] = os.path.realpath(request["root"])  # as tracebacks will name it
-    _close_to_peers()
+    closed = _close_to_peers()
     out = os.fdopen(os.dup(1), "wb")  # a new descriptor is not inherited
     os.dup2(2, 1)
     folder = tempfile.mkdtemp(prefix="selfheal-")
     try:
         report = Supervisor(request, folder).run()
+        if not closed:  # what runs beside us could have written the answer
+            report.update(ending="crashed", verdicts={}, failures={})
+            report["notes"].append("this Python cannot close the supervisor to its peers (ctypes is missing)")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     out.write(request["nonce"].encode("ascii") + b" " + json.dumps(report).encode("ascii") + b"\n")
@@ -44,12 +48,14 @@ def main():
 
 def _close_to_peers():
     """Not dumpable: /proc/PID/fd and /proc/PID/mem of this process are closed to other processes of the same user."""
+    if not sys.platform.startswith("linux"):
+        return True  # no such files; nothing untrusted runs there
     try:
         import ctypes
 
-        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+        return ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0  # PR_SET_DUMPABLE
     except (ImportError, OSError, AttributeError):
-        pass
+        return False
 
 
 class Tail:
@@ -75,8 +81,13 @@ class Session:
 
     def __init__(self):
         self.buffer = bytearray()
-        self.greeted = self.ended = self.left = self.forged = False
+        self.greeted = self.ended = self.left = self.green = False
         self.running = None
+        self.sentinel = None  # what was told of the test that must fail
+
+    def is_forged(self, is_whole):
+        """Whether failing tests are told as passed. Who tells of green tests to the end tells of the one that must fail too."""
+        return self.sentinel == "passed" or (is_whole and self.green and self.sentinel is None)
 
 
 class Supervisor:
@@ -87,6 +98,8 @@ class Supervisor:
         self.verdicts = {}  # id -> [verdict, seconds]
         self.failures = {}  # id -> {message, details, frames}
         self.notes = []
+        self.sentinel = "test_" + secrets.token_hex(4)
+        self.forged = False
 
     def run(self):
         started = time.monotonic()
@@ -100,15 +113,18 @@ class Supervisor:
         for session in self.sessions:
             # An orderly exit without an end is a wrong use that pytest itself has told about.
             died = session.greeted and not session.ended and not (session.left and session.running is None)
-            if ending == "finished" and (died or session.forged):
+            forged = session.is_forged(is_whole=not timed_out and not died)
+            if forged:
+                self.forged = True
+            if ending == "finished" and (died or forged):
                 ending = "crashed"
             if session.running is not None:
                 why = "the process died while this ran (exit code %s)" % process.returncode
                 if timed_out:
                     why = "did not finish in %g s" % float(self.request["timeout"])
                 self._verdict(session.running, "error", 0.0, {"message": why, "details": "", "frames": []})
-        if any(session.forged for session in self.sessions):
-            self.notes.append("a test that must fail was reported as passed: nothing of this run is believed")
+        if self.forged:
+            self.notes.append("a test that must fail was not reported as failed: nothing of this run is believed")
             self.verdicts, self.failures = {}, {}
         return {
             "ending": ending,
@@ -137,7 +153,7 @@ class Supervisor:
         restore["PATH"] = os.path.dirname(sys.executable) + os.pathsep + (restore["PATH"] or os.defpath)
         environment[channel.VARIABLE] = self.folder
         with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:
-            json.dump({"root": request["root"], "only": request["only"], "restore": restore}, file)
+            json.dump({"root": request["root"], "only": request["only"], "restore": restore, "sentinel": self.sentinel}, file)
         bash = shutil.which("bash")
         # As GitHub runs a step with `shell: bash`.
         shell = [bash, "--noprofile", "--norc", "-e", "-o", "pipefail", "-c"] if bash else ["sh", "-e", "-c"]
@@ -216,14 +232,16 @@ class Supervisor:
         kind = message["kind"]
         if kind == "hello":
             session.greeted = True
+        elif kind in ("start", "verdict") and str(message["id"]).endswith(("::" + self.sentinel, "." + self.sentinel)):
+            if kind == "verdict" and session.sentinel != "passed":
+                session.sentinel = str(message["verdict"])
         elif kind == "start":
             session.running = identity(str(message["id"]))
         elif kind == "verdict":
             session.running = None
+            session.green = session.green or message["verdict"] == "passed"
             seconds = min(max(0.0, float(message["seconds"])), float(self.request["timeout"]))
             self._verdict(str(message["id"]), message["verdict"], seconds, message["failure"])
-        elif kind == "sentinel":
-            session.forged = not message["believed"]
         elif kind == "end":
             session.ended = True
         elif kind == "bye":

@@ -1,4 +1,10 @@
-"""A test that must fail, run beside the real ones: where it is told as passed, nothing that this process tells is believed."""
+"""A test that must fail, run among the real ones and told as they are: where it does not come out red, nothing is believed.
+
+Its name is the supervisor's choice, new for every run, and its place is chance: code under test that turns verdicts green
+without looking turns this one too.
+"""
+
+import random
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -9,14 +15,19 @@ class _MustFail(pytest.Item):
         raise AssertionError("must fail")
 
     def reportinfo(self):
-        return self.fspath, 0, self.name
+        return self.path if hasattr(self, "path") else self.fspath, 0, self.name
 
 
-def still_fails(session):
-    """Whether a failing test is still reported as failed after every hook of the repository had its say; logged nowhere."""
+def place(items):
+    """The item after which it runs; None where there is none."""
+    return random.SystemRandom().choice(items) if items else None
+
+
+def reports(session, name, nodeid, nextitem):
+    """The reports of its phases; none where a hook of the repository cannot cope with it, which turns nothing green."""
     try:
-        item = _MustFail.from_parent(session, name="must fail", nodeid="must fail")
-        reports = runtestprotocol(item, log=False, nextitem=None)
+        # Beside the next test, so that what is set up for that one stays.
+        item = _MustFail.from_parent(session if nextitem is None else nextitem.parent, name=name, nodeid=nodeid)
+        return runtestprotocol(item, log=False, nextitem=nextitem)
     except Exception:
-        return True  # a hook of the repository that cannot cope with this item has not turned it green
-    return any(report.outcome == "failed" for report in reports)
+        return []

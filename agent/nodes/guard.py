@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from agent import guard as rules
 from agent.events import Guarded
 from agent.oracle import Verification, failures
@@ -17,7 +19,8 @@ async def guard(state: State, work: Work) -> State:
     oracle = await context.recall(Oracle, state["oracle_ref"])
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     red = failures(base, (id_ for ids in oracle.must_turn.values() for id_ in ids))
-    refusal = rules.refusal(candidate, work.task.policy, "\n".join(f"{f.message}\n{f.details}" for f in red))
+    failing = "\n".join(f"{f.message}\n{f.details}" for f in red)
+    refusal = await asyncio.to_thread(rules.refusal, candidate, work.task.policy, oracle, failing)
     taken: State = {"pending": rest, "judged_ref": ref, "verification": None}
     if refusal is None:
         return taken

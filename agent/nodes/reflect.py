@@ -5,6 +5,8 @@ Reflexion (Shinn et al., 2023) carries such lessons from try to try; here at mos
 
 from __future__ import annotations
 
+import asyncio
+
 from agent.edits import diff, digest
 from agent.events import Reflected
 from agent.oracle import Verification
@@ -20,9 +22,8 @@ async def reflect(state: State, work: Work) -> State:
     advice = _advice(verification)
     lesson = _lesson(candidate, verification, advice)
     lessons = remember(state, lesson)
-    iteration = Iteration(
-        state["iteration"], candidate.rung, candidate.title, diff(candidate.edits), verification.reason, advice
-    )
+    shown = await asyncio.to_thread(diff, candidate.edits)
+    iteration = Iteration(state["iteration"], candidate.rung, candidate.title, shown, verification.reason, advice)
     await context.emit(Reflected(text=f"Learned: {advice}", lesson=lesson, lessons=lessons))
     return {
         "iterations": [await context.keep(iteration)],

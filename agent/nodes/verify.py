@@ -15,7 +15,7 @@ from agent import words
 from agent.edits import apply
 from agent.endings import named
 from agent.events import Verified
-from agent.oracle import Verification, broken, failures, turned
+from agent.oracle import EXIT, Verification, broken, failures, turned, unexplained
 from agent.state import State, Work, pack
 from agent.task import Candidate, Check, CheckEvidence, CheckRun, Edits, Oracle, VerdictId
 from sandbox.base import LimitExceeded
@@ -74,6 +74,9 @@ async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verifi
     if (failed := _still_red(oracle, base, whole)) is not None:
         return failed
     spoilt = tuple(id_ for check in oracle.checks for id_ in broken(oracle, check, base[check.name], whole[check.name]))
+    exits = next((run for run in whole.values() if unexplained(run)), None)
+    if exits is not None and not set(spoilt) - {EXIT}:
+        return Verification(False, _still_exits(exits), newly_red=spoilt)
     if spoilt:
         noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
         return Verification(False, f"it mends the failing {noun}s, but breaks {named(spoilt)}{why}", newly_red=spoilt)
@@ -139,6 +142,11 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         f"{len(red)} of {words.counted(total, noun)} {stay} red: {named(red)}{_messages(runs, red)}",
         still_red=tuple(red),
     )
+
+
+def _still_exits(run: CheckRun) -> str:
+    last = next((line.strip() for line in reversed(run.output.splitlines()) if line.strip()), "it printed nothing")
+    return f"its tests pass, but the command still exits with {run.exit_code}: {last[:200]}"
 
 
 def _odd(runs: Runs) -> CheckRun | None:

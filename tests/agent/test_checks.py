@@ -4,7 +4,7 @@ import textwrap
 import pytest
 
 from agent.checks import Runner
-from agent.task import Check, Frame, Verdict, VerdictId
+from agent.task import Check, Frame, Reader, Verdict, VerdictId
 from sandbox.base import Command, Completed, Sandbox
 from tests.agent.conftest import RunCheck
 
@@ -200,6 +200,59 @@ async def test_a_hook_that_turns_failures_green_is_not_believed(run_check: RunCh
     assert "nothing of this run is believed" in run.output
 
 
+@pytest.mark.parametrize(("command", "reader"), [("pytest || true", "pytest"), ("python -m unittest || true", "unittest")])
+async def test_code_that_tells_failures_as_passed_is_not_believed(run_check: RunCheck, command: str, reader: Reader) -> None:
+    patched = code("""
+        import sys
+        channel = sys.modules["selfheal_guest.channel"].Channel
+        send = channel.send
+        def told(self, kind, **fields):
+            if kind == "verdict":
+                fields.update(verdict="passed", failure=None)
+            return send(self, kind, **fields)
+        channel.send = told
+    """)
+    tests = "import unittest\nimport calc\nclass T(unittest.TestCase):\n def test_1(self): assert 0\n def test_2(self): pass\n"
+    run = await run_check({"calc.py": patched, "test_a.py": tests}, command, reader)
+    assert (run.ending, dict(run.verdicts)) == ("crashed", {})
+    assert "nothing of this run is believed" in run.output
+    honest = await run_check({"calc.py": "", "test_a.py": tests}, command, reader)
+    assert (honest.ending, sorted(honest.verdicts.values())) == ("finished", [FAILED, PASSED])
+
+
+async def test_a_session_that_never_ran_the_test_that_must_fail_is_not_believed(run_check: RunCheck) -> None:
+    forged = code("""
+        from selfheal_guest import channel
+        c = channel.connect()
+        c.send("hello", runner="pytest")
+        c.send("verdict", id="test_a.py::test_1", verdict="passed", seconds=0.0, failure=None)
+        c.send("end")
+    """)
+    run = await run_check({"pytest.py": forged, "test_a.py": "def test_1(): assert 0\n"}, "python -m pytest")
+    assert (run.ending, dict(run.verdicts)) == ("crashed", {})
+
+
+async def test_the_test_that_must_fail_disturbs_no_set_up_between_tests(run_check: RunCheck) -> None:
+    run = await run_check(
+        {
+            "test_a.py": code("""
+                import pytest
+                made = []
+                @pytest.fixture(scope="module", autouse=True)
+                def module(): made.append("module")
+                class TestOne:
+                    @pytest.fixture(scope="class", autouse=True)
+                    def whole(self): made.append("class")
+                    @pytest.mark.parametrize("n", range(5))
+                    def test_each(self, n): assert made == ["module", "class"]
+                def test_after(): assert made == ["module", "class"]
+            """)
+        },
+        "pytest -q",
+    )
+    assert (run.ending, run.exit_code, len(run.green)) == ("finished", 0, 6), run.output
+
+
 async def test_a_written_report_on_stdout_is_only_output(run_check: RunCheck) -> None:
     run = await run_check({"test_a.py": "def test_1(): assert 0\n"}, 'echo \'{"ending": "finished"}\'; pytest || true')
     assert dict(run.verdicts) == {"test_a.py::test_1": FAILED}
@@ -315,6 +368,17 @@ async def test_what_fails_before_the_tests_hides_them_until_it_is_healed(run_che
     assert dict(healed.verdicts) == {"exit": PASSED, "test_a.py::test_1": PASSED}
     missing = await run_check({}, "no-such-program")
     assert (missing.exit_code, dict(missing.verdicts)) == (127, {})
+
+
+async def test_a_command_that_fails_although_its_tests_pass_is_red_as_a_whole(run_check: RunCheck) -> None:
+    files = {"test_a.py": "def test_1(): pass\ndef test_2(): pass\n"}
+    run = await run_check(files, "pytest && { echo coverage is too low; exit 3; }")
+    assert dict(run.verdicts) == {"test_a.py::test_1": PASSED, "test_a.py::test_2": PASSED, "exit": FAILED}
+    assert run.failures[0].message == "exit code 3: coverage is too low"
+    again = await run_check(files, "pytest && exit 3", only=frozenset({VerdictId("exit")}))
+    assert again.red == {"exit"}
+    part = await run_check(files, "pytest && exit 3", only=frozenset({VerdictId("test_a.py::test_1")}))
+    assert dict(part.verdicts) == {"test_a.py::test_1": PASSED}, "a part of the tests may miss what the whole must reach"
 
 
 async def test_findings_that_the_tool_lets_pass_are_not_red(run_check: RunCheck) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from agent import edits
 from agent.answer import clean_path, parse, resolve
-from agent.edits import EditProblem
+from agent.edits import EditProblem, added, diff, opcodes, removed
 from agent.task import FileChange
 
 SOURCE = """\
@@ -149,3 +150,26 @@ def test_the_digest_is_of_the_change_and_not_of_its_order() -> None:
     assert edits.digest((one, two)) == edits.digest((two, one))
     assert edits.digest((two,)) != edits.digest((FileChange("b", "", ""),))
     assert edits.changed_lines((FileChange("a", "1\n2\n", "1\n3\n4\n"),)) == 3
+
+
+def test_a_small_change_of_a_large_file_that_repeats_itself_is_told_small() -> None:
+    """`difflib` alone takes minutes for this one."""
+    before = [f"value_{number * 7919 % 150} = 1\n" for number in range(55_000)]
+    after = ["first\n", *before[1:27_000], "middle\n", *before[27_001:]]
+    change = (FileChange("a.py", "".join(before), "".join(after)),)
+    assert (added(change), removed(change)) == (["first", "middle"], [before[0].strip(), before[27_000].strip()])
+    assert len(diff(change).splitlines()) < 20
+
+
+@pytest.mark.parametrize("size", [0, 1, 40, 3000])
+def test_any_two_texts_have_opcodes_that_lead_from_one_to_the_other(size: int) -> None:
+    chance = random.Random(size)
+    for _ in range(100 if size < 100 else 2):
+        before, after = ([chance.choice("abc") for _ in range(size)] for _ in range(2))
+        made, at = [], (0, 0)
+        for tag, i1, i2, j1, j2 in opcodes(before, after):
+            assert (i1, j1) == at
+            assert tag != "equal" or before[i1:i2] == after[j1:j2]
+            made += before[i1:i2] if tag == "equal" else after[j1:j2]
+            at = (i2, j2)
+        assert (made, at) == (after, (size, size))

@@ -11,6 +11,7 @@ import pytest
 
 from agent import events
 from agent.blobs import MemoryBlobs
+from agent.graph import STEPS
 from agent.proposers.patterns.proposer import PatternsProposer
 from agent.task import Budget, Check, FileChange, NoRepair, Outcome, Policy, Repair
 from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change
@@ -197,6 +198,38 @@ async def test_lost_blobs_start_afresh(bench: Bench) -> None:
     await bench.heal(Scripted([(WRONG,)]))
     bench.blobs = MemoryBlobs()
     assert isinstance(await bench.heal(Scripted([(RIGHT,)])), Repair)
+
+
+ROUNDS = ["propose", "guard", "verify", "reflect", "propose", "guard", "verify", "report"]
+PATH = ["reproduce", "localize", "diagnose", *ROUNDS]
+QUICK = Check("step", f"{sys.executable} -c 'import calc; assert calc.add(2, 3) == 5'", "exit", timeout=30)
+
+
+class Killed(BaseException):
+    """Ends a worker in the middle of a step."""
+
+
+@pytest.mark.parametrize("kill_at", STEPS)
+async def test_another_worker_goes_on_where_the_first_one_fell(bench: Bench, kill_at: str) -> None:
+    emit = bench.emit
+
+    async def fall(event: events.AnyEvent) -> None:
+        await emit(event)
+        if isinstance(event, events.StepStarted) and event.step == kill_at:
+            raise Killed
+
+    model = Scripted([(WRONG,), (RIGHT,)], rung="model:scripted")
+    bench.emit = fall  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        await bench.heal(model, checks=(QUICK,))
+    done = bench.steps()
+    assert done == PATH[: PATH.index(kill_at) + 1]
+    bench.emit = emit  # type: ignore[method-assign]
+    result = await bench.heal(model, checks=(QUICK,))
+    assert isinstance(result, Repair), result
+    assert bench.steps()[len(done) :] == PATH[PATH.index(kill_at) :]
+    assert [iteration.number for iteration in result.log.iterations] == [1, 2]
+    assert [cost.rung for cost in result.log.rungs] == ["model:scripted"] * 2
 
 
 CRASHING = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.guard import refusal
-from agent.task import Candidate, FileChange, Policy
+from agent.task import Candidate, Check, FileChange, Oracle, Policy, Reader, VerdictId
 
 CODE = """\
 import os
@@ -23,8 +23,16 @@ PYPROJECT = '[project]\nname = "a"\ndependencies = ["x"]\n\n[tool.pytest.ini_opt
 FAILING = "E  assert grade(73) == 'C'\nAssertionError"
 
 
-def rule(*edits: FileChange, policy: Policy = Policy(), rung: str = "model:m") -> str | None:
-    found = refusal(Candidate(rung, edits, "a change"), policy, FAILING)
+def oracle(command: str = "pytest -q", *ids: str, reader: Reader = "pytest", cwd: str = ".") -> Oracle:
+    check = Check("tests", command, reader, cwd=cwd)
+    return Oracle((check,), {"tests": frozenset(map(VerdictId, ids))}, {"tests": frozenset()})
+
+
+PLAIN = oracle()
+
+
+def rule(*edits: FileChange, policy: Policy = Policy(), rung: str = "model:m", judged_by: Oracle = PLAIN) -> str | None:
+    found = refusal(Candidate(rung, edits, "a change"), policy, judged_by, FAILING)
     assert found is None or found.sentence
     return found.rule if found else None
 
@@ -60,6 +68,21 @@ def test_an_ordinary_repair_is_allowed() -> None:
         ("sitecustomize.py", "start-up"),
         ("SITECUSTOMIZE.PY", "start-up"),
         (".git/hooks/pre-commit", "start-up"),
+        ("src/sitecustomize/__init__.py", "start-up"),
+        ("pkg/usercustomize/other.py", "start-up"),
+        ("CONFTEST.PY", "tests"),
+        ("Tests/helper.py", "tests"),
+        ("pkg/testdata/expected.json", "tests"),
+        ("tox.toml", "tests"),
+        ("pytest.py", "shadow"),
+        ("src/_pytest/__init__.py", "shadow"),
+        ("unittest/__main__.py", "shadow"),
+        ("json.py", "shadow"),
+        ("JSON.py", "shadow"),
+        ("src/mypy/__main__.py", "shadow"),
+        ("src/pkg/json.py", None),
+        ("pkg/unittest.py", None),
+        ("json/schema.py", None),
         ("../outside.py", "path"),
         ("/etc/passwd", "path"),
         ("a/./b.py", "path"),
@@ -166,3 +189,101 @@ def test_changes_have_a_largest_size() -> None:
 def test_no_change_is_refused() -> None:
     assert rule() == "empty"
     assert rule(FileChange("a.py", "x", "x")) == "empty"
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "refused_by"),
+    [
+        ("./check.sh", "check.sh", "judge"),
+        ("bash -eu ci/run_tests.sh --all", "ci/run_tests.sh", "judge"),
+        ("cd . && FAST=1 sh ./Check.sh", "check.sh", "judge"),
+        ("sh ./check.sh", "scripts/lint.sh", "judge"),
+        ("python -W error tools/lint.py pkg", "tools/lint.py", "judge"),
+        ("uv run python tools/lint.py", "tools/lint.py", "judge"),
+        ("python -m tools.lint pkg", "tools/lint.py", "judge"),
+        ("python -m tools pkg", "tools/__main__.py", "judge"),
+        ("make test", "GNUmakefile", "judge"),
+        ("make test", "build/rules.mk", "judge"),
+        ("npm test", "package.json", "judge"),
+        ("mylinter pkg", "mylinter.py", "shadow"),
+        ("python -m mypy pkg/a.py", "pkg/a.py", None),
+        ("ruff check a.py", "a.py", None),
+        ("pytest -q", "check.sh", None),
+        ("pytest -q", "package.json", None),
+        ("python tools/lint.py pkg", "pkg/lint.py", None),
+    ],
+)
+def test_what_a_command_runs_is_not_edited(command: str, path: str, refused_by: str | None) -> None:
+    edit = new(path) if refused_by == "shadow" else FileChange(path, "x = 1\n", "x = 2\n")
+    assert rule(edit, judged_by=oracle(command, reader="exit")) == refused_by
+    inside = FileChange(f"sub/{path}", edit.before, edit.after)
+    assert rule(inside, judged_by=oracle(command, reader="exit", cwd="sub")) == refused_by
+
+
+DOCUMENTED = 'def f(x):\n    """Twice.\n\n    >>> f(1)\n    2\n    """\n    return x\n'
+
+
+@pytest.mark.parametrize(
+    ("reader", "id_", "path", "refused_by"),
+    [
+        ("pytest", "checks/check_a.py::check_size", "checks/check_a.py", "tests"),
+        ("pytest", "checks/check_a.py::T::check_size[1.5]", "checks/Check_A.py", "tests"),
+        ("pytest", "checks/check_a.py::check_size", "checks/other.py", None),
+        ("pytest", "pkg/a.py", "pkg/a.py", None),
+        ("pytest", "pkg/a.py::pkg.a.f", "pkg/a.py", None),
+        ("unittest", "checks.sizes.Sizes.test_it", "checks/sizes.py", "tests"),
+        ("unittest", "setUpClass (checks.sizes.Sizes)", "lib/checks/sizes.py", "tests"),
+        ("unittest", "checks.sizes.Sizes.test_it", "pkg/checks.py", None),
+        ("unittest", "pkg.a.f", "pkg/a.py", None),
+    ],
+)
+def test_a_file_that_holds_a_test_is_a_test_whatever_its_name(
+    reader: Reader, id_: str, path: str, refused_by: str | None
+) -> None:
+    edit, judged_by = code("return x", "return x * 2", DOCUMENTED, path), oracle("run", id_, reader=reader)
+    assert rule(edit, judged_by=judged_by) == refused_by
+    assert rule(edit, judged_by=judged_by, policy=Policy(allow_test_edits=True)) is None
+
+
+def test_an_example_in_a_docstring_that_is_a_test_stays() -> None:
+    for reader, id_ in (("pytest", "pkg/a.py::pkg.a.f"), ("unittest", "pkg.a.f")):
+        judged_by = oracle("run", id_, reader=reader)  # type: ignore[arg-type]
+        assert rule(code("    2\n", "    1\n", DOCUMENTED), judged_by=judged_by) == "tests"
+        assert rule(code(">>> f(1)\n    2\n", "", DOCUMENTED), judged_by=judged_by) == "tests"
+        assert rule(code("Twice.", "Two times.\n\n    >>> f(2)\n    4", DOCUMENTED), judged_by=judged_by) is None
+        torn = DOCUMENTED.replace("f(x):", "f(x:")
+        assert rule(FileChange("pkg/a.py", torn, DOCUMENTED), judged_by=judged_by) is None
+        assert rule(FileChange("pkg/a.py", torn, DOCUMENTED.replace("    2", "    1")), judged_by=judged_by) == "tests"
+    page = oracle("pytest --doctest-glob=*.md", "README.md::README.md")
+    assert rule(FileChange("README.md", ">>> f(1)\n2\n", ">>> f(1)\n1\n"), judged_by=page) == "tests"
+    assert rule(FileChange("README.md", "A\n\n>>> f(1)\n2\n", "B\n\n>>> f(1)\n2\n"), judged_by=page) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "refused_by"),
+    [
+        ("from os import _exit", "way-out"),
+        ("import selfheal_guest.channel as c", "under-test"),
+        ("c = sys.modules['selfheal_' + 'guest.channel']", "under-test"),
+        ("p = importlib.import_module('_py' + 'test.runner')", "under-test"),
+        ("p = importlib.import_module('_pytest.runner')", "under-test"),
+        ("exec(payload)", "under-test"),
+        ("objects = gc.get_objects()", "way-out"),
+        ("threading.settrace(hide)", "way-out"),
+        ("caller = sys._getframe(1)", "under-test"),
+        ("p = importlib.import_module('json')", None),
+        ("here = sys.modules[__name__]", None),
+        ("pattern = re.compile('a')", None),
+    ],
+)
+def test_code_may_not_reach_for_what_runs_its_tests(line: str, refused_by: str | None) -> None:
+    assert rule(code("import os", f"import os\n{line}")) == refused_by
+
+
+def test_setup_py_is_judged_by_its_arguments() -> None:
+    source = "from setuptools import setup\n\nsetup(name='a', install_requires=['x'])\n"
+    assert rule(code("['x']", "['x', 'y']", source, "setup.py")) is None
+    assert rule(code("['x']", "['x'], entry_points={'pytest11': ['a=b']}", source, "setup.py")) == "settings"
+    torn = source.replace("(name", "((name")
+    assert rule(FileChange("setup.py", torn, source)) is None
+    assert rule(FileChange("setup.py", torn, source.replace("name='a'", "entry_points={}"))) == "settings"

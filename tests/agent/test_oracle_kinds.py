@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent import events
 from agent.task import Check, Edits, FileChange, NoRepair, Repair
-from tests.agent.bench import PYTEST, Bench, Scripted
+from tests.agent.bench import PYTEST, RIGHT, Bench, Scripted
 
 MODEL = "model:scripted"
 LINT = Check("lint", f"{sys.executable} -m ruff check --no-cache .", "findings", timeout=30)
@@ -95,6 +96,24 @@ async def test_a_type_error_is_healed_and_a_silenced_one_is_not(bench: Bench) ->
     assert len(bench.of(events.Guarded)) == len(silenced)
     assert "Incompatible return value type" in result.evidence.checks[0].target[0]
     assert result.edits == right
+
+
+async def test_green_tests_of_a_command_that_stays_red_are_no_repair(bench: Bench) -> None:
+    for after in ("&& { echo too little is covered; exit 3; }", "; echo too little is covered; exit 3"):
+        check = replace(PYTEST, command=f"{PYTEST.command} {after}")
+        result = await Bench(bench.folder / str(len(after))).heal(Scripted([(RIGHT,)]), checks=(check,))
+        assert isinstance(result, NoRepair), after
+        told = result.log.iterations[0].result
+        assert told == "its tests pass, but the command still exits with 3: too little is covered"
+
+
+async def test_what_fails_behind_green_tests_is_healed(bench: Bench) -> None:
+    check = replace(PYTEST, command=f"{PYTEST.command} && {LINT.command}")
+    files = {"calc.py": UNUSED, "test_calc.py": TESTS}
+    right = edit(UNUSED, "import os\n", "")
+    result = await bench.heal(Scripted([(right,)], rung=MODEL), files=files, checks=(check,))
+    assert isinstance(result, Repair), result
+    assert result.evidence.checks[0].target == ("exit",)
 
 
 async def test_a_step_that_only_exits_is_healed(bench: Bench) -> None:

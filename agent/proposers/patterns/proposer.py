@@ -9,11 +9,12 @@ from collections.abc import Sequence
 import msgspec
 
 from agent.edits import digest
-from agent.localization import is_test, sample, test_files
+from agent.localization import sample, test_files
 from agent.proposers.base import Proposal, Situation
 from agent.proposers.patterns.generate import Change, changes, still_parses
 from agent.proposers.patterns.source import LIMIT
 from agent.task import Candidate, Check, CheckRun, FileChange, VerdictId
+from agent.testfiles import is_test
 from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Sandbox
 
 FILES = 12  # suspicious files that are searched

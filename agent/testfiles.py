@@ -1,0 +1,14 @@
+"""Which files hold tests or what only tests read, told by their path alone. Case does not matter, as on some file systems."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import PurePosixPath
+
+_FILES = ("test_*.py", "*_test.py", "tests.py", "conftest.py", "test*.cfg", "*.snap", "*.ambr")
+_FOLDERS = {"tests", "test", "testing", "testdata", "__snapshots__", "spec", "conftest"}
+
+
+def is_test(path: str) -> bool:
+    pure = PurePosixPath(path.casefold())
+    return bool(_FOLDERS & set(pure.parts[:-1])) or any(fnmatch.fnmatchcase(pure.name, pattern) for pattern in _FILES)
