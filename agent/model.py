@@ -287,6 +287,7 @@ async def find_local_model(base: str = "http://localhost:11434") -> str | None:
 @functools.cache
 def _litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it fetches a price list from the network
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # else it obeys any `.env` around, and a checkout's may send keys away
     import litellm
 
     litellm.suppress_debug_info = True

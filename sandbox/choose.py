@@ -21,15 +21,21 @@ async def open_sandboxes(
     `trusted`: somebody vouches for the code of every repository. `index_hosts`: what an install step may reach ("host" or
     "host:port"; default: as the package client is configured). Raises `SandboxUnavailable`.
     """
-    if kind == "process" and not trusted:
-        raise SandboxUnavailable(
-            "the `process` sandbox isolates nothing: say that the code of every repository is trusted, or use `local`"
-        )
     shop = Shop(wheels or folder / "wheels", await index_access.configured(index_hosts))
+    sandboxes = _of_kind(kind, folder / "open", shop)
+    if not (trusted or sandboxes.isolation.untrusted):
+        raise SandboxUnavailable(
+            f"the `{sandboxes.isolation.name}` sandbox isolates nothing: say that the code of every repository is trusted, "
+            "or use `local`"
+        )
+    return sandboxes
+
+
+def _of_kind(kind: Kind, folder: Path, shop: Shop) -> Sandboxes:
     if kind == "process":
         from sandbox.process import ProcessSandboxes
 
-        return ProcessSandboxes(folder / "open", shop)
+        return ProcessSandboxes(folder, shop)
     from sandbox.local import LocalSandboxes
 
-    return LocalSandboxes(folder / "open", shop)
+    return LocalSandboxes(folder, shop)

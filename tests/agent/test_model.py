@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +29,7 @@ from tests.standins.model import (
     withheld,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 HALF = (
     b'{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "finish_reason": "stop", '
     b'"message": {"role": "assistant", "content": "a\\ud800b\\u0000c"}}]}'
@@ -248,3 +253,14 @@ async def test_the_loop_is_never_blocked_by_a_call_and_only_the_model_is_asked(n
             await asyncio.sleep(0.3)  # what LiteLLM does after an answer, it does now
     assert [answer.text for answer in answers] == ["hello", "hello"]
     assert server.asked == [path, path]
+
+
+def test_an_env_file_around_is_not_obeyed(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://elsewhere.invalid\n")
+    program = "import os, agent.model; agent.model._litellm(); print(os.environ.get('OPENAI_BASE_URL'))"
+    environment = {name: value for name, value in os.environ.items() if name not in ("LITELLM_MODE", "OPENAI_BASE_URL")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert done.stdout == "None\n"
