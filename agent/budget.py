@@ -36,10 +36,10 @@ class Ledger:
         return None
 
     def model_spent_up(self) -> str | None:
-        """The same for what only models spend: tokens and money."""
+        """The same for what only models spend: tokens, and money as far as prices are known."""
         tokens = self.usage.tokens_in + self.usage.tokens_out
         if tokens >= self.budget.tokens:
             return f"the {self.budget.tokens} model tokens of its budget are used up"
-        if self.usage.cost is not None and self.usage.calls and self.usage.cost >= self.budget.cost > 0:
+        if (self.usage.cost or 0.0) >= self.budget.cost > 0:
             return f"the ${self.budget.cost:.2f} of its budget are used up"
         return None

@@ -120,6 +120,18 @@ async def repair(task: Task, context: Context) -> Repair | NoRepair:
         return await _run(task, context, afresh=True)
 
 
+async def finished(task_id: str, context: Context) -> Repair | NoRepair | None:
+    """The result that `repair` would repeat; None while there is something to do, for which it needs a sandbox."""
+    config = RunnableConfig(configurable={"thread_id": task_id})
+    known: State = (await build(context.checkpointer).aget_state(config)).values  # type: ignore[assignment]
+    if "result" not in known or known.get("version") != GRAPH_VERSION:
+        return None
+    try:
+        return await _result(known, context)
+    except BlobMissing:
+        return None
+
+
 async def _run(task: Task, context: Context, *, afresh: bool) -> Repair | NoRepair:
     graph = build(context.checkpointer)
     config = RunnableConfig(configurable={"thread_id": task.id}, recursion_limit=MOST_STEPS)
@@ -136,7 +148,11 @@ async def _run(task: Task, context: Context, *, afresh: bool) -> Repair | NoRepa
         start: State | None = None if known else {"version": GRAPH_VERSION, "seconds": 0.0}
         resources = Resources(task, context, runner)
         known = await graph.ainvoke(start, config, context=resources, durability="sync")  # type: ignore[assignment]
-    kind, ref = known["result"]
+    return await _result(known, context)
+
+
+async def _result(state: State, context: Context) -> Repair | NoRepair:
+    kind, ref = state["result"]
     return await context.recall(Repair, ref) if kind == "repair" else await context.recall(NoRepair, ref)
 
 

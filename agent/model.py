@@ -24,7 +24,7 @@ import random
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict
 
 import httpx
@@ -135,14 +135,15 @@ class Models:
         if self._is_ollama:
             self._make_known(litellm)
         deadline = time.monotonic() + seconds
-        tries = 0
+        tries, spent = 0, Usage()
         while True:
             began = time.monotonic()
             try:
                 answer = await self._once(litellm, messages, min(self.settings.timeout, deadline - began), temperature)
             except ModelError as error:
                 await self._tell(emit, role, error.usage, began, error.reason)
-                tries += 1
+                tries, spent = tries + 1, spent + error.usage
+                error.usage = spent
                 wait = _wait_before_retry(error, tries)
                 if wait is None or time.monotonic() + wait >= deadline:
                     raise
@@ -154,11 +155,16 @@ class Models:
                 if self._is_ollama and 0 < answer.usage.tokens_in < size // 3:
                     why = f"the model saw only {answer.usage.tokens_in} of about {size} tokens of its prompt"
                     await emit(Degraded(text=why, step=role, why=why))
-                return answer
+                return replace(answer, usage=spent + answer.usage)
 
     @property
     def _is_ollama(self) -> bool:
         return self.name.startswith(("ollama/", "ollama_chat/"))
+
+    @property
+    def _unanswered(self) -> Usage:
+        """What a call costs that the provider may still have worked on: nobody tells."""
+        return Usage(calls=1, cost=0.0 if self._is_ollama else None)
 
     def _make_known(self, litellm: Any) -> None:
         """Else LiteLLM asks Ollama about each model it does not know, with a blocking call from inside our event loop."""
@@ -184,7 +190,7 @@ class Models:
                     **options,
                 )
         except TimeoutError:
-            raise Timeout(f"no answer within {seconds:.0f} s", Usage(calls=1, cost=None)) from None
+            raise Timeout(f"no answer within {seconds:.0f} s", self._unanswered) from None
         except Exception as error:  # noqa: BLE001 - LiteLLM's tree has no root of its own, and its own bugs come out bare
             raise self._translated(litellm, error) from None
         return self._read(response, messages)
@@ -244,7 +250,7 @@ class Models:
         ):
             return Refused(f"the provider refused: {told}", usage)
         if isinstance(error, litellm.Timeout):
-            return Timeout(f"no answer in time: {told}", Usage(calls=1, cost=None))
+            return Timeout(f"no answer in time: {told}", self._unanswered)
         if isinstance(error, litellm.RateLimitError):
             if _code(error) == "insufficient_quota":
                 return Misconfigured(f"its quota is used up: {told}", usage)

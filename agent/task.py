@@ -185,17 +185,28 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was spent. `cost` is in US dollars; None where the price is not known."""
+    """What was spent. `cost` is what is known of it, in US dollars; None where the price of no call is known."""
 
     tokens_in: int = 0
     tokens_out: int = 0
     calls: int = 0
     cost: float | None = 0.0
+    unpriced: int = 0  # calls whose price is not known: they come on top of `cost`
+
+    def __post_init__(self) -> None:
+        if self.cost is None and not self.unpriced:
+            object.__setattr__(self, "unpriced", self.calls)
 
     def __add__(self, other: Usage) -> Usage:
-        known = self.cost is not None and other.cost is not None
-        cost = (self.cost or 0.0) + (other.cost or 0.0) if known else None
-        return Usage(self.tokens_in + other.tokens_in, self.tokens_out + other.tokens_out, self.calls + other.calls, cost)
+        known = [usage.cost for usage in (self, other) if usage.cost is not None and usage.calls > usage.unpriced]
+        unpriced = self.unpriced + other.unpriced
+        return Usage(
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.calls + other.calls,
+            sum(known) if known or not unpriced else None,
+            unpriced,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,4 +298,3 @@ class Task:
     budget: Budget = Budget()
     hints: tuple[str, ...] = ()  # excerpts of the failing job's log, a person's words: quoted as data
     environment: str = ""  # for the evidence
-    seed: int = 0

@@ -48,9 +48,14 @@ async def models_of(settings: Settings) -> Models | None:
 
 
 async def sandboxes_of(settings: Settings) -> Sandboxes:
-    """The service's sandboxes. Raises `SandboxUnavailable` when the configured kind is not allowed or not known."""
+    """The service's sandboxes. Raises `SettingsError` for one that isolates nothing when nobody said that code is trusted."""
     from sandbox.choose import open_sandboxes
 
+    if settings.sandbox == "process" and not settings.trust_code:
+        raise SettingsError(
+            f"{PREFIX}SANDBOX: `process` isolates nothing; use `local`, "
+            f"or set {PREFIX}TRUST_CODE=true if the code of every repository is trusted"
+        )
     return await open_sandboxes(
         settings.sandbox,
         settings.data_dir.resolve() / "sandboxes",
@@ -60,7 +65,10 @@ async def sandboxes_of(settings: Settings) -> Sandboxes:
 
 
 def github_of(settings: Settings) -> GitHub:
-    """Raises `SettingsError` when the App's credentials are not set."""
+    """Raises `SettingsError` when the App's credentials are not set, or cannot be its credentials."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     from app.github import GitHub
 
     if settings.github_app_id is None:
@@ -68,4 +76,10 @@ def github_of(settings: Settings) -> GitHub:
     key = settings.private_key
     if key is None:
         raise SettingsError(f"{PREFIX}GITHUB_PRIVATE_KEY_FILE: must be set to the file with the App's private key")
+    try:
+        load_pem_private_key(key.encode(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise SettingsError(
+            f"{PREFIX}GITHUB_PRIVATE_KEY: it is not a private key in PEM format; the App's page makes a new one"
+        ) from error
     return GitHub(settings.github_app_id, key, api_url=settings.github_api_url)

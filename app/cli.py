@@ -62,12 +62,16 @@ def fix(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Heal a local checkout with failing tests, and show the patch with its evidence."""
+    """Heal a local checkout with failing tests, and show the patch with its evidence.
+
+    Settings come from the environment and from no `.env`: that of a checkout is not yours.
+    """
     if not path.is_dir():
         _wrong_use(f"{path} is not a folder; give the folder of a checkout")
     from app import fix as local
 
-    settings = _settings(**{k: v for k, v in {"model": model, "max_iterations": max_iterations}.items() if v is not None})
+    given = {"model": model, "max_iterations": max_iterations}
+    settings = _settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
     # Asked to end by a machine (a time limit, a shutdown): as tidily as with Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     healed = _run(local.run(path.resolve(), settings, test=test, apply=apply, json=json))
@@ -125,10 +129,11 @@ def show_attempt(
 
 
 def _settings(**overrides: object) -> Settings:
-    from app.settings import SettingsError, load
+    """The settings, with those in the working folder's `.env` unless `env_file` says otherwise."""
+    from app.settings import ENV_FILE, SettingsError, load
 
     try:
-        return load(**overrides)
+        return load(**{"env_file": ENV_FILE, **overrides})  # type: ignore[arg-type]
     except SettingsError as error:
         _wrong_use(str(error))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from agent.model import Models
+    from agent.state import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,28 @@ class Engine:
     limits: Limits
 
     async def heal(self, case: Case, *, blobs: Blobs, emit: Emit) -> Repair | NoRepair:
-        """Take one case from its files to a repair or the reason why there is none."""
+        """Take one case from its files to a repair or the reason why there is none.
+
+        A case that the graph has finished gets the same answer again, without a sandbox.
+        """
         # Seconds of imports, beside the installer; commands that never repair start without them.
         loading = asyncio.create_task(asyncio.to_thread(importlib.import_module, "agent.graph"))
+        if await self.checkpointer.aget_tuple({"configurable": {"thread_id": case.id}}) is not None:
+            await loading
+            from agent.graph import finished
+
+            if (result := await finished(case.id, self._context(blobs, emit))) is not None:
+                return result
         async with self.sandboxes.open(case.label, self.limits) as sandbox:
             prepared = await self._prepare(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return prepared
             await loading
-            return await self._repair(case, prepared, blobs, emit)
+            from agent.graph import repair
+
+            if self.models is not None:
+                self.models.warm()
+            return await repair(prepared, self._context(blobs, emit))
 
     async def forget(self, case_id: str) -> None:
         """Drop the checkpoints of a case whose end is told and written down; until then a repeated `heal` goes on from them."""
@@ -109,22 +123,18 @@ class Engine:
             environment=f"Python {installed.python}, sandbox {isolation.name}, no network",
         )
 
-    async def _repair(self, case: Case, task: Task, blobs: Blobs, emit: Emit) -> Repair | NoRepair:
-        from agent.graph import repair
+    def _context(self, blobs: Blobs, emit: Emit) -> Context:
         from agent.proposers.model import ModelProposer
         from agent.proposers.patterns.proposer import PatternsProposer
         from agent.state import Context
 
-        if self.models is not None:
-            self.models.warm()
-        context = Context(
+        return Context(
             emit=emit,
             proposers=(PatternsProposer(), *((ModelProposer(self.models),) if self.models else ())),
             models=self.models,
             blobs=blobs,
             checkpointer=self.checkpointer,
         )
-        return await repair(task, context)
 
 
 def _understood(planned: Plan) -> str:
@@ -135,7 +145,7 @@ def _understood(planned: Plan) -> str:
 
 def _installed(installed: Installed) -> str:
     built = f", built {', '.join(installed.built)}" if installed.built else ""
-    return f"Python {installed.python} is ready{built}"
+    return f"Python {installed.python} is ready{built}" + (f". {installed.note}" if installed.note else "")
 
 
 def without_a_run(outcome: Outcome, reason: str, next_step: str, *notes: str) -> NoRepair:

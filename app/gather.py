@@ -5,6 +5,7 @@ Reads GitHub, writes nothing. What cannot go on is a `Stop` with its outcome and
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
@@ -12,8 +13,9 @@ from agent.ci.configuration import PATH as CONFIGURATION
 from agent.ci.logs import excerpt
 from agent.ci.plan import FailedJob
 from agent.task import Outcome
-from app.github import Repository
-from app.github.types import WorkflowRun
+from app.github import NotFound, Repository
+from app.github.types import Job, WorkflowRun
+from app.redaction import redact
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest
 
@@ -91,31 +93,34 @@ async def has_moved(head: Head, repository: Repository) -> Stop | None:
     )
 
 
-async def gather(attempt: Attempt, head: Head, repository: Repository) -> Gathered | Stop:
-    """Read the owners' configuration, and every failing job that is known by now."""
+async def gather(attempt: Attempt, head: Head, repository: Repository, secrets: Collection[str]) -> Gathered | Stop:
+    """Read the owners' configuration, and every failing job that is known by now.
+
+    What logs and summaries say is shown to a model: what looks like a secret, and the exact `secrets`, are taken out here.
+    A run or a log that is gone (GitHub keeps them for a while only) is no reason to stop: the tests tell more than they do.
+    """
     configuration = await _configuration(attempt, head, repository)
     if isinstance(configuration, Stop):
         return configuration
     runs = await _failing_runs(attempt, head, repository)
     jobs: list[FailedJob] = []
+    hints: list[str] = []
     for run in runs:
         workflow = await repository.file(run.path, head.sha)
-        for job in await repository.failed_jobs(run):
+        for job in await _failed_jobs(run, repository):
             if len(jobs) == _JOBS:
                 break
-            log = await repository.job_log(job.id, _LOG_LIMIT)
             jobs.append(
                 FailedJob(
                     name=job.name,
                     workflow=workflow.decode("utf-8", "replace") if workflow is not None else None,
                     workflow_path=run.path,
                     failed_step=job.failed_steps[0].name if job.failed_steps else None,
-                    log=log.text,
                 )
             )
-    hints = [excerpt(job.log) for job in jobs]
+            hints.append(redact(await _said(job, repository), secrets))
     others = await repository.failing_checks(head.sha) if not runs else ()
-    hints += [f"{check.name} ({check.app}): {check.title}\n{check.summary}" for check in others]
+    hints += [redact(f"{check.name} ({check.app}): {check.title}\n{check.summary}", secrets) for check in others]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
     url = runs[0].url if runs else others[0].url if others else ""
     return Gathered(configuration, tuple(jobs), tuple(hint for hint in hints if hint), title or _asked_by(attempt), url)
@@ -145,9 +150,27 @@ async def _failing_runs(attempt: Attempt, head: Head, repository: Repository) ->
     known = {run.id: run for run in await repository.failing_runs(head.sha)}
     for request in attempt.requests:
         if request.run_id is not None and request.run_id not in known:
-            run = await repository.run(request.run_id)
-            known[run.id] = run
+            try:
+                known[request.run_id] = await repository.run(request.run_id)
+            except NotFound:
+                continue  # deleted meanwhile
     return tuple(known[run_id] for run_id in sorted(known))
+
+
+async def _failed_jobs(run: WorkflowRun, repository: Repository) -> tuple[Job, ...]:
+    try:
+        return await repository.failed_jobs(run)
+    except NotFound:
+        return ()
+
+
+async def _said(job: Job, repository: Repository) -> str:
+    """What the job's log says of its failure."""
+    try:
+        log = await repository.job_log(job.id, _LOG_LIMIT)
+    except NotFound:
+        return f"The log of the failing job {job.name} is gone."
+    return excerpt(log.text)
 
 
 def _asked_by(attempt: Attempt) -> str:

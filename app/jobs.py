@@ -2,19 +2,18 @@
 
     claim → head and permission → gather (failing jobs, logs, configuration) → sandbox → graph → publish → record
 
-Everything that must survive a killed worker is in the database (lease, timeline, checkpoints, blobs) or can be found again at
-GitHub by a name that follows from the attempt.
+Everything that must survive a killed worker is in the database (lease, timeline, blobs), in the file of checkpoints beside it,
+or can be found again at GitHub by a name that follows from the attempt. Whoever ended an attempt: the worker that finds it
+ended tells GitHub, unless that was done.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import structlog
 
-from agent.events import AnyEvent, StepStarted
+from agent.events import StepStarted
 from agent.task import NoRepair, Outcome, Repair
 from app import publish
 from app.endings import ENDINGS
@@ -23,6 +22,7 @@ from app.gather import Gathered, Head, Stop, gather, has_moved, resolve_head
 from app.github import (
     PUBLISHING,
     READING,
+    BadCredentials,
     Conflict,
     Forbidden,
     GitHub,
@@ -30,18 +30,15 @@ from app.github import (
     NotFound,
     RateLimited,
     Repository,
+    TooLarge,
     Unavailable,
 )
-from app.github.types import Reaction
 from app.messages import Publication
-from app.store.leases import AttemptCancelled, Lease, NotClaimed, Postponed, TriesExhausted
+from app.store.leases import AttemptCancelled, Lease, NotClaimed, Postponed
 from app.store.store import Store
 from app.store.values import Attempt, PullRequest
-from sandbox.base import SandboxError
-
-TELL_SECONDS = 5.0  # the check run on the commit is updated at most this often
-AWAY_SECONDS = 30.0  # until GitHub is asked again after it did not answer
-PATIENCE = timedelta(hours=6)  # how long an attempt waits for GitHub in all
+from app.telling import AWAY_SECONDS, PATIENCE, Timeline, publication_of, react, tell_end
+from sandbox.base import SandboxError, SandboxUnavailable
 
 log = structlog.get_logger()
 
@@ -73,17 +70,20 @@ class Work:
 
 
 async def heal(attempt_id: str, deps: Deps) -> None:
-    """Take one attempt from its trigger to its outcome. What it raises is infrastructure: the attempt is queued again."""
+    """Take one attempt from its trigger to its outcome, and tell GitHub of one that ended without its worker.
+
+    What it raises is infrastructure: the attempt is queued again.
+    """
     try:
         async with deps.store.lease(attempt_id, deps.worker) as lease:
             await _heal(_work(lease, deps))
-    except TriesExhausted as exhausted:
-        await _close_check(exhausted.attempt, deps)
-    except AttemptCancelled:
-        if (ended := await deps.store.attempt(attempt_id)) is not None:
-            await _close_check(ended, deps)
-    except NotClaimed as refusal:
-        log.info("attempt not claimed", attempt=attempt_id, reason=str(refusal))
+    except (NotClaimed, AttemptCancelled) as refusal:
+        log.info("attempt not worked on", attempt=attempt_id, reason=str(refusal))
+    attempt = await deps.store.attempt(attempt_id)
+    if attempt is not None and attempt.status == "ended":
+        if not attempt.told:
+            await tell_end(attempt, deps.store, deps.github, deps.secrets)
+        await deps.engine.forget(attempt_id)
 
 
 async def _heal(work: Work) -> None:
@@ -93,14 +93,14 @@ async def _heal(work: Work) -> None:
         head = await resolve_head(attempt, work.reading)
         if isinstance(head, Stop):
             # Nobody with a say asked for this: a reaction is answer enough.
-            await _react(work, "confused")
+            await react(attempt, work.writing, "confused")
             return await lease.end(head.outcome, head.reason, head.next_step)
         await lease.set_head(head.sha, head.branch)
-        await _react(work, "eyes")
-        publication = publication_of(work.attempt, head, work.deps)
+        await react(attempt, work.writing, "eyes")
+        publication = publication_of(work.attempt, work.deps.secrets)
         await publish.progress(publication, work.writing, None)
         await lease.record(StepStarted(step="gather", text="Reading what failed"))
-        gathered = await has_moved(head, work.reading) or await gather(attempt, head, work.reading)
+        gathered = await has_moved(head, work.reading) or await gather(attempt, head, work.reading, work.deps.secrets)
         if isinstance(gathered, Stop):
             return await _explained(work, publication, _stopped(gathered))
         publication = replace(publication, run_title=gathered.title, run_url=gathered.url)
@@ -108,23 +108,50 @@ async def _heal(work: Work) -> None:
         await lease.spend(result.usage)
         await lease.learn(result.log.lessons)
         await _published(work, head, publication, result)
-    except NotFound:
-        await lease.end(
-            Outcome.CANCELLED,
-            f"{attempt.repository.full_name}, or the commit to heal, is gone or not visible to the App any more.",
-            "If that is unexpected, look at the App's installation and its permissions.",
-        )
-    except Forbidden as error:
-        await lease.end(
-            Outcome.REFUSED,
-            f"GitHub does not allow the App what it needs: {error}.",
-            f"Grant the App the permission {error.permission or 'named above'}, then comment `/heal`.",
-        )
     except (RateLimited, Unavailable) as error:
-        if work.deps.store.clock.now() - attempt.created_at > PATIENCE:
-            raise
-        seconds = error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS
-        raise Postponed(f"GitHub: {error}", seconds) from error
+        if _has_patience(work):
+            seconds = error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS
+            raise Postponed(f"GitHub: {error}", seconds) from error
+        raise
+    except BadCredentials:
+        raise  # no answer to this attempt: the operator's to mend, and tried again until then
+    except GitHubError as error:
+        ending = _ending(error, attempt)
+        await lease.end(ending.outcome, ending.reason, ending.next_step)
+
+
+def _ending(error: GitHubError, attempt: Attempt) -> Stop:
+    """How an attempt ends whose way GitHub has closed."""
+    match error:
+        case NotFound():
+            return Stop(
+                Outcome.CANCELLED,
+                f"{attempt.repository.full_name}, or the commit to heal, is gone or not visible to the App any more.",
+                "If that is unexpected, look at the App's installation and its permissions.",
+            )
+        case Forbidden():
+            return Stop(
+                Outcome.REFUSED,
+                f"GitHub does not allow the App what it needs: {error}.",
+                f"Grant the App the permission {error.permission or 'named above'}, then comment `/heal`.",
+            )
+        case TooLarge():
+            return Stop(
+                Outcome.REFUSED,
+                f"This commit is too big for Selfheal: {error}.",
+                "Remove large files from the repository (Git LFS keeps them out of its archive), then comment `/heal`.",
+            )
+        case _:
+            return Stop(
+                Outcome.ERROR,
+                f"GitHub refuses what Selfheal asked of it: {error}.",
+                "Nothing is wrong with your code because of this; please report it with the attempt's id.",
+            )
+
+
+def _has_patience(work: Work) -> bool:
+    """Whether the attempt may wait on for what is away."""
+    return work.deps.store.clock.now() - work.attempt.created_at <= PATIENCE
 
 
 async def _repaired(work: Work, head: Head, gathered: Gathered, publication: Publication) -> Repair | NoRepair:
@@ -138,10 +165,12 @@ async def _repaired(work: Work, head: Head, gathered: Gathered, publication: Pub
         configuration=gathered.configuration,
         hints=gathered.hints,
     )
-    timeline = Timeline(work, publication)
+    timeline = Timeline(work.lease, publication, work.writing)
     try:
         return await work.deps.engine.heal(case, blobs=work.deps.store.blobs, emit=timeline.emit)
     except SandboxError as error:
+        if isinstance(error, SandboxUnavailable) and error.retry_after is not None and _has_patience(work):
+            raise Postponed(str(error), error.retry_after) from error
         if attempt.tries < work.deps.max_tries:
             raise
         return without_a_run(
@@ -159,7 +188,7 @@ async def _published(work: Work, head: Head, publication: Publication, result: R
         if isinstance(opened, PullRequest):
             await work.lease.record_pull_request(opened)
             reason = f"Pull request #{opened.number} heals it: {result.title}"
-            await work.lease.end(Outcome.HEALED, reason, ENDINGS[Outcome.HEALED].next_step)
+            await work.lease.end(Outcome.HEALED, reason, ENDINGS[Outcome.HEALED].next_step, told=True)
             return
         result = opened
     await _explained(work, publication, result)
@@ -183,64 +212,7 @@ async def _opened(work: Work, head: Head, publication: Publication, repair: Repa
 async def _explained(work: Work, publication: Publication, result: NoRepair) -> None:
     """Say on GitHub why there is no repair, then end the attempt."""
     await publish.explanation(publication, result, work.writing)
-    await work.lease.end(result.outcome, result.reason, result.next_step)
-
-
-class Timeline:
-    """Takes the engine's events: all into the database, the steps also onto the commit's check run."""
-
-    def __init__(self, work: Work, publication: Publication) -> None:
-        self._work, self._publication = work, publication
-        self._told = 0.0
-
-    async def emit(self, event: AnyEvent) -> None:
-        await self._work.lease.record(event)
-        if isinstance(event, StepStarted) and time.monotonic() - self._told >= TELL_SECONDS:
-            self._told = time.monotonic()
-            try:
-                await publish.progress(self._publication, self._work.writing, event.text)
-            except GitHubError as error:
-                # What is shown on the way is a courtesy; what is shown at the end is not.
-                log.warning("progress not shown", attempt=self._publication.attempt_id, error=str(error))
-
-
-def publication_of(attempt: Attempt, head: Head, deps: Deps) -> Publication:
-    request = attempt.requests[0]
-    return Publication(
-        attempt_id=attempt.id,
-        number=attempt.number or 1,
-        repository=attempt.repository.full_name,
-        head_sha=head.sha,
-        head_branch=head.branch,
-        run_title=request.title,
-        pull_number=request.pull_number,
-        by_command=attempt.by_command,
-        secrets=deps.secrets,
-    )
-
-
-async def _close_check(attempt: Attempt, deps: Deps) -> None:
-    """An attempt ended without its worker: nothing of it may go on spinning on GitHub."""
-    if attempt.head_sha is None or attempt.head_branch is None or attempt.outcome is None:
-        return
-    writing = deps.github.repository(attempt.installation_id, attempt.repository, PUBLISHING)
-    publication = publication_of(attempt, Head(attempt.head_sha, attempt.head_branch), deps)
-    ending = without_a_run(attempt.outcome, attempt.reason or "", attempt.next_step or ENDINGS[attempt.outcome].next_step)
-    try:
-        await publish.explanation(publication, ending, writing)
-    except GitHubError as error:
-        log.warning("ending not shown", attempt=attempt.id, error=str(error))
-
-
-async def _react(work: Work, reaction: Reaction) -> None:
-    """Answer a command at once; a failing reaction is no reason to stop."""
-    comment_id = work.attempt.requests[0].comment_id
-    if comment_id is None:
-        return
-    try:
-        await work.writing.react(comment_id, reaction)
-    except GitHubError as error:
-        log.warning("reaction failed", attempt=work.attempt.id, error=str(error))
+    await work.lease.end(result.outcome, result.reason, result.next_step, told=True)
 
 
 def _work(lease: Lease, deps: Deps) -> Work:

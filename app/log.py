@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping
 from typing import Any
 
 import structlog
@@ -15,8 +15,15 @@ from app.redaction import HIDDEN, redact
 _NAMES = re.compile(r"secret|password|private_key|api_key|authorization|(^|_)token$", re.IGNORECASE)
 
 
-def configure(level: str) -> None:
-    """Send structlog's and the standard library's messages to stderr as JSON lines. `level`: debug, info, warning, error."""
+def configure(level: str, secrets: Collection[str] = ()) -> None:
+    """Send structlog's and the standard library's messages to stderr as JSON lines.
+
+    `level`: debug, info, warning, error. `secrets`: exact texts that are never logged.
+    """
+
+    def redacted(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        return _redacted(event, secrets)
+
     threshold = logging.getLevelName(level.upper())
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -24,7 +31,7 @@ def configure(level: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     structlog.configure(
-        processors=[*shared, structlog.processors.format_exc_info, _redacted, structlog.processors.JSONRenderer()],
+        processors=[*shared, structlog.processors.format_exc_info, redacted, structlog.processors.JSONRenderer()],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
@@ -36,7 +43,7 @@ def configure(level: str) -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
-                _redacted,
+                redacted,
                 structlog.processors.JSONRenderer(),
             ],
         )
@@ -47,15 +54,15 @@ def configure(level: str) -> None:
         logging.getLogger(name).setLevel(max(threshold, logging.WARNING))
 
 
-def _redacted(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return {key: HIDDEN if _NAMES.search(key) else _clean(value) for key, value in event.items()}
+def _redacted(event: Mapping[str, Any], secrets: Collection[str]) -> dict[str, Any]:
+    return {key: HIDDEN if _NAMES.search(key) else _clean(value, secrets) for key, value in event.items()}
 
 
-def _clean(value: Any) -> Any:
+def _clean(value: Any, secrets: Collection[str]) -> Any:
     if isinstance(value, str):
-        return redact(value)
+        return redact(value, secrets)
     if isinstance(value, dict):
-        return _redacted(None, "", value)
+        return _redacted(value, secrets)
     if isinstance(value, list | tuple):
-        return [_clean(item) for item in value]
-    return value if isinstance(value, int | float | None) else redact(str(value))
+        return [_clean(item, secrets) for item in value]
+    return value if isinstance(value, int | float | None) else redact(str(value), secrets)

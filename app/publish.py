@@ -17,10 +17,9 @@ from app.endings import ENDINGS
 from app.github import Conflict, Repository
 from app.github.types import CheckReport, Commit, FileWrite, NewCommit, NewPull, PullRequest
 from app.messages import Publication
+from webhooks.triggers import OWN_BRANCHES
 
 CHECK = "Selfheal"
-BRANCHES = "selfheal/"
-"""All our branches begin so; webhooks ignores what happens on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ def branch_name(publication: Publication, number: int = 1) -> str:
     """`selfheal/<branch>-<short sha>`, with `-<number>` for a further attempt whose predecessor's place is taken."""
     slug = re.sub(r"[^A-Za-z0-9]+", "-", publication.head_branch).strip("-").lower()[:40].rstrip("-") or "branch"
     suffix = f"-{number}" if number > 1 else ""
-    return f"{BRANCHES}{slug}-{publication.head_sha[:8]}{suffix}"
+    return f"{OWN_BRANCHES}{slug}-{publication.head_sha[:8]}{suffix}"
 
 
 async def _place(publication: Publication, repository: Repository) -> _Place:

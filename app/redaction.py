@@ -50,7 +50,11 @@ _NAMED = re.compile(
     rf"(?i)({_NAME}[\"']?[ \t]*(?:=>|(?<![=!<>:])=(?!=)|:(?![:=]))[ \t]*)"
     r"(\"[^\"\n]{4,}\"|'[^'\n]{4,}'|[^\s\"'`,;&()\[\]{}<>]{4,})"
 )
-_HARMLESS = frozenset({"none", "null", "true", "false", "str |", "bytes", "optional", "[redacted]"})
+_HARMLESS = frozenset(
+    {"none", "null", "true", "false", "str |", "bytes", "optional", "[redacted]"}
+    # "BadCredentials: POST /app/…" names no secret.
+    | {"get", "post", "put", "patch", "delete", "head"}
+)
 _BEARER = re.compile(r"(?i)\b((?:authorization[\"']?\s*[:=]\s*[\"']?)?(?:bearer|basic)\s+)([A-Za-z0-9+/=_.~-]{12,})")
 _IN_URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,200}:)([^\s/@]{1,500})(@)")
 

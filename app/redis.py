@@ -25,6 +25,7 @@ from urllib.parse import quote
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.settings import Settings
 
@@ -32,6 +33,7 @@ _SOCKET = "redis.sock"
 _LONGEST_PATH = 100  # bytes; the kernel takes 107, macOS 103
 _START_SECONDS = 10.0
 _WATCH_SECONDS = 1.0
+_SLOW_ANSWERS = 5  # in a row, until a server that is there but does not answer counts as gone
 # `read` answers when the last writer of our pipe is gone, that is when we are.
 _WATCHED = '"$0" "$@" </dev/null & server=$!; read -r _; kill "$server"; wait "$server"'
 _log = structlog.get_logger(__name__)
@@ -111,11 +113,24 @@ class _Server:
             await asyncio.sleep(0.02)
 
     async def watch(self, lock: IO[str], url: str) -> None:
-        """Start the server again when it is gone, whoever ran it."""
+        """Start the server again when it is gone, whoever ran it.
+
+        One that is merely slow (a busy machine) keeps its queue.
+        """
+        slow = 0
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            if await _answers(url) or not _locked(lock):
+            try:
+                await _ping(url)
+                slow = 0
                 continue
+            except RedisTimeoutError:
+                slow += 1
+            except (RedisError, OSError):
+                slow = _SLOW_ANSWERS  # nobody listens
+            if slow < _SLOW_ANSWERS or not _locked(lock):
+                continue
+            slow = 0
             _log.warning("the embedded redis is gone; starting it again")
             try:
                 await self.stop()
@@ -185,10 +200,17 @@ def _locked(lock: IO[str]) -> bool:
 
 
 async def _answers(url: str) -> bool:
-    client: Redis = Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1)
     try:
-        return bool(await client.ping())
+        await _ping(url)
     except (RedisError, OSError):
         return False
+    return True
+
+
+async def _ping(url: str) -> None:
+    """Raises `redis.exceptions.TimeoutError` when the server takes more than a second, another `RedisError` without one."""
+    client: Redis = Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1)
+    try:
+        await client.ping()
     finally:
         await client.aclose()

@@ -49,9 +49,17 @@ def spent(usage: Usage) -> str:
     if usage.calls == 0:
         return "no model was asked, $0"
     tokens = usage.tokens_in + usage.tokens_out
-    price = "price not known" if usage.cost is None else f"${usage.cost:.4f}" if 0 < usage.cost < 0.1 else f"${usage.cost:.2f}"
     counts = f"{tokens:,} tokens ({usage.tokens_in:,} in, {usage.tokens_out:,} out)"
-    return f"{words.counted(usage.calls, 'model call')}, {counts}, {price}"
+    return f"{words.counted(usage.calls, 'model call')}, {counts}, {_price(usage)}"
+
+
+def _price(usage: Usage) -> str:
+    if usage.cost is None:
+        return "price not known"
+    price = f"${usage.cost:.4f}" if 0 < usage.cost < 0.1 else f"${usage.cost:.2f}"
+    if usage.unpriced:
+        return f"at least {price} (the price of {words.counted(usage.unpriced, 'call')} is not known)"
+    return price
 
 
 def _whole(log: ReflectionLog, iterations: Sequence[Iteration], quote: Quoter, diff: int) -> str:

@@ -27,21 +27,21 @@ _log = structlog.get_logger()
 
 async def web(settings: Settings) -> None:
     """Serve webhooks until a signal."""
-    log.configure(settings.log_level)
+    log.configure(settings.log_level, settings.secrets)
     with stop_on_signals() as stop:
         await serve(settings, stop, _listening)
 
 
 async def worker(settings: Settings) -> None:
     """Heal until a signal."""
-    log.configure(settings.log_level)
+    log.configure(settings.log_level, settings.secrets)
     with stop_on_signals() as stop:
         await work(settings, open_heal, stop)
 
 
 async def both(settings: Settings) -> None:
     """Web and worker in one process until a signal."""
-    log.configure(settings.log_level)
+    log.configure(settings.log_level, settings.secrets)
     with stop_on_signals() as stop:
         await dev(settings, open_heal, stop, _listening)
 
@@ -51,6 +51,7 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
     """Open what healing needs: GitHub's client, sandboxes, model, checkpoints. Raises `SettingsError`, `SandboxUnavailable`."""
     # Only workers heal: the web process must not pay for these imports.
     import aiosqlite
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
     from app.engine import Engine
@@ -60,8 +61,10 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
     models = await models_of(settings)
     for shortcoming in sandboxes.isolation.shortcomings:
         _log.warning("the sandbox falls short", sandbox=sandboxes.isolation.name, shortcoming=shortcoming)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
     async with github_of(settings) as github, aiosqlite.connect(settings.data_dir / "checkpoints.db", timeout=30) as connection:
-        checkpointer = AsyncSqliteSaver(connection)
+        # The state is plain data: whoever can write the file shall not choose a class that is made from it.
+        checkpointer = AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=[]))
         await checkpointer.setup()
         engine = Engine(sandboxes, models, checkpointer, budget_of(settings), limits_of(settings))
         deps = Deps(store, github, engine, worker_name(), settings.max_tries, settings.secrets)

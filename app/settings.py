@@ -1,19 +1,25 @@
-"""Every setting of the service, in one place: the only reader of the environment.
+"""Every setting, in one place: the only reader of `SELFHEAL_…` variables and of `.env`.
 
-A wrong value gives one clear line that names the setting (`SettingsError`). The README's table is generated from
-this class (`make docs`).
+A wrong value, and a name that is no setting, give one clear line that names it (`SettingsError`). The README's table is
+generated from this class (`make docs`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 PREFIX = "SELFHEAL_"
+ENV_FILE = ".env"
+_NO_SETTINGS = ("TEST_", "GUEST", "COMMAND")
+"""Beginnings of other names, after the prefix: what tests read, and what a check finds that runs in a sandbox of ours."""
 
 
 class SettingsError(Exception):
@@ -21,9 +27,9 @@ class SettingsError(Exception):
 
 
 class Settings(BaseSettings):
-    """Settings of the service, read from `SELFHEAL_…` variables and `.env`."""
+    """Settings of the service and of `selfheal fix`; made by `load`."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
 
     # GitHub
     github_app_id: int | None = Field(None, description="Id of your GitHub App, from its settings page.")
@@ -129,11 +135,12 @@ class Settings(BaseSettings):
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """Every secret value that is set, to be taken out of whatever is published or logged."""
+        """Every secret that is set, the key in its file too, to be taken out of whatever is published or logged."""
         set_here = (getattr(self, name) for name in type(self).model_fields)
-        return tuple(
-            value.get_secret_value() for value in set_here if isinstance(value, SecretStr) and value.get_secret_value()
-        )
+        secrets = {value.get_secret_value() for value in set_here if isinstance(value, SecretStr)}
+        with suppress(SettingsError):  # a file that cannot be read gives nothing away
+            secrets.add(self.private_key or "")
+        return tuple(sorted(secrets - {""}))
 
     @cached_property
     def private_key(self) -> str | None:
@@ -148,12 +155,30 @@ class Settings(BaseSettings):
             raise SettingsError(f"{PREFIX}GITHUB_PRIVATE_KEY_FILE: {error.strerror}: {self.github_private_key_file}") from error
 
 
-def load(**overrides: object) -> Settings:
-    """Read the settings; keyword arguments win over the environment. Raises `SettingsError`."""
+def load(*, env_file: str | None = None, **overrides: object) -> Settings:
+    """Read the settings. Keyword arguments win over the environment, and that over `env_file`. Raises `SettingsError`.
+
+    `env_file` is for commands that run in a folder of the operator's own: the one of a folder that nobody vouches for could
+    send the model's key elsewhere, or leave out the sandbox.
+    """
+    if unknown := "\n".join(_unknown(env_file)):
+        raise SettingsError(unknown)
     try:
-        return Settings(**overrides)  # type: ignore[arg-type]
+        return Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError("\n".join(_told(problem) for problem in error.errors(include_url=False))) from None
+
+
+def _unknown(env_file: str | None) -> Iterator[str]:
+    """One line about each name that looks like a setting and is none: most likely it is mistyped."""
+    known = [field.upper() for field in Settings.model_fields]
+    told = (EnvSettingsSource(Settings).env_vars, DotEnvSettingsSource(Settings, env_file=env_file).env_vars)
+    for name in sorted({name.upper() for variables in told for name in variables}):
+        wanted = name.removeprefix(PREFIX)
+        if name.startswith(PREFIX) and wanted not in known and not wanted.startswith(_NO_SETTINGS):
+            nearest = get_close_matches(wanted, known, n=1)
+            hint = f"did you mean {PREFIX}{nearest[0]}?" if nearest else "the README lists them all"
+            yield f"{name} is not a setting; {hint}"
 
 
 def _told(problem: Any) -> str:

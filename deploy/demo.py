@@ -9,30 +9,32 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import os
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-from rich.rule import Rule
 from rich.syntax import Syntax
-from rich.text import Text
 
+from agent.events import Ended
 from agent.task import Outcome
+from app import terminal
 from app.clock import SystemClock
 from app.settings import load
 from app.store.store import Store, open_store
 from app.store.values import Attempt
+from app.terminal import plain
 from tests.standins.github import GitHub
-from tests.story.service import NotStarted, running
+from tests.story.service import NotStarted, Service, running
 
 SAMPLE = Path(__file__).parent / "sample"
 REPOSITORY = "acme/parcel"
+PERSON = "you"
 PATIENCE = 600.0  # seconds that an attempt may take here
 
 
@@ -68,18 +70,74 @@ BUGS = {
 
 
 class Teller:
-    """Says what happens, with the seconds since the start."""
+    """Says what happens, with the seconds since the start. Where nobody's screen is the bound, no line is broken."""
 
     def __init__(self) -> None:
-        self.console = Console()
+        self.console = terminal.console()
         self._began = time.monotonic()
 
     def say(self, text: str, style: str = "") -> None:
-        self.console.print(Text(f"{time.monotonic() - self._began:6.1f} s  {text}", style=style))
+        self.console.print(plain(f"{time.monotonic() - self._began:6.1f} s  {text}", style))
 
-    def title(self, text: str) -> None:
-        self.console.print()
-        self.console.print(Rule(Text(text), align="left"))
+    def show(self, title: str, text: str) -> None:
+        self.console.print(plain(f"\n──── {title}", "bold"))
+        self.console.print(plain(text))
+
+    def show_diff(self, text: str) -> None:
+        self.console.print(plain("──── its diff", "bold"))
+        self.console.print(Syntax(text, "diff", background_color="default") if self.console.is_terminal else plain(text))
+
+
+@dataclass(slots=True)
+class Stage:
+    """The running demo: tells deliveries and timelines as they come, and shows how attempts end."""
+
+    github: GitHub
+    store: Store
+    teller: Teller
+    deliveries: set[int] = field(default_factory=set)
+    seen: dict[str, int] = field(default_factory=dict)  # attempt → last event that was told
+    ended: set[str] = field(default_factory=set)
+
+    async def next_end(self, seconds: float = math.inf) -> Attempt:
+        """Tell what happens until one more attempt has ended. Raises `TimeoutError` after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for delivery in self.github.deliveries:
+                answered = delivery.event == "workflow_run" and delivery.action == "completed" and delivery.status_code
+                if answered and delivery.id not in self.deliveries:
+                    self.deliveries.add(delivery.id)
+                    self.teller.say(f"GitHub delivered its signed webhook: {delivery.status_code} {delivery.answer}")
+            for attempt in reversed(await self.store.attempts(limit=5)):
+                await self._tell(attempt)
+                if attempt.status == "ended" and attempt.id not in self.ended:
+                    self.ended.add(attempt.id)
+                    return attempt
+            await asyncio.sleep(0.1)
+        raise TimeoutError(f"no attempt ended within {seconds:.0f} s")
+
+    async def _tell(self, attempt: Attempt) -> None:
+        for stored in await self.store.timeline(attempt.id, after=self.seen.get(attempt.id, 0)):
+            self.seen[attempt.id] = stored.sequence
+            if stored.event.text and not isinstance(stored.event, Ended):
+                self.teller.say(stored.event.text, "dim")
+
+    async def show(self, attempt: Attempt) -> bool:
+        """Print the pull request, or why there is none; True when a verified one was opened."""
+        opened = attempt.pull_request
+        self.teller.say(f"{attempt.outcome}: {attempt.reason}", "bold green" if opened else "bold yellow")
+        if opened is None:
+            self.teller.say(f"next: {attempt.next_step}")
+            for run in self.github.check_runs(REPOSITORY):
+                if run.head_sha == attempt.head_sha:
+                    said = f"{run.output.get('summary') or ''}\n{run.output.get('text') or ''}"
+                    self.teller.show(f"check run {run.name}: {run.conclusion}", said)
+            return False
+        pull = next(pull for pull in self.github.pull_requests(REPOSITORY, "all") if pull.number == opened.number)
+        self.teller.show(f"pull request #{pull.number}: {pull.title}", pull.body)
+        git = self.github.repository(REPOSITORY).git
+        self.teller.show_diff((await git.run("diff", "--no-color", str(attempt.head_sha), pull.head_sha)).decode())
+        return attempt.outcome is Outcome.HEALED
 
 
 async def demo(bug: Bug, teller: Teller, folder: Path, *, once: bool) -> bool:
@@ -89,65 +147,47 @@ async def demo(bug: Bug, teller: Teller, folder: Path, *, once: bool) -> bool:
         teller.say(f"a local GitHub is at {github.url}, with the repository {REPOSITORY}")
         # A model that the person configured is theirs to use; everything else is the demo's own.
         chosen = {name: value for name, value in os.environ.items() if name.startswith("SELFHEAL_MODEL")}
-        async with running(github, folder, chosen) as service:
+        async with (
+            running(github, folder, chosen) as service,
+            open_store(load(data_dir=folder / "data"), SystemClock()) as store,
+        ):
             teller.say(f"web is at {service.url}, a worker and an embedded Redis run beside it")
             sha = await github.push(REPOSITORY, "main", _broken(bug), bug.message)
             teller.say(f"pushed {sha[:10]} “{bug.message}”; its CI runs", "bold")
-            settings = load(data_dir=folder / "data")
-            async with open_store(settings, SystemClock()) as store:
-                attempt = await _watch(github, store, teller)
-            opened = _show(github, attempt, teller)
-            if opened:
-                await _show_diff(github, sha, teller)
+            stage = Stage(github, store, teller)
+            attempt = await stage.next_end(PATIENCE)
+            opened = await stage.show(attempt)
             if not once:
-                teller.title("still serving; Ctrl-C ends it")
-                teller.say(f"git clone {github.url}/{REPOSITORY}.git")
-                teller.say(f"webhooks and health: {service.url}")
-                await _interrupted()
+                await _serve(stage, service, attempt)
     return opened
 
 
-async def _watch(github: GitHub, store: Store, teller: Teller) -> Attempt:
-    """Tell the deliveries and the attempt's timeline as they come, until it has ended."""
-    told: set[int] = set()
-    seen = 0
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        for delivery in github.deliveries:
-            if delivery.event == "workflow_run" and delivery.status_code and delivery.id not in told:
-                told.add(delivery.id)
-                teller.say(f"signed webhook workflow_run ({delivery.action}): {delivery.status_code} {delivery.answer}")
-        for attempt in await store.attempts(limit=1):
-            for stored in await store.timeline(attempt.id, after=seen):
-                seen = stored.sequence
-                if stored.event.text:
-                    teller.say(stored.event.text, "dim")
-            if attempt.status == "ended":
-                return attempt
-        await asyncio.sleep(0.1)
-    raise TimeoutError(f"the attempt did not end within {PATIENCE:.0f} s")
+async def _serve(stage: Stage, service: Service, attempt: Attempt) -> None:
+    """Go on until Ctrl-C: a person may push more."""
+    github, teller = stage.github, stage.teller
+    github.add_collaborator(REPOSITORY, PERSON, "write")
+    if attempt.pull_request is not None:
+        await github.close_pull(REPOSITORY, attempt.pull_request.number, merged=True, login=PERSON)
+        teller.say(f"merged #{attempt.pull_request.number}, as a maintainer would: main is green again")
+    clone = f"http://{PERSON}:{github.user_token(PERSON)}@{github.url.removeprefix('http://')}/{REPOSITORY}.git"
+    teller.show(
+        "still serving; Ctrl-C ends it", f"Break something and push it:  git clone {clone}\nHealth:  {service.url}/healthz"
+    )
+    stopped = asyncio.create_task(_stopped())
+    while not stopped.done():
+        ending = asyncio.create_task(stage.next_end())
+        await asyncio.wait({ending, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if ending.done():
+            await stage.show(ending.result())
+        ending.cancel()
 
 
-def _show(github: GitHub, attempt: Attempt, teller: Teller) -> bool:
-    """Print the pull request's body, or why there is none; True when there is one."""
-    pulls = github.pull_requests(REPOSITORY)
-    teller.say(f"{attempt.outcome}: {attempt.reason}", "bold green" if pulls else "bold yellow")
-    if pulls:
-        teller.title(f"pull request #{pulls[0].number}: {pulls[0].title}")
-        teller.console.print(Text(pulls[0].body))
-        return attempt.outcome is Outcome.HEALED
-    teller.say(f"next: {attempt.next_step}")
-    for run in github.check_runs(REPOSITORY):
-        teller.title(f"check run {run.name}: {run.conclusion}")
-        teller.console.print(Text(f"{run.output.get('summary') or ''}\n{run.output.get('text') or ''}"))
-    return False
-
-
-async def _show_diff(github: GitHub, broken: str, teller: Teller) -> None:
-    head = github.pull_requests(REPOSITORY)[0].head_sha
-    diff = await github.repository(REPOSITORY).git.run("diff", "--no-color", broken, head)
-    teller.title("its diff")
-    teller.console.print(Syntax(diff.decode(), "diff", background_color="default"))
+async def _stopped() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()
 
 
 def _sample() -> dict[str, str | bytes | None]:
@@ -160,14 +200,6 @@ def _broken(bug: Bug) -> dict[str, str | bytes | None]:
     if bug.before not in sound:
         raise ValueError(f"the sample has changed: {bug.path} no longer holds what this bug breaks")
     return {bug.path: sound.replace(bug.before, bug.after)}
-
-
-async def _interrupted() -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    await stop.wait()
 
 
 def main() -> int:
@@ -184,8 +216,7 @@ def main() -> int:
     except (NotStarted, TimeoutError) as error:
         teller.say(str(error), "bold red")
         for log in sorted(folder.glob("*.log")):
-            teller.title(f"the end of {log.name}")
-            teller.console.print(Text(log.read_text(errors="replace")[-3000:]))
+            teller.show(f"the end of {log.name}", log.read_text(errors="replace")[-3000:])
         return 1
     except KeyboardInterrupt:
         return 130

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from sandbox.base import MIB, UnsafeArchive
-from sandbox.tree import Tree, parts_of
+from sandbox.tree import PATH_FAULTS, Tree, parts_of
 
 CHUNK = 1 << 18
 
@@ -37,7 +37,10 @@ class ArchiveLimits:
 
 
 async def unpack(archive: AsyncIterator[bytes], tree: Tree, limits: ArchiveLimits = ArchiveLimits()) -> int:
-    """Unpack a gzipped tar whose single top folder is dropped; returns the number of files. Raises `UnsafeArchive`."""
+    """Unpack a gzipped tar whose single top folder is dropped; returns the number of files.
+
+    Raises `UnsafeArchive` for what the archive is to blame for, and `OSError` for this machine's own trouble (a full disk).
+    """
     with tempfile.TemporaryFile() as packed:
         async for chunk in archive:
             if packed.tell() + len(chunk) > limits.packed:
@@ -84,6 +87,8 @@ def _unpack(packed: IO[bytes], tree: Tree, limits: ArchiveLimits) -> int:
     except ValueError as error:
         raise UnsafeArchive(str(error)) from error
     except OSError as error:
+        if error.errno not in PATH_FAULTS:
+            raise
         raise UnsafeArchive(f"a name in the archive cannot be a file here: {error.strerror}") from error
     if top is None:
         raise UnsafeArchive("the archive is empty")

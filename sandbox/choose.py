@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from sandbox import index_access
 from sandbox.base import Sandboxes, SandboxUnavailable
-from sandbox.packages import Shop
+from sandbox.install import index_access
+from sandbox.install.packages import Shop
 
 Kind = Literal["auto", "local", "process"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from sandbox import cgroup
+from sandbox.jail import cgroup
 
 LOCK, GROUP = "lock", "group"
 SECONDS = 120.0

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
 from sandbox import archive
-from sandbox.base import MIB, Completed, Entry, LimitExceeded, SandboxLost
-from sandbox.tree import Tree
+from sandbox.base import MIB, Completed, Entry, LimitExceeded, SandboxError, SandboxLost
+from sandbox.tree import PATH_FAULTS, Tree
 
 T = TypeVar("T")
 
@@ -36,8 +36,11 @@ class HeldWorkspace:
         return await self._on_files(lambda tree: tree.files())
 
     async def unpack(self, content: AsyncIterator[bytes]) -> None:
-        """Fill it from a repository's archive. Raises `UnsafeArchive`."""
-        await archive.unpack(content, self._tree)
+        """Fill it from a repository's archive. Raises `UnsafeArchive`, `LimitExceeded`, `SandboxLost`."""
+        try:
+            await archive.unpack(content, self._tree)
+        except OSError as error:
+            raise self._trouble(error) from error
 
     async def close(self) -> None:
         """End the commands that still run, and give the folder back."""
@@ -70,7 +73,15 @@ class HeldWorkspace:
             raise SandboxLost("the workspace is closed")
         try:
             return await asyncio.to_thread(work, self._tree)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise LimitExceeded("disk", self._disk) from error
+        except FileNotFoundError:
             raise
+        except OSError as error:
+            if error.errno in PATH_FAULTS:
+                raise ValueError(f"not a path that a file can have here: {error.strerror}") from error
+            raise self._trouble(error) from error
+
+    def _trouble(self, error: OSError) -> SandboxError:
+        """This machine's own trouble, which says nothing about the repository."""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return LimitExceeded("disk", self._disk)
+        return SandboxLost(f"the workspace's files cannot be reached: {error.strerror or error}")

@@ -20,7 +20,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TypeVar
 
-from sandbox import bounds, bubblewrap, cgroup, folders, launch, seccomp, slots
+from sandbox import bounds, folders, launch
 from sandbox.base import (
     Command,
     Completed,
@@ -32,12 +32,13 @@ from sandbox.base import (
     SandboxUnavailable,
     Workspace,
 )
-from sandbox.bubblewrap import ENV, REPO, TOOLS, Mount
-from sandbox.confine import Confinement, Job
 from sandbox.held import HeldWorkspace
-from sandbox.interpreters import Interpreter, own
-from sandbox.packages import INSTALL_OUTPUT, INSTALL_SECONDS, Shop, install
-from sandbox.stage import TOP, open_stage
+from sandbox.install.interpreters import Interpreter, own
+from sandbox.install.packages import INSTALL_OUTPUT, INSTALL_SECONDS, Shop, install
+from sandbox.jail import bubblewrap, cgroup, seccomp, slots
+from sandbox.jail.bubblewrap import ENV, REPO, TOOLS, Mount
+from sandbox.jail.confine import Confinement, Job
+from sandbox.jail.stage import TOP, open_stage
 from sandbox.tree import FOLDER, Tree, parts_of
 
 T = TypeVar("T")
@@ -166,7 +167,7 @@ class LocalSandbox:
         finally:
             await asyncio.shield(stage.shell(_DROP, f"{TOP}/{name}"))
 
-    # What the install step needs of a place (`packages.Place`).
+    # What the install step needs of a place (`install.packages.Place`).
 
     env = ENV
 

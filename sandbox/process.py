@@ -17,7 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TypeVar
 
-from sandbox import bounds, cgroup, folders, launch
+from sandbox import bounds, folders, launch
 from sandbox.base import (
     Command,
     Completed,
@@ -29,10 +29,11 @@ from sandbox.base import (
     SandboxUnavailable,
     Workspace,
 )
-from sandbox.cgroup import Group
 from sandbox.held import HeldWorkspace
-from sandbox.interpreters import Interpreter, own
-from sandbox.packages import INSTALL_OUTPUT, INSTALL_SECONDS, Shop, install
+from sandbox.install.interpreters import Interpreter, own
+from sandbox.install.packages import INSTALL_OUTPUT, INSTALL_SECONDS, Shop, install
+from sandbox.jail import cgroup
+from sandbox.jail.cgroup import Group
 from sandbox.tree import parts_of
 
 T = TypeVar("T")
@@ -162,7 +163,7 @@ class ProcessSandbox:
             raise DeadlinePassed(command.timeout, ended.stdout, ended.stderr)
         return Completed(ended.returncode, ended.stdout, ended.stderr, ended.seconds, ended.truncated, starved)
 
-    # What the install step needs of a place (`packages.Place`).
+    # What the install step needs of a place (`install.packages.Place`).
 
     way_out = None  # the code has the network anyway
 

@@ -9,6 +9,7 @@ Knows nothing of processes or namespaces. Everything here blocks: call it in a t
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -19,6 +20,10 @@ from sandbox.base import Entry, LimitExceeded
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_ENTRIES = 500_000
+PATH_FAULTS = frozenset(
+    (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EACCES)
+)
+"""What a name or a hostile tree can bring about; any other `OSError` is this machine's own trouble."""
 MAX_DEPTH = 200  # far above any real repository, far below the descriptors that we may hold
 
 
@@ -186,6 +191,8 @@ def _open(name: str, flags: int, folder: int, path: str) -> int:
     except FileNotFoundError:
         raise FileNotFoundError(path) from None
     except OSError as error:  # ELOOP: a link; ENOTDIR: a file where a folder should be; ENXIO: a socket
+        if error.errno not in PATH_FAULTS:
+            raise
         raise ValueError(f"{path!r} is not a plain file in plain folders: {error.strerror}") from error
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from agent import words
 from agent.edits import diff, digest
-from agent.events import Degraded, Proposed, RungSpent
+from agent.events import AnyEvent, Degraded, ModelCalled, Proposed, RungSpent
 from agent.model import ModelError
 from agent.proposers.base import Proposal, Situation
 from agent.state import State, Work, pack, remember, unpack
@@ -81,23 +82,32 @@ async def situation_of(state: State, work: Work) -> Situation:
         hints=work.task.hints,
         tried=frozenset(state.get("tried", [])),
         iteration=state["iteration"] + 1,
-        seed=work.task.seed,
     )
 
 
 async def _ask(work: Work, rung: int, situation: Situation) -> Proposal:
-    """A rung's answer; its errors and its time limit as values."""
+    """A rung's answer; its errors and its time limit as values, with what it had spent until then."""
     proposer = work.ladder[rung]
+    spent = Usage()
+
+    async def emit(event: AnyEvent) -> None:
+        nonlocal spent
+        if isinstance(event, ModelCalled):
+            spent += Usage(event.tokens_in, event.tokens_out, 1, event.cost)
+        await situation.emit(event)
+
     try:
         async with asyncio.timeout(situation.seconds + GRACE):
-            return await proposer.propose(situation)
+            return await proposer.propose(replace(situation, emit=emit))
     except ModelError as error:
         why, proposal = str(error), Proposal(usage=error.usage, note=str(error), exhausted=not error.worth_another_try)
     except TimeoutError:
         why = f"it did not answer within {situation.seconds + GRACE:.0f} s"
-        proposal = Proposal(note=why)
+        if proposer.rung.startswith("model"):
+            spent += Usage(calls=1, cost=None)  # the one that was waited for
+        proposal = Proposal(usage=spent, note=why)
     except (LimitExceeded, DeadlinePassed) as error:
-        why, proposal = str(error), Proposal(note=str(error))
+        why, proposal = str(error), Proposal(usage=spent, note=str(error))
     await work.context.emit(Degraded(text=f"From {words.rung(proposer.rung)} came nothing: {why}", step="propose", why=why))
     return proposal
 

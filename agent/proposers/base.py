@@ -33,7 +33,6 @@ class Situation:
     hints: tuple[str, ...] = ()
     tried: frozenset[str] = frozenset()  # digests (`agent.edits.digest`) of changes that were already judged
     iteration: int = 1
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

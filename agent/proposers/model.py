@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Sequence
 
 from agent import excerpts
 from agent.answer import Change, clean_path, parse, resolve
 from agent.diagnosis import CATEGORIES
 from agent.edits import EditProblem, digest, read_text
-from agent.model import Answer, Message, Models, Truncated, Unavailable
+from agent.model import Answer, Message, ModelError, Models, Unavailable
 from agent.prompts import render
 from agent.proposers.base import Proposal, Situation
 from agent.task import Candidate, Diagnosis, Edits, Usage
 
+LONGEST_TITLE = 140  # characters
+LONGEST_HINTS = 1_500  # characters of the failing job's log
 WARMER = 0.15  # temperature that each further round adds, up to one
 
 
@@ -48,8 +49,8 @@ class ModelProposer:
             ]
             try:
                 second = await self._ask(again, situation, situation.seconds * 0.4, temperature)
-            except Truncated as error:
-                error.usage = error.usage + usage
+            except ModelError as error:
+                error.usage = usage + error.usage
                 raise
             usage, answer = usage + second.usage, second
             edits = await _edits(answer.text, situation)
@@ -108,7 +109,8 @@ async def _messages(role: str, models: Models, situation: Situation) -> list[Mes
     """A role's prompt, within the room that the model has."""
     room = models.room - 900  # the templates themselves, and the second asking
     found = excerpts.red(situation)
-    hints = "\n\n".join(situation.hints)[-(room // 8) * 3 :]
+    # The failures are told already; of the log only its end may say more.
+    hints = "\n\n".join(situation.hints)[-LONGEST_HINTS:]
     values: dict[str, object] = {
         "failures": excerpts.told(found, max(100, room // 4)),
         "excerpts": await excerpts.excerpts(situation, max(100, room // 2)),
@@ -151,4 +153,4 @@ def _title(text: str, edits: Edits) -> str:
         or first.startswith(("<", "```", "~~~", "#", "FUNCTION"))
     ):
         return f"changes {', '.join(paths)}"
-    return re.sub(r"[`*_#<>\[\]@]", "", first)[:140]
+    return first.lstrip("*-> ")[:LONGEST_TITLE]

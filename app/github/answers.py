@@ -20,7 +20,6 @@ from app.github.types import (
     Step,
     WorkflowRun,
 )
-from webhooks.intake import RepositoryRef
 
 T = TypeVar("T")
 
@@ -112,12 +111,3 @@ def comment(data: Any) -> Comment:
 
 def check_run(data: Any) -> CheckRunRef:
     return CheckRunRef(int(data["id"]), str(data.get("html_url") or ""))
-
-
-def repository(data: Any) -> RepositoryRef:
-    return RepositoryRef(
-        id=int(data["id"]),
-        full_name=str(data["full_name"]),
-        default_branch=str(data.get("default_branch") or "main"),
-        private=bool(data["private"]),
-    )

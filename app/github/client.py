@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
-from app.github import answers
 from app.github.answers import understood
 from app.github.channel import AppChannel, InstallationChannel, Token, Wire
 from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
@@ -55,22 +54,12 @@ class GitHub:
         """No request is made yet."""
         return Repository(self._channel(installation_id, ref.id, permissions), ref, self.app_id)
 
-    async def installation_repositories(self, installation_id: int) -> tuple[RepositoryRef, ...]:
-        """Every repository that the installation may see. Raises `GitHubError`."""
-        channel = self._channel(installation_id, None, {"metadata": "read"})
-        listing = channel.listing("/installation/repositories", "repositories")
-        return tuple([understood(answers.repository, item) async for item in listing])
-
-    def _channel(
-        self, installation_id: int, repository_id: int | None, permissions: Mapping[str, Access]
-    ) -> InstallationChannel:
+    def _channel(self, installation_id: int, repository_id: int, permissions: Mapping[str, Access]) -> InstallationChannel:
         key = (installation_id, repository_id, frozenset(permissions.items()))
         if (channel := self._channels.get(key)) is None:
 
             async def mint() -> Token:
-                body: dict[str, Any] = {"permissions": dict(permissions)}
-                if repository_id is not None:
-                    body["repository_ids"] = [repository_id]
+                body = {"permissions": dict(permissions), "repository_ids": [repository_id]}
                 path = f"/app/installations/{installation_id}/access_tokens"
                 try:
                     answer = await self._app.write("POST", path, body, repeatable=True)

@@ -13,7 +13,6 @@ from app.github.answers import understood
 from app.github.channel import Channel
 from app.github.errors import Conflict, NotFound, TooLarge, Unavailable
 from app.github.types import (
-    FAILING,
     Commit,
     ForeignCheck,
     Job,
@@ -23,6 +22,7 @@ from app.github.types import (
     WorkflowRun,
 )
 from webhooks.intake import RepositoryRef
+from webhooks.triggers import FAILING
 
 MIB = 1024 * 1024
 ACTIONS = "github-actions"

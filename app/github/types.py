@@ -8,6 +8,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal
 
+from webhooks.triggers import FAILING
+
 Access = Literal["read", "write"]
 
 READING: Mapping[str, Access] = MappingProxyType(
@@ -19,9 +21,6 @@ PUBLISHING: Mapping[str, Access] = MappingProxyType(
     {"checks": "write", "contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write"}
 )
 """Permissions of the token that publishes."""
-
-FAILING = frozenset({"failure", "timed_out", "startup_failure"})
-"""Conclusions of a run, a job or a check run that mean red."""
 
 
 class Permission(StrEnum):

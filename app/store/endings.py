@@ -29,11 +29,16 @@ async def next_number(session: AsyncSession, repository_id: int, head_sha: str) 
     return (highest or 0) + 1
 
 
-def end(session: AsyncSession, row: AttemptRow, event: Ended, now: datetime) -> None:
-    """End the attempt, whoever held it; a lease on it is lost by that."""
+def end(session: AsyncSession, row: AttemptRow, event: Ended, now: datetime, *, told: bool = False) -> None:
+    """End the attempt, whoever held it; a lease on it is lost by that.
+
+    Who has not `told` GitHub leaves that to a worker. Nothing is to be told of an attempt that no worker has begun, or whose
+    commit is not known: GitHub shows nothing of it.
+    """
     add_event(session, row, event, now)
     row.status, row.outcome, row.reason, row.next_step = "ended", Outcome(event.outcome), event.reason, event.next_step
-    row.ended_at = now
+    row.ended_at, row.due_at = now, None
+    row.told = told or row.started_at is None or row.head_sha is None
     row.lease_owner = row.lease_expires_at = row.running_sha = None
     row.cancel_outcome = row.cancel_reason = None
 

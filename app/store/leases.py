@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -117,8 +117,9 @@ class Lease:
             row.tokens_in, row.tokens_out, row.calls, row.cost = usage.tokens_in, usage.tokens_out, usage.calls, usage.cost
 
     async def learn(self, lessons: Iterable[str]) -> None:
-        """Keep lessons for later attempts in this repository."""
+        """Keep what this attempt has learned, in all, for later attempts in this repository."""
         async with self._fenced() as (session, row):
+            await session.execute(delete(LessonRow).where(LessonRow.attempt_id == row.id))
             session.add_all(
                 LessonRow(repository_id=row.repository_id, attempt_id=row.id, text=lesson, created_at=self._clock.now())
                 for lesson in lessons
@@ -142,12 +143,15 @@ class Lease:
             row.pull_request_id = known.id
         self.attempt = replace(self.attempt, pull_request=pull)
 
-    async def end(self, outcome: Outcome, reason: str, next_step: str = "") -> None:
-        """End the attempt: its outcome, one sentence why, and what a person can do. The lease is over by that."""
+    async def end(self, outcome: Outcome, reason: str, next_step: str = "", *, told: bool = False) -> None:
+        """End the attempt: its outcome, one sentence why, and what a person can do; `told` when GitHub shows it already.
+
+        The lease is over by that.
+        """
         self._ending = True
         try:
             async with self._fenced() as (session, row):
-                endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now())
+                endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
             self.ended = True
         finally:
             self._ending = False
@@ -201,10 +205,12 @@ class Lease:
                     why = await self._beat()
                 beaten = now
             except LeaseLost as lost:
-                why = None if self._ending else lost
+                why = None if self._ending or self.ended else lost
             except (SQLAlchemyError, OSError) as error:
                 if time.monotonic() > beaten + self._terms.silence:
                     why = LeaseLost(f"the database has been away for {self._terms.silence:g} s: {error}")
+            except Exception as error:  # noqa: BLE001 - without heartbeats nobody may work on: the body gets it
+                why = error
         body.cancel()
         return why
 

@@ -131,6 +131,7 @@ class AttemptRow(Base):
     next_step: Mapped[str | None]
     cancel_outcome: Mapped[str | None] = mapped_column(String(32))  # how it shall end, asked while it runs
     cancel_reason: Mapped[str | None]
+    told: Mapped[bool] = mapped_column(default=False)  # GitHub shows the end, or never showed the beginning
 
     tries: Mapped[int] = mapped_column(default=0)
     last_error: Mapped[str | None]

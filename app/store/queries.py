@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import joinedload, selectinload
 
 from app.events import Stored, decode
-from app.store.models import AttemptRow, EventRow, LessonRow, RepositoryRow
+from app.store.models import AttemptRow, EventRow, RepositoryRow
 from app.store.values import Attempt, Status, attempt_of
 
 _WHOLE = (joinedload(AttemptRow.repository), joinedload(AttemptRow.pull_request), selectinload(AttemptRow.requests))
@@ -52,18 +52,15 @@ async def timeline(session: AsyncSession, attempt_id: str, after: int = 0) -> li
     return [Stored(row.sequence, row.at, decode(row.body)) for row in rows]
 
 
-async def latest_lessons(session: AsyncSession, repository_id: int, limit: int = 5) -> list[str]:
-    """Lessons of the repository, newest first."""
-    rows = await session.scalars(
-        select(LessonRow.text).where(LessonRow.repository_id == repository_id).order_by(LessonRow.id.desc()).limit(limit)
-    )
-    return list(rows)
-
-
 async def due(session: AsyncSession, now: datetime, limit: int = 500) -> list[str]:
-    """Ids of attempts that wait for a worker, oldest first: queued ones that are due, and running ones whose lease ran out."""
+    """Ids of attempts that wait for a worker, oldest first.
+
+    Queued ones, running ones whose lease ran out, and ended ones of whose end GitHub is still to be told.
+    """
     abandoned = and_(AttemptRow.status == "running", AttemptRow.lease_expires_at <= now)
-    waiting = and_(AttemptRow.status == "queued", or_(AttemptRow.due_at.is_(None), AttemptRow.due_at <= now))
+    untold = and_(AttemptRow.status == "ended", AttemptRow.told.is_(False))
+    is_due = or_(AttemptRow.due_at.is_(None), AttemptRow.due_at <= now)
+    waiting = and_(or_(AttemptRow.status == "queued", untold), is_due)
     rows = await session.scalars(
         select(AttemptRow.id).where(or_(waiting, abandoned)).order_by(AttemptRow.created_at).limit(limit)
     )

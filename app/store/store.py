@@ -6,7 +6,9 @@ import contextlib
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 
+from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from agent.blobs import BlobMissing
@@ -31,9 +33,9 @@ class Blobs:
     async def put(self, content: bytes) -> str:
         """Keep the content and answer its hash; the same content is kept once."""
         sha256 = hashlib.sha256(content).hexdigest()
-        try:
-            await self.get(sha256)
-        except BlobMissing:
+        async with self._database.read() as session:
+            known = await session.scalar(select(BlobRow.sha256).where(BlobRow.sha256 == sha256))
+        if known is None:
             with contextlib.suppress(IntegrityError):  # another one put it just now
                 async with self._database.write() as session:
                     session.add(BlobRow(sha256=sha256, content=content, created_at=self._clock.now()))
@@ -80,13 +82,8 @@ class Store:
         async with self.database.read() as session:
             return await queries.timeline(session, attempt_id, after)
 
-    async def lessons(self, repository_id: int, limit: int = 5) -> list[str]:
-        """Lessons of the repository, newest first."""
-        async with self.database.read() as session:
-            return await queries.latest_lessons(session, repository_id, limit)
-
     async def due(self) -> list[str]:
-        """Ids of attempts that wait for a worker, oldest first."""
+        """Ids of attempts that wait for a worker, also of ended ones that GitHub has not been told of; oldest first."""
         async with self.database.read() as session:
             return await queries.due(session, self.clock.now())
 
@@ -96,6 +93,16 @@ class Store:
             row = await session.get(AttemptRow, attempt_id, with_for_update=True)
             if row is not None:
                 endings.cancel(session, row, outcome, reason, self.clock.now())
+
+    async def told(self, attempt_id: str) -> None:
+        """Note that nothing is left to be told to GitHub of an attempt that has ended."""
+        async with self.database.write() as session:
+            (await session.get_one(AttemptRow, attempt_id)).told = True
+
+    async def tell_later(self, attempt_id: str, seconds: float) -> None:
+        """Note that GitHub is to be told of an attempt's end, but not before so many seconds have passed."""
+        async with self.database.write() as session:
+            (await session.get_one(AttemptRow, attempt_id)).due_at = self.clock.now() + timedelta(seconds=seconds)
 
 
 def terms_of(settings: Settings) -> Terms:

@@ -38,6 +38,7 @@ class Attempt:
     outcome: Outcome | None
     reason: str | None
     next_step: str | None
+    told: bool  # nothing is left to be told to GitHub of its end
     tries: int
     worker: str | None
     requests: tuple[RepairRequest, ...]
@@ -83,6 +84,7 @@ def attempt_of(row: AttemptRow) -> Attempt:
         outcome=Outcome(row.outcome) if row.outcome else None,
         reason=row.reason,
         next_step=row.next_step,
+        told=row.told,
         tries=row.tries,
         worker=row.lease_owner,
         requests=requests,

@@ -19,8 +19,8 @@ from agent.proposers.base import Proposal, Proposer, Situation
 from agent.state import Context
 from agent.task import Budget, Candidate, Check, Edits, FileChange, NoRepair, Policy, Repair, Task
 from sandbox.base import Sandbox
-from sandbox.index_access import configured
-from sandbox.packages import Shop
+from sandbox.install.index_access import configured
+from sandbox.install.packages import Shop
 from sandbox.process import ProcessSandboxes
 
 E = TypeVar("E")

@@ -8,9 +8,9 @@ import pytest_asyncio
 from agent.checks import Runner
 from agent.task import Check, CheckRun, Reader, VerdictId
 from sandbox.base import MIB, InstallFailed, Limits, Packages, Sandbox, SandboxUnavailable, Workspace
-from sandbox.index_access import configured
+from sandbox.install.index_access import configured
+from sandbox.install.packages import Shop
 from sandbox.local import LocalSandboxes
-from sandbox.packages import Shop
 
 RunCheck = Callable[..., Awaitable[CheckRun]]
 Repository = Callable[[Mapping[str, str]], Awaitable[Workspace]]

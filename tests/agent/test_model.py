@@ -130,10 +130,21 @@ async def test_a_long_rate_limit_is_told_with_its_seconds() -> None:
     assert caught.value.retry_after == 500
 
 
-async def test_a_server_that_hangs_is_a_timeout() -> None:
+@pytest.mark.parametrize(("name", "cost"), [("openai/scripted", None), ("ollama_chat/qwen", 0.0)])
+async def test_a_server_that_hangs_is_a_timeout_of_unknown_price_unless_it_is_ours(name: str, cost: float | None) -> None:
     async with ScriptedModel([hanging()]) as server:
-        with pytest.raises(model.Timeout):
-            await Asked(server, timeout=0.5).ask()
+        with pytest.raises(model.Timeout) as caught:
+            await Asked(server, name, timeout=0.5).ask()
+    assert (caught.value.usage.calls, caught.value.usage.cost) == (1, cost)
+
+
+async def test_the_calls_before_the_answer_are_counted_too() -> None:
+    async with ScriptedModel([failing(), Reply("hello", tokens=(100, 20))]) as server:
+        assert (await Asked(server).ask()).usage.calls == 2
+    async with ScriptedModel([failing()] * 3) as server:
+        with pytest.raises(model.Unavailable) as caught:
+            await Asked(server).ask()
+    assert caught.value.usage.calls == 3
 
 
 @pytest.mark.parametrize("reply", [failing(), failing(503), garbage(), Reply(raw=b'{"choices": []}')])

@@ -16,7 +16,6 @@ from app.store.store import Store, open_store
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return load(
-        _env_file=None,
         data_dir=tmp_path / "data",
         github_webhook_secret="hush",
         lease_seconds=1.2,

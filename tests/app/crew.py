@@ -46,7 +46,6 @@ def open_heal_for(mode: str, log: Path):  # type: ignore[no-untyped-def]
 
 async def main(folder: str, redis_url: str, mode: str, log: str) -> None:
     settings = load(
-        _env_file=None,
         data_dir=folder,
         redis_url=redis_url or None,
         lease_seconds=1.2,

@@ -61,6 +61,7 @@ def test_the_version_is_that_of_the_package() -> None:
         (("heel",), {}, "No such command"),
         (("fix", "."), {"SELFHEAL_PORT": "x"}, "selfheal: SELFHEAL_PORT should be a valid integer"),
         (("fix", "."), {"SELFHEAL_SANDBOX": "castle"}, "selfheal: SELFHEAL_SANDBOX should be 'auto'"),
+        (("fix", "."), {"SELFHEAL_SANDBX": "local"}, "SELFHEAL_SANDBX is not a setting; did you mean SELFHEAL_SANDBOX?"),
         (("attempts", "list", "--limit", "0"), {}, "--limit"),
         (("serve",), {}, "selfheal: SELFHEAL_GITHUB_WEBHOOK_SECRET: must be set"),
     ],
@@ -134,3 +135,15 @@ def test_an_attempt_is_shown_with_its_timeline(settings: Settings, two_attempts:
     whole = json.loads(selfheal("attempts", "show", healed, "--json", **data).stdout)
     assert (whole["id"], whole["reason"]) == (healed, "It works.")
     assert [event["sequence"] for event in whole["timeline"]] == [1, 2]
+
+
+def test_the_env_file_of_the_folder_is_read_by_the_service_and_never_by_fix(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("SELFHEAL_SANDBOX=castle\nSELFHEAL_NO_SUCH=1\n")
+    (tmp_path / "checkout").mkdir()
+    for command in ("serve", "worker", "dev", "attempts list"):
+        done = selfheal(*command.split(), cwd=tmp_path)
+        assert (done.returncode, "SELFHEAL_NO_SUCH is not a setting" in done.stderr) == (2, True)
+    done = selfheal("fix", "checkout", cwd=tmp_path, SELFHEAL_MODEL="none", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert "castle" not in done.stderr
+    assert "SELFHEAL_NO_SUCH" not in done.stderr
+    assert done.returncode == 1, "an empty folder has nothing to heal"

@@ -13,8 +13,8 @@ from agent.task import Budget, NoRepair, Repair
 from app import checkout
 from app.engine import Case, Engine
 from sandbox.base import Limits
-from sandbox.index_access import configured
-from sandbox.packages import Shop
+from sandbox.install.index_access import configured
+from sandbox.install.packages import Shop
 from sandbox.process import ProcessSandboxes
 
 CALC = "def add(a, b):\n    return a - b\n"

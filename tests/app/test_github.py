@@ -182,12 +182,6 @@ async def test_red_checks_of_other_apps_only(standin: StandIn, reader: Repositor
     assert (check.name, check.app, check.title, check.summary) == ("lint", "other-ci", "2 findings", "pkg/a.py")
 
 
-async def test_the_repositories_of_an_installation(standin: StandIn, github: GitHub) -> None:
-    await standin.create_repository("acme/second", {"a": "1"})
-    found = await github.installation_repositories(standin.installation("acme").id)
-    assert {r.full_name for r in found} == {NAME, "acme/second"}
-
-
 async def test_a_read_is_repeated_until_github_answers(standin: StandIn, reader: Repository) -> None:
     standin.faults.status("GET", "*/git/ref/*", 502, times=2)
     standin.faults.reset("GET", "*/git/ref/*")
@@ -266,7 +260,7 @@ async def test_a_suspended_installation_is_told(standin: StandIn, reader: Reposi
 async def test_github_that_cannot_be_reached_is_unavailable() -> None:
     async with GitHub(1, private_pem(), api_url="http://127.0.0.1:9", patience=QUICK) as github:
         with pytest.raises(Unavailable):
-            await github.installation_repositories(1)
+            await github.repository(1, RepositoryRef(1, NAME, "main")).branch_head("main")
 
 
 async def test_no_token_shows_in_a_repr_or_an_error(standin: StandIn, github: GitHub, reader: Repository) -> None:

@@ -32,6 +32,21 @@ def test_logs_are_json_lines_without_secrets(capsys: pytest.CaptureFixture[str])
     assert f"RuntimeError: {HIDDEN}" in second["exception"]
 
 
+def test_the_exact_secrets_of_this_installation_are_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        configure("info", ("open-sesame",))
+        structlog.get_logger("a").info("he said open-sesame", note=["open-sesame"])
+        logging.getLogger("library").warning("it said %s", "open-sesame")
+    finally:
+        structlog.reset_defaults()
+        root.handlers, root.level = handlers, level
+    logged = capsys.readouterr().err
+    assert "he said" in logged
+    assert "open-sesame" not in logged
+
+
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
 def test_no_known_shape_of_token_is_logged(secret: str, capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()

@@ -51,7 +51,7 @@ async def send(client: httpx.AsyncClient, url: str, guid: str | None = None) -> 
 
 
 async def test_a_signed_webhook_becomes_a_queued_attempt(settings: Settings, store: Store, redis_url: str) -> None:
-    settings = settings.model_copy(update={"redis_url": load(_env_file=None, redis_url=redis_url).redis_url})
+    settings = settings.model_copy(update={"redis_url": load(redis_url=redis_url).redis_url})
     async with serving(settings) as url, httpx.AsyncClient() as client:
         assert (await client.get(url + "/healthz")).json() == {"status": "ok"}
         answer = await send(client, url)
@@ -65,7 +65,7 @@ async def test_a_signed_webhook_becomes_a_queued_attempt(settings: Settings, sto
 async def test_fifty_deliveries_over_http_make_one_attempt_of_their_head(
     settings: Settings, store: Store, redis_url: str
 ) -> None:
-    settings = settings.model_copy(update={"redis_url": load(_env_file=None, redis_url=redis_url).redis_url})
+    settings = settings.model_copy(update={"redis_url": load(redis_url=redis_url).redis_url})
     guids = [str(uuid.uuid4()) for _ in range(25)] * 2
     async with serving(settings) as url, httpx.AsyncClient(timeout=30) as client:
         answers = await asyncio.gather(*(send(client, url, guid) for guid in guids))
@@ -76,7 +76,7 @@ async def test_fifty_deliveries_over_http_make_one_attempt_of_their_head(
 
 
 async def test_without_redis_a_webhook_is_answered_all_the_same(settings: Settings, store: Store) -> None:
-    settings = settings.model_copy(update={"redis_url": load(_env_file=None, redis_url="redis://127.0.0.1:1").redis_url})
+    settings = settings.model_copy(update={"redis_url": load(redis_url="redis://127.0.0.1:1").redis_url})
     async with serving(settings) as url, httpx.AsyncClient(timeout=30) as client:
         began = time.monotonic()
         answer = await send(client, url)
@@ -86,7 +86,7 @@ async def test_without_redis_a_webhook_is_answered_all_the_same(settings: Settin
 
 @pytest.mark.parametrize("secret", [None, ""])
 def test_there_is_no_app_without_a_secret(secret: str | None, tmp_path: Path) -> None:
-    settings = load(_env_file=None, data_dir=tmp_path, github_webhook_secret=secret)
+    settings = load(data_dir=tmp_path, github_webhook_secret=secret)
     with pytest.raises(SettingsError, match="SELFHEAL_GITHUB_WEBHOOK_SECRET"):
         create_app(settings)
 
@@ -118,7 +118,7 @@ from app.process import dev, stop_on_signals
 from app.settings import load
 from tests.app.crew import open_heal_for
 async def main():
-    settings = load(_env_file=None, data_dir={str(tmp_path / "data")!r}, github_webhook_secret="hush", port=0)
+    settings = load(data_dir={str(tmp_path / "data")!r}, github_webhook_secret="hush", port=0)
     with stop_on_signals() as stop:
         await dev(settings, open_heal_for("finish", Path({str(tmp_path / "log")!r})), stop, lambda url: print(url, flush=True))
 asyncio.run(main())

@@ -115,6 +115,8 @@ def test_alternatives_and_an_unknown_price_are_said() -> None:
     assert "3 other changes pass too" in body
     assert "unsure (50%)" in body
     assert "price not known" in body
+    partly = messages.pull_body(publication(), repair(usage=Usage(1, 1, 3, 0.5, unpriced=1)))
+    assert "at least $0.50 (the price of 1 call is not known)" in partly
     assert "no model was asked, $0" in messages.pull_body(publication(), repair(usage=Usage()))
 
 

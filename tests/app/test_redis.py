@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.redis import RedisMissing, _answers, embedded, server_binary
 from tests.app.waiting import until
@@ -62,6 +63,23 @@ async def test_a_server_that_dies_is_started_again(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         await until(lambda: _answers(url))
         assert await server_pid(url) != pid
+
+
+async def test_a_server_that_is_slow_for_a_moment_keeps_its_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with embedded(tmp_path) as url:
+        pid = await server_pid(url)
+        pings = 0
+
+        async def slow(_: str) -> None:
+            nonlocal pings
+            pings += 1
+            raise RedisTimeoutError
+
+        monkeypatch.setattr("app.redis._WATCH_SECONDS", 0.01)
+        with monkeypatch.context() as busy:
+            busy.setattr("app.redis._ping", slow)
+            await until(lambda: pings == 3)
+        assert await server_pid(url) == pid
 
 
 async def test_it_does_not_outlive_a_killed_process(tmp_path: Path) -> None:

@@ -31,14 +31,14 @@ def test_a_wrong_value_is_one_line_that_names_the_setting(
 ) -> None:
     monkeypatch.setenv(f"SELFHEAL_{name}", value)
     with pytest.raises(SettingsError) as error:
-        load(_env_file=None)
+        load()
     assert str(error.value) == line
 
 
 def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFHEAL_REDIS_URL", "https://:hunter2@host")
     with pytest.raises(SettingsError) as error:
-        load(_env_file=None)
+        load()
     assert "hunter2" not in str(error.value)
     assert error.value.__cause__ is None
 
@@ -47,7 +47,7 @@ def test_two_wrong_values_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("SELFHEAL_PORT", "-1")
     monkeypatch.setenv("SELFHEAL_MAX_TRIES", "0")
     with pytest.raises(SettingsError) as error:
-        load(_env_file=None)
+        load()
     assert len(str(error.value).splitlines()) == 2
 
 
@@ -55,10 +55,10 @@ def test_values_come_from_the_environment_and_arguments_win(monkeypatch: pytest.
     monkeypatch.setenv("SELFHEAL_PORT", "81")
     monkeypatch.setenv("SELFHEAL_REDIS_URL", "")
     monkeypatch.setenv("SELFHEAL_PACKAGE_INDEX_HOSTS", "one.example, two.example")
-    settings = load(_env_file=None)
+    settings = load()
     assert (settings.port, settings.redis_url) == (81, None)
     assert settings.package_index_hosts == ("one.example", "two.example")
-    assert load(_env_file=None, port=82).port == 82
+    assert load(port=82).port == 82
 
 
 def test_every_setting_explains_itself_and_the_page_is_up_to_date() -> None:
@@ -69,4 +69,40 @@ def test_every_setting_explains_itself_and_the_page_is_up_to_date() -> None:
 
 
 def test_secrets_do_not_show_in_a_representation() -> None:
-    assert "hunter2" not in repr(load(_env_file=None, github_webhook_secret="hunter2", model_api_key="hunter2"))
+    assert "hunter2" not in repr(load(github_webhook_secret="hunter2", model_api_key="hunter2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("SELFHEAL_WORKERS_JOBS", "did you mean SELFHEAL_WORKER_JOBS?"), ("SELFHEAL_XYZ", "the README lists them all")],
+)
+def test_a_name_that_is_no_setting_is_one_line_with_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, hint: str
+) -> None:
+    (tmp_path / "mine").write_text(f"{name}=3\nOTHER=1\n")
+    with pytest.raises(SettingsError) as error:
+        load(env_file=str(tmp_path / "mine"))
+    assert str(error.value) == f"{name} is not a setting; {hint}"
+    monkeypatch.setenv(name, "3")
+    with pytest.raises(SettingsError, match=f"^{name} is not a setting"):
+        load()
+
+
+def test_names_that_tests_and_checks_read_are_no_typing_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SELFHEAL_TEST_DATA", "SELFHEAL_GUEST", "SELFHEAL_COMMAND"):
+        monkeypatch.setenv(name, "x")
+    load()
+
+
+def test_a_file_of_settings_is_read_when_it_is_named_and_only_then(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("SELFHEAL_PORT=81\n")
+    monkeypatch.chdir(tmp_path)
+    assert load().port == 8000
+    assert load(env_file=".env").port == 81
+
+
+def test_the_key_in_its_file_is_a_secret_too(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text("-----BEGIN KEY-----")
+    settings = load(github_private_key_file=tmp_path / "key.pem", model_api_key="hunter2")
+    assert settings.secrets == ("-----BEGIN KEY-----", "hunter2")
+    assert load(github_private_key_file=tmp_path / "none.pem").secrets == ()

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import bubblewrap
 from sandbox.base import Limits, Sandbox, Sandboxes, Workspace
-from sandbox.index_access import IndexAccess
+from sandbox.install.index_access import IndexAccess
+from sandbox.install.packages import Shop
+from sandbox.jail import bubblewrap
 from sandbox.local import LocalSandboxes
-from sandbox.packages import Shop
 from sandbox.process import ProcessSandboxes
 
 MIB = 1024 * 1024

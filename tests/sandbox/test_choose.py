@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import interpreters
 from sandbox.base import SandboxUnavailable
 from sandbox.choose import open_sandboxes
-from sandbox.index_access import configured
-from sandbox.interpreters import choose, own
+from sandbox.install import interpreters
+from sandbox.install.index_access import configured
+from sandbox.install.interpreters import choose, own
 
 
 async def test_auto_is_local_and_untrusted_code_may_run_there(tmp_path: Path) -> None:

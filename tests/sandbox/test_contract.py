@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import cgroup
 from sandbox.base import Command, DeadlinePassed, LimitExceeded, Sandbox, Sandboxes, SandboxLost, UnsafeArchive, Workspace
+from sandbox.jail import cgroup
 from tests.sandbox.conftest import FILES, LIMITS, MIB, chunks, tarball, there, until
 
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import bubblewrap, interpreters, local
+from sandbox import local
 from sandbox.base import Command, Completed, LimitExceeded, Sandbox, SandboxLost, SandboxUnavailable, Workspace
+from sandbox.install import interpreters
+from sandbox.jail import bubblewrap
 from sandbox.local import LocalSandboxes
 from tests.sandbox.conftest import FILES, LIMITS, MIB, make, tarball, there, until
 

@@ -249,7 +249,7 @@ async def begun(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Begun
     async with ScriptedModel(answer) as model:
         variables = {
             **FAST,
-            "SELFHEAL_WORKERS_JOBS": "3",
+            "SELFHEAL_WORKER_JOBS": "3",
             "SELFHEAL_MODEL": "openai/scripted",
             "SELFHEAL_MODEL_API_BASE": model.openai_url,
             "SELFHEAL_MODEL_API_KEY": "sk-not-a-real-key-0123456789",

@@ -10,9 +10,11 @@ from tests.story.test_healing import BROKEN, CALCULATOR
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def _one_of_each(story: Story, repository: str) -> None:
-    """The attempt is healed and left one branch, one commit, one pull request and one check run; no sandbox is left."""
+async def _one_of_each(story: Story, repository: str, tries: int) -> None:
+    """The last of so many workers healed it; one branch, commit, pull request and check run, and no sandbox, are left."""
     pull = await story.healed(repository)
+    (attempt,) = await story.store.attempts(repository=repository)
+    assert attempt.tries == tries  # else nobody was killed in the middle
     branches = [name for name in await story.github.branches(repository) if name.startswith("selfheal/")]
     assert branches == [pull.head_branch]
     assert len(await story.github.commits(repository, f"main..{pull.head_branch}")) == 1
@@ -26,28 +28,25 @@ async def test_a_worker_killed_in_the_middle_of_a_search_is_replaced(story: Stor
     await story.reaches("acme/killed", "propose")
     story.service.workers[-1].kill()
     await story.service.start_worker()
-    await _one_of_each(story, "acme/killed")
+    await _one_of_each(story, "acme/killed", tries=2)
 
 
-@pytest.mark.parametrize(
-    ("name", "method", "path"),
-    [
-        ("branch", "POST", "/repos/acme/*/git/refs"),
-        ("pull", "POST", "/repos/acme/*/pulls"),
-    ],
-)
-async def test_a_worker_killed_between_two_writes_leaves_one_of_each(story: Story, name: str, method: str, path: str) -> None:
-    """The write took effect, and the worker died before it heard of it."""
-    repository = f"acme/killed-{name}"
+@pytest.mark.parametrize("writes", [("check-runs", "git/commits"), ("git/refs", "pulls")], ids=["early", "late"])
+async def test_workers_killed_after_a_write_leave_one_of_each(story: Story, writes: tuple[str, str]) -> None:
+    """Two workers die, one after the other: each after a write that took effect and of which it never heard."""
+    repository = f"acme/killed-{writes[0].replace('/', '-')}"
     await story.repository(repository, CALCULATOR)
-    killed = story.service.workers[-1]
+    left = list(writes)
 
-    def kill(_method: str, served: str) -> None:
-        if repository in served:
-            killed.kill()
+    def kill(_method: str, path: str) -> None:
+        if left and path.endswith(left[0]):
+            left.pop(0)
+            story.service.workers[-1].kill()
 
-    story.github.faults.on(method, path, kill, when="after")
+    for write in writes:
+        story.github.faults.on("POST", f"/repos/{repository}/{write}", kill, when="after")
     await story.push(repository, BROKEN)
-    await killed.wait()
-    await story.service.start_worker()
-    await _one_of_each(story, repository)
+    for _ in writes:
+        await story.service.workers[-1].wait()
+        await story.service.start_worker()
+    await _one_of_each(story, repository, tries=3)

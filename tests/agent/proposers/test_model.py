@@ -84,6 +84,16 @@ async def test_a_malformed_answer_goes_back_once_with_what_is_wrong(tmp_path: Pa
     assert len(result.log.iterations) == 1
 
 
+@pytest.mark.parametrize("second", [unauthorized(), truncated("half"), withheld()])
+async def test_what_the_first_answer_cost_is_told_when_the_second_asking_fails(tmp_path: Path, second: Reply) -> None:
+    nonsense = Reply("I am a teapot.", tokens=(1000, 20))
+    async with bench_with(tmp_path, DIAGNOSIS, nonsense, second, nonsense, second) as bench:
+        result = await bench.heal_by_model()
+    assert isinstance(result, NoRepair)
+    assert result.usage.calls == len(bench.server.asked)
+    assert result.usage.tokens_in >= 1100
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

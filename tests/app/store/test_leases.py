@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select
 
 from agent.blobs import BlobMissing
 from agent.events import Degraded, Ended, Progress, StepStarted
 from agent.task import Outcome, Usage
 from app.settings import Settings
-from app.store.leases import AttemptCancelled, HeadBusy, LeaseLost, NotClaimed, Postponed, Terms, TriesExhausted
+from app.store.leases import AttemptCancelled, HeadBusy, Lease, LeaseLost, NotClaimed, Postponed, Terms, TriesExhausted
+from app.store.models import LessonRow
 from app.store.store import Store, open_store
 from app.store.values import PullRequest
 from tests.app.requests import COMMAND, RUN, SHA, MovableClock, run_of, taken
@@ -38,6 +40,7 @@ async def test_an_attempt_is_claimed_worked_on_and_ended(store: Store) -> None:
         await lease.record(Progress(text="…", step="gather"))
         await lease.spend(Usage(10, 5, 1, 0.25))
         await lease.learn(["Ranges end one earlier."])
+        await lease.learn(["Ranges end one earlier."])  # as a worker does that publishes again
         await lease.record_pull_request(PullRequest(4, "selfheal/x", "https://example.org/4"))
         await lease.record_pull_request(PullRequest(4, "selfheal/x", "https://example.org/4"))
         await lease.end(Outcome.HEALED, "It works.", "Review it.")
@@ -58,10 +61,15 @@ async def test_an_attempt_is_claimed_worked_on_and_ended(store: Store) -> None:
     assert isinstance(timeline[0].event, StepStarted)
     assert isinstance(timeline[1].event, Ended)
     assert await store.timeline(attempt_id, after=1) == timeline[1:]
-    assert await store.lessons(RUN.repository.id) == ["Ranges end one earlier."]
+    assert await _lessons(store) == ["Ranges end one earlier."]
     with pytest.raises(NotClaimed, match="ended as healed"):
         async with store.lease(attempt_id, "w2"):
             pass
+
+
+async def _lessons(store: Store) -> list[str]:
+    async with store.database.read() as session:
+        return list(await session.scalars(select(LessonRow.text).order_by(LessonRow.id)))
 
 
 async def test_a_living_worker_keeps_its_attempt_to_itself(store: Store) -> None:
@@ -154,6 +162,8 @@ async def test_three_workers_that_fall_silent_end_it_as_error(store: Store, cloc
     assert attempt is not None
     assert attempt.outcome is Outcome.ERROR
     assert attempt.reason == "3 tries failed, each time the worker died or fell silent."
+    assert await store.due() == [attempt_id]  # GitHub is to be told
+    await store.told(attempt_id)
     assert await store.due() == []
 
 
@@ -319,3 +329,46 @@ async def test_a_postponed_attempt_waits_its_time_and_keeps_its_tries(store: Sto
     assert await store.due() == [attempt_id]
     async with store.lease(attempt_id, "w2") as lease:
         assert lease.attempt.tries == 1
+
+
+async def test_a_heartbeat_that_breaks_stops_the_work(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without heartbeats another worker would take the attempt while this one goes on."""
+
+    async def broken(_: Lease) -> None:
+        raise ValueError("a bug of ours")
+
+    monkeypatch.setattr(Lease, "_beat", broken)
+    attempt_id = await taken(store, RUN)
+    with pytest.raises(ValueError, match="a bug of ours"):
+        async with store.lease(attempt_id, "w1"):
+            await asyncio.sleep(10)
+    attempt = await store.attempt(attempt_id)
+    assert attempt is not None
+    assert (attempt.status, attempt.tries) == ("queued", 1)
+
+
+async def test_work_that_goes_on_after_the_end_is_not_disturbed(store: Store, settings: Settings) -> None:
+    attempt_id = await taken(store, RUN)
+    async with store.lease(attempt_id, "w1") as lease:
+        await lease.end(Outcome.HEALED, "done")
+        await asyncio.sleep(settings.lease_seconds / 2)
+
+
+async def test_an_end_that_github_was_not_told_of_is_due_until_it_is(store: Store, clock: MovableClock) -> None:
+    shown, unseen, finished = [await taken(store, run_of(letter * 40)) for letter in "bcd"]
+    with pytest.raises(Postponed):
+        async with store.lease(shown, "w1"):
+            raise Postponed("GitHub is away", 30)
+    async with store.lease(finished, "w1") as lease:
+        await lease.end(Outcome.GAVE_UP, "no idea", told=True)
+    for attempt_id in (shown, unseen):
+        await store.cancel(attempt_id, Outcome.SUPERSEDED, "a newer commit")
+
+    assert await store.due() == [shown]  # the postponement does not hold it back
+
+    await store.tell_later(shown, 30)
+    assert await store.due() == []
+    clock.advance(31)
+    assert await store.due() == [shown]
+    await store.told(shown)
+    assert await store.due() == []

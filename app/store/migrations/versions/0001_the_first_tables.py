@@ -79,6 +79,7 @@ def upgrade() -> None:
         sa.Column("next_step", sa.Text(), nullable=True),
         sa.Column("cancel_outcome", sa.String(length=32), nullable=True),
         sa.Column("cancel_reason", sa.Text(), nullable=True),
+        sa.Column("told", sa.Boolean(), nullable=False),
         sa.Column("tries", sa.BigInteger(), nullable=False),
         sa.Column("last_error", sa.Text(), nullable=True),
         sa.Column("lease_owner", sa.Text(), nullable=True),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import cgroup
 from sandbox.base import Limits
+from sandbox.jail import cgroup
 from tests.sandbox.conftest import until
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox import requirements
+from sandbox.install import requirements
 
 
 def reader(files: dict[str, str]) -> requirements.Read:
@@ -32,6 +32,8 @@ def reader(files: dict[str, str]) -> requirements.Read:
         "https://evil.invalid/x.whl",
         "file:///x",
         "${HOME}/x",
+        "name; python_version != '${SELFHEAL_MODEL_API_KEY}'",
+        "name[${TOKEN}]",
         "--config-settings x",
         "",
         "# comment",

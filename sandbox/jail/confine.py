@@ -13,11 +13,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from secrets import token_hex
 
-from sandbox import bounds, bubblewrap, launch, seccomp
+from sandbox import bounds, launch
 from sandbox.base import Completed, DeadlinePassed, LimitExceeded, Limits, SandboxLost, SandboxUnavailable
-from sandbox.bubblewrap import Mount
-from sandbox.cgroup import Group
-from sandbox.stage import Stage
+from sandbox.jail import bubblewrap, seccomp
+from sandbox.jail.bubblewrap import Mount
+from sandbox.jail.cgroup import Group
+from sandbox.jail.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)

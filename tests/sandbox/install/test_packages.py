@@ -12,14 +12,16 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from sandbox import wheels
-from sandbox.base import Command, InstallFailed, LimitExceeded, Packages, Sandbox
-from sandbox.index_access import IndexAccess, configured
+from sandbox.base import Command, Installed, InstallFailed, LimitExceeded, Packages, Sandbox
+from sandbox.install import wheels
+from sandbox.install.index_access import IndexAccess, configured
+from sandbox.install.interpreters import Interpreter
+from sandbox.install.requirements import Lines
 from tests.sandbox.conftest import LIMITS, make, tarball
 
 # A build backend that needs nothing: it brings its own wheel maker, and tells what it could reach.
@@ -82,11 +84,11 @@ class Index:
         text = BACKEND.replace("@NAME@", name).replace("@MARK@", str(mark)).replace("@NEEDS@", needs)
         return text.replace("@HOST@", self.address[0]).replace("@PORT@", str(self.address[1])).encode()
 
-    def add_wheel(self, name: str, content: str = "answer = 42") -> None:
-        info = f"{name}-1.0.dist-info/"
+    def add_wheel(self, name: str, content: str = "answer = 42", version: str = "1.0") -> None:
+        info = f"{name}-{version}.dist-info/"
         files = {
             f"{name}.py": content,
-            f"{info}METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+            f"{info}METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
             f"{info}WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         }
         files[f"{info}RECORD"] = "".join(f"{one},,\n" for one in files) + f"{info}RECORD,,\n"
@@ -94,7 +96,7 @@ class Index:
         with zipfile.ZipFile(buffer, "w") as archive:
             for one, text in files.items():
                 archive.writestr(one, text)
-        self._add(name, f"{name}-1.0-py3-none-any.whl", buffer.getvalue())
+        self._add(name, f"{name}-{version}-py3-none-any.whl", buffer.getvalue())
 
     def add_source(self, name: str, mark: Path) -> None:
         buffer = io.BytesIO()
@@ -176,6 +178,49 @@ async def test_wheels_come_from_outside_once_and_then_from_the_cache(
         await sandbox.install(Packages(requirement_files=("requirements.txt",)))
         assert await python(sandbox, "import answering; print(answering.answer)") == "42"
     assert len(index.requests) == asked
+
+
+async def test_an_old_answer_is_asked_for_again_and_used_where_the_index_is_away(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandboxes = make("process", tmp_path, index.access)
+
+    async def installed() -> Installed:
+        async with sandboxes.open("again") as sandbox:
+            await sandbox.unpack(tarball({"a": b""}))
+            done = await sandbox.install(Packages(requirements=("answering",)))
+            return replace(done, output=await python(sandbox, "import answering; print(answering.answer)"))
+
+    index.add_wheel("answering")
+    assert (await installed()).output == "42"
+    index.add_wheel("answering", "answer = 43", version="1.1")
+    assert (await installed()).output == "42", "the answer of this hour"
+    monkeypatch.setattr(wheels, "FRESH_SECONDS", -1.0)
+    again = await installed()
+    assert (again.output, again.note) == ("43", "")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
+    away = await installed()
+    assert away.output == "43"
+    assert "could be had anew" in away.note
+    assert len(list((tmp_path / "wheels").iterdir())) == 1
+
+
+async def test_the_package_client_outside_gets_no_secret_of_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = tmp_path / "python"
+    client.write_text(f"#!/bin/sh\nenv >> {tmp_path}/seen\nexit 1\n")
+    client.chmod(0o755)
+    monkeypatch.setenv("SELFHEAL_TEST_SECRET", "s3cr3t")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "s3cr3t")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
+    monkeypatch.setenv("https_proxy", "http://proxy.invalid:1")
+    asked = (Lines(("answering",)),)
+    async with wheels.fetched(tmp_path / "wheels", Interpreter(str(client), "/usr", "3.11.1"), asked) as found:
+        assert found.missing == ("answering",)
+    seen = (tmp_path / "seen").read_text()
+    assert "s3cr3t" not in seen
+    for kept in ("PIP_INDEX_URL=http://127.0.0.1:1/simple", "https_proxy=http://proxy.invalid:1", "PATH="):
+        assert kept in seen
+    assert not list((tmp_path / "wheels").iterdir()), "what failed is not kept"
 
 
 @pytest.mark.parametrize("client", ["uv", "pip"])

@@ -32,8 +32,13 @@ class Lines:
 
 
 def plain(line: str) -> str | None:
-    """The requirement of `line` if it is a name with an optional version and marker."""
+    """The requirement of `line` if it is a name with an optional version and marker.
+
+    None of these needs a `$`, and pip puts the worker's own variables where it finds `${NAME}`.
+    """
     text = _HASHES.sub("", line.split(" #")[0]).strip()
+    if "$" in text:
+        return None
     try:
         requirement = Requirement(text)
     except InvalidRequirement:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.index_proxy import IndexProxy
+from sandbox.install import index_proxy
+from sandbox.install.index_proxy import IndexProxy
 
 
 @asynccontextmanager
@@ -103,3 +104,36 @@ async def test_nothing_is_left_when_it_closes_even_with_an_open_connection(tmp_p
         async with asyncio.timeout(10):
             assert await reader.read(-1) == b""
         writer.close()
+
+
+@asynccontextmanager
+async def drop_by_drop(drops: int, pause: float) -> AsyncIterator[str]:
+    """A server that says one byte at a time, and nothing at all with no drops."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(drops):
+            writer.write(b".")
+            await writer.drain()
+            await asyncio.sleep(pause)
+        if drops:
+            writer.write_eof()
+        await reader.read(-1)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_who_only_receives_is_not_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_proxy, "IDLE", 0.8)
+    async with drop_by_drop(16, 0.1) as host, IndexProxy(frozenset({host})).serve(tmp_path / "s"):
+        answer = await ask(tmp_path / "s", f"CONNECT {host} HTTP/1.1\r\n\r\n")
+    assert answer.endswith(b"." * 16)
+
+
+async def test_a_connection_on_which_nobody_speaks_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_proxy, "IDLE", 0.2)
+    async with drop_by_drop(0, 0) as host, IndexProxy(frozenset({host})).serve(tmp_path / "s"):
+        answer = await ask(tmp_path / "s", f"CONNECT {host} HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")

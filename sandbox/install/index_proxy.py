@@ -3,6 +3,10 @@
 It runs in the worker. `CONNECT` is spliced (TLS stays between the installer and the index); plain `http://` requests are
 passed on one per connection. The code inside may speak anything to it: what is not an allowed request gets 403 or 400 and is
 cut off.
+
+It bounds names, not destinations: of a `CONNECT` nothing but host and port can be seen, so where an allowed name is served by
+a content network, whoever gets through may address another tenant of that network inside the TLS. What is carried is not seen
+either: a build can send what it can read (the repository) to an allowed host.
 """
 
 from __future__ import annotations
@@ -93,9 +97,10 @@ class IndexProxy:
             else:
                 path = (url.path or "/") + (f"?{url.query}" if url.query else "")
                 far_writer.write(f"{method} {path} {version}\r\n".encode() + _closing(rest))
-            async with asyncio.TaskGroup() as both:
-                both.create_task(_copy(reader, far_writer))
-                both.create_task(_copy(far_reader, writer))
+            # One clock for both directions: who only receives is not idle.
+            async with asyncio.timeout(IDLE) as idle, asyncio.TaskGroup() as both:
+                both.create_task(_copy(reader, far_writer, idle))
+                both.create_task(_copy(far_reader, writer, idle))
         except* (OSError, TimeoutError):
             pass
         finally:
@@ -117,13 +122,12 @@ async def _answer(writer: asyncio.StreamWriter, status: str) -> None:
     await writer.drain()
 
 
-async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    while True:
-        async with asyncio.timeout(IDLE):
-            chunk = await source.read(CHUNK)
-        if not chunk:
-            break
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter, idle: asyncio.Timeout) -> None:
+    """Carry bytes to the end of `source`; each one that gets through puts off the end of `idle`."""
+    while chunk := await source.read(CHUNK):
         sink.write(chunk)
         await sink.drain()
+        if not idle.expired():
+            idle.reschedule(asyncio.get_running_loop().time() + IDLE)
     with suppress(OSError):
         sink.write_eof()

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sandbox import forwarder, requirements, wheels
 from sandbox.base import Completed, DeadlinePassed, Installed, InstallFailed, Packages
-from sandbox.index_access import IndexAccess
-from sandbox.index_proxy import IndexProxy
-from sandbox.interpreters import Interpreter, choose
-from sandbox.requirements import Lines
+from sandbox.install import forwarder, requirements, wheels
+from sandbox.install.index_access import IndexAccess
+from sandbox.install.index_proxy import IndexProxy
+from sandbox.install.interpreters import Interpreter, choose
+from sandbox.install.requirements import Lines
+from sandbox.install.wheels import Wheels
 
 INSTALL_SECONDS = 900.0
 INSTALL_OUTPUT = 128 * 1024  # bytes
@@ -82,34 +83,38 @@ async def install(packages: Packages, place: Place, shop: Shop) -> Installed:
     said = await _run(place, (python, "-I", "-m", "venv", "--without-pip", place.env), {})
     if said.exit_code:
         raise InstallFailed(f"a virtual environment of Python {interpreter.version} cannot be made", _text(said))
+    note = ""
     if packages:
-        said = await _install(packages, place, shop, interpreter)
+        note, said = await _install(packages, place, shop, interpreter)
     output = _text(said)
     built = tuple(dict.fromkeys(one or other for one, other in _BUILT.findall(output)))
-    return Installed(interpreter.version, time.monotonic() - started, built, output)
+    return Installed(interpreter.version, time.monotonic() - started, built, output, note)
 
 
-async def _install(packages: Packages, place: Place, shop: Shop, interpreter: Interpreter) -> Completed:
+async def _install(packages: Packages, place: Place, shop: Shop, interpreter: Interpreter) -> tuple[str, Completed]:
+    """What is to be said of the packages, and what the installer said."""
     files = await requirements.from_files(packages.requirement_files, packages.constraint_files, place.read)
     groups = await requirements.from_groups(packages.groups, place.read)
     projects = [await requirements.from_project(project, place.read) for project in packages.projects]
     named = tuple(safe for line in packages.requirements if (safe := requirements.plain(line)))
     needed = (*named, *files.requirements, *groups, *(line for needs, _ in projects for line in needs))
     sets = (Lines(needed, files.constraints), *(Lines(building) for _, building in projects))
-    found = await wheels.fetch(shop.cache, interpreter, sets)
-
-    start = [*await _installer(place), "--find-links", await place.see(found.folder, WHEELS)]
     targets = [*packages.requirements, *groups]
     for option, paths in (("--requirement", packages.requirement_files), ("--constraint", packages.constraint_files)):
         targets += [text for path in paths for text in (option, path)]
     for project in packages.projects:
         folder, extras = requirements.split_extras(project)
         targets += ["--editable", f"./{folder}" + (f"[{','.join(extras)}]" if extras else "")]
+    async with wheels.fetched(shop.cache, interpreter, sets) as found:
+        return found.note, await _install_from(found, targets, place, shop.index)
 
+
+async def _install_from(found: Wheels, targets: list[str], place: Place, index: IndexAccess) -> Completed:
+    start = [*await _installer(place), "--find-links", await place.see(found.folder, WHEELS)]
     said = await _run(place, [*start, "--no-index", *targets], {})
     if said.exit_code == 0:
         return said
-    said = await _with_a_way_out(place, shop.index, start, targets)
+    said = await _with_a_way_out(place, index, start, targets)
     if said.exit_code:
         raise InstallFailed(_reason(said, found.missing), _text(said))
     return said

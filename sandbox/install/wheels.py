@@ -1,0 +1,145 @@
+"""The download step, outside the sandbox and without executing anything of the packages: wheels only.
+
+The package client is pip, the worker's own copy, run by the interpreter that will run the code (so that markers and tags are
+right) and with the operator's own configuration, but without the worker's other variables: pip puts them where the files it
+reads say `${NAME}`. What it brings is kept by what was asked for (`shelf`), so the same question soon after needs no network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox import launch
+from sandbox.base import InstallFailed
+from sandbox.install import shelf
+from sandbox.install.interpreters import Interpreter
+from sandbox.install.requirements import Lines
+
+SECONDS = 900.0
+FRESH_SECONDS = 3600.0  # how long an answer counts as today's: what is not pinned moves on
+_NEEDED = frozenset(
+    (
+        *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME", "NETRC"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wheels:
+    """A folder of wheels, the requirements for which not every wheel was to be had, and what is to be said of it."""
+
+    folder: Path
+    missing: tuple[str, ...] = ()
+    note: str = ""
+
+
+def pip_folder() -> Path:
+    """Where the worker's pip is. Raises `InstallFailed` when it has none."""
+    found = importlib.util.find_spec("pip")
+    if found is None or found.origin is None:
+        raise InstallFailed("pip is missing in the worker's environment; install it there: python -m ensurepip")
+    return Path(found.origin).parent
+
+
+def uv_binary() -> Path | None:
+    """The worker's uv, which installs several times faster than pip; None without it."""
+    try:
+        from uv import find_uv_bin
+
+        return Path(find_uv_bin()).resolve()
+    except (ImportError, FileNotFoundError):
+        found = shutil.which("uv")
+        return Path(found).resolve() if found else None
+
+
+@asynccontextmanager
+async def fetched(cache: Path, interpreter: Interpreter, sets: tuple[Lines, ...]) -> AsyncIterator[Wheels]:
+    """Wheels for each set (they are resolved apart: what builds a project need not agree with what it runs on).
+
+    The folder stays as long as the context is open. An answer from before `FRESH_SECONDS` is asked for again; where that
+    does not bring everything, as when the network is away, the old one is used, and the note says so.
+    """
+    sets = tuple(dict.fromkeys(lines for lines in sets if lines.requirements))
+    question = _key(interpreter, sets)
+    kept = await asyncio.to_thread(shelf.newest, cache, question)
+    try:
+        if kept is not None and time.time() - kept.made < FRESH_SECONDS:
+            yield Wheels(kept.folder)
+            return
+        fresh = await asyncio.to_thread(shelf.begin, cache, question)
+        try:
+            missing = await _download_all(interpreter, sets, fresh.folder)
+            if not missing:
+                fresh = await asyncio.to_thread(shelf.keep, fresh)
+                if kept is not None:
+                    await asyncio.to_thread(shelf.put_back, kept)
+                    kept = None
+                await asyncio.to_thread(shelf.sweep, cache)
+            if missing and kept is not None:
+                day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(kept.made))
+                yield Wheels(kept.folder, (), f"Not all packages could be had anew; those of {day} UTC are used.")
+            else:
+                # With something missing it is no answer to keep: what failed may have been the network.
+                yield Wheels(fresh.folder, missing)
+        finally:
+            await asyncio.shield(asyncio.to_thread(shelf.put_back, fresh))
+    finally:
+        if kept is not None:
+            await asyncio.shield(asyncio.to_thread(shelf.put_back, kept))
+
+
+async def _download_all(interpreter: Interpreter, sets: tuple[Lines, ...], into: Path) -> tuple[str, ...]:
+    """The requirements that could not be had."""
+    missing: list[str] = []
+    for lines in sets:
+        if not await _download(interpreter, lines, into):
+            for requirement in lines.requirements:
+                if not await _download(interpreter, Lines((requirement,), lines.constraints), into):
+                    missing.append(requirement)
+    return tuple(missing)
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Of the worker's `variables` those that the package client needs: none of them is a secret of ours."""
+    return {name: value for name, value in variables.items() if name.startswith("PIP_") or name.upper() in _NEEDED}
+
+
+def _key(interpreter: Interpreter, sets: tuple[Lines, ...]) -> str:
+    asked = [interpreter.version, interpreter.prefix, platform.machine()]
+    for lines in sets:
+        asked += ["requirements", *sorted(lines.requirements), "constraints", *sorted(lines.constraints)]
+    return hashlib.sha256("\0".join(asked).encode()).hexdigest()[:32]
+
+
+async def _download(interpreter: Interpreter, lines: Lines, into: Path) -> bool:
+    asked, bounds = into / "requirements.txt", into / "constraints.txt"
+    await asyncio.to_thread(asked.write_text, "\n".join(lines.requirements) + "\n")
+    await asyncio.to_thread(bounds.write_text, "\n".join(lines.constraints) + "\n")
+    try:
+        ended = await launch.run(
+            launch.Launch(
+                (
+                    *(interpreter.path, "-I", str(pip_folder() / "__pip-runner__.py"), "download", "--quiet", "--no-input"),
+                    *("--disable-pip-version-check", "--only-binary", ":all:", "--dest", str(into)),
+                    *("--requirement", str(asked), "--constraint", str(bounds)),
+                ),
+                environment(os.environ),
+                SECONDS,
+            )
+        )
+    finally:
+        asked.unlink()
+        bounds.unlink()
+    return ended.returncode == 0
