@@ -35,7 +35,7 @@ _TEST_SETTINGS = (
 )  # fmt: skip
 _CI_FILES = (
     ".github/*", ".circleci/*", ".buildkite/*", ".gitlab-ci.yml", ".gitlab/*", ".travis.yml", "azure-pipelines.y*ml",
-    "Jenkinsfile", "appveyor.yml", ".pre-commit-config.yaml", "Makefile", "justfile", "Dockerfile", ".drone.yml",
+    "Jenkinsfile", "appveyor.yml", ".pre-commit-config.yaml", "Makefile", "GNUmakefile", "justfile", "Dockerfile", ".drone.yml",
 )  # fmt: skip
 _LINT_SETTINGS = (
     ".flake8", ".pylintrc", "pylintrc", "mypy.ini", ".mypy.ini", "ruff.toml", ".ruff.toml", "pyrightconfig.json", ".isort.cfg",

@@ -93,7 +93,7 @@ def _is_run_by(path: str, check: Check) -> bool:
     root = check.cwd.casefold().strip("/")
     relative = path[len(root) + 1 :] if root not in ("", ".") and path.startswith(f"{root}/") else path
     for words in _simple_commands(check.command):
-        run = [str(PurePosixPath(word.casefold())) for word in _run(words)]
+        run = [str(PurePosixPath(word.casefold())) for word in (*_run(words), *_lent(words))]
         orders = [pattern for word in words[:4] for pattern in _ORDERS.get(PurePosixPath(word).name, ())]
         if relative in run or path in run:
             return True
@@ -129,6 +129,17 @@ def _run(words: list[str]) -> Iterator[str]:
             yield rest[0]
             return
         rest = rest[1:]
+
+
+def _lent(words: list[str]) -> Iterator[str]:
+    """The plugins and the files of settings that a tool's options name."""
+    for word, after in pairwise([*words, ""]):
+        option, has_value, value = word.partition("=")
+        if option == "-p" and after:
+            module = after.replace(".", "/")
+            yield from (f"{module}.py", f"{module}/__init__.py")
+        elif re.fullmatch(r"-c|--(config|rc|settings)[\w-]*", option):
+            yield value if has_value else after
 
 
 def _simple_commands(command: str) -> Iterator[list[str]]:
