@@ -100,14 +100,6 @@ class Degraded(Event, frozen=True, tag="degraded", kw_only=True):
     why: str
 
 
-class Progress(Event, frozen=True, tag="progress", kw_only=True):
-    """Shown while something takes longer than two seconds; not kept in the database."""
-
-    step: str
-    done: int = 0
-    of: int = 0
-
-
 class Ended(Event, frozen=True, tag="ended", kw_only=True):
     outcome: str
     reason: str
@@ -127,7 +119,6 @@ AnyEvent = (
     | RungSpent
     | ModelCalled
     | Degraded
-    | Progress
     | Ended
 )
 

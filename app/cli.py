@@ -37,9 +37,22 @@ def main() -> None:
     app()
 
 
-@app.command()
-def version() -> None:
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
+) -> None:
+    if version:
+        _print_version()
+        raise typer.Exit
+
+
+@app.command("version")
+def print_version() -> None:
     """Print the version."""
+    _print_version()
+
+
+def _print_version() -> None:
     from importlib.metadata import version as installed
 
     typer.echo(f"selfheal {installed('selfheal')}")

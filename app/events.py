@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from agent.events import AnyEvent, Ended, Progress
+from agent.events import AnyEvent, Ended
 
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
@@ -25,8 +25,8 @@ class Stored:
 
 
 def is_kept(event: AnyEvent) -> bool:
-    """Progress is only shown; the end is written once, by the one who ends the attempt."""
-    return not isinstance(event, Progress | Ended)
+    """The end is written once, by the one who ends the attempt."""
+    return not isinstance(event, Ended)
 
 
 def encode(event: AnyEvent) -> str:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from agent import words
 from agent.edits import diff
-from agent.events import AnyEvent, Degraded, Ended, Progress
+from agent.events import AnyEvent, Degraded, Ended
 from agent.task import NoRepair, Outcome, ReflectionLog, Repair
 from app import terminal
 from app.endings import ENDINGS
@@ -31,7 +31,7 @@ class Screen:
     started: float
 
     async def emit(self, event: AnyEvent) -> None:
-        if not event.text or isinstance(event, Progress | Ended):
+        if not event.text or isinstance(event, Ended):
             return
         line = plain(f"{time.monotonic() - self.started:6.1f} s  {event.text}", "yellow" if isinstance(event, Degraded) else "")
         self.console.print(line, soft_wrap=not self.console.is_terminal)
@@ -54,29 +54,25 @@ def show(screen: Screen, result: Repair | NoRepair, *, applied: bool, problem: s
 
 
 def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> dict[str, Any]:
-    log = asdict(result.log)
-    usage = asdict(result.usage)
-    if isinstance(result, NoRepair):
-        return {
-            "outcome": result.outcome.value,
-            "reason": result.reason,
-            "next_step": result.next_step,
-            "usage": usage,
-            "log": log,
-        }
+    """The same keys however it ended; what there is not is null."""
+    repair = result if isinstance(result, Repair) else None
+    ended = result if isinstance(result, NoRepair) else None
+    diagnosis = result.log.diagnosis if repair is None else repair.diagnosis
     return {
-        "outcome": Outcome.HEALED.value,
-        "title": result.title,
-        "diff": diff(result.edits),
-        "files": [change.path for change in result.edits],
-        "diagnosis": asdict(result.diagnosis),
-        "evidence": asdict(result.evidence),
-        "confidence": result.confidence,
-        "alternatives": result.alternatives,
+        "outcome": (ended.outcome if ended else Outcome.HEALED).value,
+        "reason": ended.reason if ended else None,
+        "next_step": ended.next_step if ended else None,
+        "title": repair.title if repair else None,
+        "diff": diff(repair.edits) if repair else None,
+        "files": [change.path for change in repair.edits] if repair else [],
+        "diagnosis": asdict(diagnosis) if diagnosis else None,
+        "evidence": asdict(repair.evidence) if repair else None,
+        "confidence": repair.confidence if repair else None,
+        "alternatives": repair.alternatives if repair else None,
         "applied": applied,
         "problem": problem,
-        "usage": usage,
-        "log": log,
+        "usage": asdict(result.usage),
+        "log": asdict(result.log),
     }
 
 

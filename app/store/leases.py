@@ -94,7 +94,7 @@ class Lease:
         self._terms = terms
 
     async def record(self, event: AnyEvent) -> None:
-        """Add an event to the timeline. Progress is not kept, nor an end: `end` writes it."""
+        """Add an event to the timeline. An end is not kept: `end` writes it."""
         if is_kept(event):
             async with self._fenced() as (session, row):
                 endings.add_event(session, row, event, self._clock.now())

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from agent.blobs import BlobMissing
-from agent.events import Degraded, Ended, Progress, StepStarted
+from agent.events import Degraded, Ended, StepStarted
 from agent.task import Outcome, Usage
 from app.settings import Settings
 from app.store.leases import AttemptCancelled, HeadBusy, Lease, LeaseLost, NotClaimed, Postponed, Terms, TriesExhausted
@@ -37,7 +37,6 @@ async def test_an_attempt_is_claimed_worked_on_and_ended(store: Store) -> None:
         assert lease.attempt.requests == (RUN,)
         assert (lease.attempt.number, lease.attempt.tries) == (1, 1)
         await lease.record(StepStarted(text="Unpacking", step="gather"))
-        await lease.record(Progress(text="…", step="gather"))
         await lease.spend(Usage(10, 5, 1, 0.25))
         await lease.learn(["Ranges end one earlier."])
         await lease.learn(["Ranges end one earlier."])  # as a worker does that publishes again
