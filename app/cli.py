@@ -37,22 +37,22 @@ def main() -> None:
     app()
 
 
-@app.callback()
-def options(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
-) -> None:
-    if version:
-        _print_version()
+def _tell_version(asked: bool) -> None:
+    if asked:
+        version()
         raise typer.Exit
 
 
-@app.command("version")
-def print_version() -> None:
+@app.callback()
+def options(
+    _: Annotated[bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+@app.command()
+def version() -> None:
     """Print the version."""
-    _print_version()
-
-
-def _print_version() -> None:
     from importlib.metadata import version as installed
 
     typer.echo(f"selfheal {installed('selfheal')}")
