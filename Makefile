@@ -16,7 +16,11 @@ demo: setup ## the main job on this machine, with no account and no key (ONCE=1 
 	@$(BIN)/python -m deploy.demo $(if $(ONCE),--once) $(if $(BUG),--bug $(BUG)) $(DEMO_ARGS)
 
 test: setup ## all tests, a process for each core
-	@$(BIN)/python -m pytest -n auto --dist loadscope $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadscope $(PYTEST_ARGS); code=$$?; \
+	if [ $$code = 1 ] && [ -n "$(AGAIN)" ]; then \
+		echo "== What failed beside other tests is run once more, alone; only what fails again counts. Flaky tests are bugs: mend them. =="; \
+		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); \
+	else exit $$code; fi
 
 check: setup ## formatting, lint, types, arrows between the rooms
 	@$(BIN)/ruff format --check .

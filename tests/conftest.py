@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 
+SKIPPED = 6  # exit status of its own, beyond pytest's: running failed tests again would not mend it
+
+
 class Skips:
     """Every test or module that was skipped without being marked `optional`."""
 
@@ -21,8 +24,8 @@ class Skips:
             self.nodeids[report.nodeid] = None
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if self.nodeids and exitstatus == 0:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self.nodeids and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            session.exitstatus = SKIPPED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.nodeids:

@@ -57,7 +57,7 @@ async def test_a_model_diagnoses_and_repairs(tmp_path: Path) -> None:
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
     assert (result.diagnosis.cause, result.diagnosis.category, result.diagnosis.confidence) == ("add subtracts", "logic", 0.9)
-    assert result.title == "add must add its operands."
+    assert result.title == "`add` must add its operands."
     assert result.edits[0].after == SAMPLE["calc.py"].replace("a - b", "a + b")
     assert (result.usage.calls, result.usage.tokens_in, result.usage.tokens_out) == (2, 200, 40)
     prompt = bench.server.asked[1].prompt
