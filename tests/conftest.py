@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-
 SKIPPED = 6  # exit status of its own, beyond pytest's: running failed tests again would not mend it
 
 
