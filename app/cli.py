@@ -5,7 +5,6 @@ Exit codes: 0 done (for `fix`: healed), 1 not healed or it failed on the way, 2 
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import sys
 from collections.abc import Coroutine
@@ -153,6 +152,8 @@ def _settings(**overrides: object) -> Settings:
 
 def _run(work: Coroutine[Any, Any, T], *expected: type[Exception]) -> T:
     """Run a command to its end; what is `expected` to go wrong is one line, and no fault of the one who called."""
+    import asyncio
+
     from app.settings import SettingsError
 
     try:
