@@ -30,7 +30,6 @@ class FailedJob:
     workflow: str | None  # text of its workflow file at the failing commit
     workflow_path: str = ""
     failed_step: str | None = None  # as GitHub shows it
-    log: str = ""
 
 
 @dataclass(frozen=True, slots=True)
