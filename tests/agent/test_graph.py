@@ -16,7 +16,6 @@ from agent.proposers.patterns.proposer import PatternsProposer
 from agent.task import Budget, Check, FileChange, NoRepair, Outcome, Policy, Repair
 from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change
 
-
 JUDGED = ["guard", "verify", "select", "prove", "approve", "report"]
 
 
