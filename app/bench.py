@@ -18,7 +18,7 @@ from platformdirs import user_cache_path
 from agent.bench import score
 from agent.bench.lab import Labs
 from agent.bench.score import Entry
-from agent.bench.specimen import Benchmark, NotPosed, Specimen, packed
+from agent.bench.specimen import Benchmark, NotPosed, Skipped, Specimen, packed
 from agent.blobs import MemoryBlobs
 from agent.events import AnyEvent
 from agent.task import NoRepair, Outcome, Repair
@@ -85,6 +85,8 @@ class Run:
                 result, seconds = await _healed(engine, trial.specimen, self.seconds + OVERTIME)
                 judgement = await trial.judge(result) if isinstance(result, Repair) else None
                 return score.entry(id_, group, result, seconds, judgement)
+        except Skipped as nothing:
+            return score.skipped(id_, group, str(nothing))
         except NotPosed as error:
             return score.failed(id_, group, Outcome.REFUSED, f"the task could not be posed: {error}")
         except (SandboxError, TimeoutError) as error:

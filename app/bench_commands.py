@@ -68,6 +68,72 @@ def humanevalfix(
     _measure(load, Options(task_ids, jobs, budget, resume, model, json))
 
 
+@bench.command()
+def quixbugs(
+    path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A checkout of QuixBugs.")],
+    oracle: Oracle = "all",
+    task_ids: Ids = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 60.0,
+    resume: Resume = None,
+    model: Model = "none",
+    json: Json = False,
+) -> None:
+    """Small algorithms with a bug on one line each."""
+
+    def load() -> Benchmark:
+        from agent.bench import quixbugs
+
+        return quixbugs.load(path, _oracle(oracle))
+
+    _measure(load, Options(task_ids, jobs, budget, resume, model, json))
+
+
+@bench.command()
+def packages(
+    manifest: Annotated[Path, typer.Option("--manifest", metavar="FILE", help="JSON list of bugs between two releases.")],
+    task_ids: Annotated[str | None, typer.Option("--task-ids", "--ids", metavar="A,B", help="Only these bugs.")] = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 300.0,
+    resume: Resume = None,
+    model: Model = "none",
+    json: Json = False,
+) -> None:
+    """Real bugs of published packages, scored by their whole suite beside the authors' fix."""
+
+    def load() -> Benchmark:
+        from platformdirs import user_cache_path
+
+        from agent.bench import packages
+
+        return packages.load(manifest, user_cache_path("selfheal") / "releases")
+
+    _measure(load, Options(task_ids, jobs, budget, resume, model, json))
+
+
+@bench.command()
+def repo(
+    path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your own.")],
+    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="How many commits that change code.")] = 20,
+    task_ids: Ids = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 300.0,
+    resume: Resume = None,
+    model: Model = "none",
+    json: Json = False,
+) -> None:
+    """The history of your own repository: what its authors fixed, healed from the commit before."""
+
+    def load() -> Benchmark:
+        import asyncio
+
+        from agent.bench import history
+
+        return asyncio.run(history.load(path.resolve(), last))
+
+    _measure(load, Options(task_ids, jobs, budget, resume, model, json))
+
+
 def _oracle(given: str) -> Literal["all", "half"]:
     if given == "all":
         return "all"
@@ -117,13 +183,18 @@ def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
 
 
 def _until_stopped(run: Run) -> bool:
-    """False when a person or a machine stopped it."""
+    """False when a person (Ctrl-C) or a machine (a time limit, a shutdown) stopped it."""
     import asyncio
 
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    async def work() -> None:
+        task = asyncio.current_task()
+        assert task is not None, "it runs in one"
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        await run.work()
+
     try:
-        asyncio.run(run.work())
-    except KeyboardInterrupt:
+        asyncio.run(work())
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return False
     return True
 

@@ -26,9 +26,10 @@ def tell(console: Console, entry: Entry) -> None:
     """One line of one task that is done."""
     correct = {True: ", held-out correct", False: ", held-out wrong", None: ""}[entry.heldout_correct]
     took = f"{entry.seconds:6.1f} s" if entry.seconds is not None else "     - s"
-    what = entry.error or entry.title or entry.reason or ""
+    what = entry.error or entry.skipped or entry.title or entry.reason or ""
     style = "red" if entry.error else "green" if entry.plausible else "yellow"
-    console.print(plain(f"{took}  {entry.id}: {entry.outcome}{correct}. {what}", style), soft_wrap=not console.is_terminal)
+    outcome = "skipped" if entry.skipped else entry.outcome
+    console.print(plain(f"{took}  {entry.id}: {outcome}{correct}. {what}", style), soft_wrap=not console.is_terminal)
 
 
 def as_json(benchmark: str, options: Mapping[str, str], entries: Sequence[Entry], *, complete: bool) -> str:
@@ -91,6 +92,8 @@ def _sentences(total: Summary) -> list[str]:
         lines.append(f"To a verified repair: median {total.median_s:.1f} s, 90 % within {total.p90_s:.1f} s.")
     if total.rungs:
         lines.append("Repairs by rung: " + ", ".join(f"{rung} {count}" for rung, count in total.rungs.items()) + ".")
+    if total.skipped:
+        lines.append(f"{total.skipped} beside them were skipped: there is nothing to heal in them.")
     if total.failed:
         lines.append(f"{total.failed} tasks could not be measured; they count as not healed, and the list says why.")
     return lines

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import msgspec
 
+from agent.bench.differential import Function
 from agent.bench.functions import FunctionTask, FunctionTrial, OracleKind, function_trial
 from agent.bench.lab import Labs
 from agent.bench.specimen import BadInput, NotPosed
 from agent.bench.splitting import NoTests, split_check
 
-MODULE = "solution"
+MODULE, TESTS = "solution", "test_solution"
 
 
 class _Line(msgspec.Struct):
@@ -81,5 +82,11 @@ def _task(line: _Line) -> FunctionTask:
         tests = split_check(line.test, MODULE, source, line.entry_point)
     except NoTests as error:
         raise NotPosed(f"its tests cannot be taken apart: {error}") from error
-    reference = line.prompt + line.canonical_solution
-    return FunctionTask(line.task_id, MODULE, line.entry_point, source, reference, tests)
+    return FunctionTask(
+        id=line.task_id,
+        files={f"{MODULE}.py": source},
+        cases=tuple(tests.tests),
+        write=lambda shown: {f"{TESTS}.py": tests.text(shown)},
+        function=Function(MODULE, line.entry_point, tests=TESTS),
+        reference={f"{MODULE}.py": line.prompt + line.canonical_solution},
+    )

@@ -10,7 +10,7 @@ from agent.bench.specimen import Files, NotPosed, packed
 from agent.checks import Runner
 from agent.ci.configuration import Configuration
 from agent.ci.plan import plan
-from agent.task import Check, CheckRun, Verdict, VerdictId
+from agent.task import Check, CheckRun
 from sandbox.base import MIB, Command, Completed, Limits, Sandbox, Sandboxes, Workspace
 
 Changes = Mapping[str, bytes | None]
@@ -24,11 +24,6 @@ class Lab:
     sandbox: Sandbox
     runner: Runner
     checks: tuple[Check, ...]
-
-    async def verdicts(self, changes: Changes = {}) -> Mapping[VerdictId, Verdict]:  # noqa: B006 - never written
-        """What the repository's tests say with these changes; a test that was not reached has no verdict."""
-        runs = await self.runs(changes)
-        return {id_: verdict for run in runs for id_, verdict in run.verdicts.items()}
 
     async def runs(self, changes: Changes) -> tuple[CheckRun, ...]:
         """One run of each check in a fresh workspace. Raises `SandboxError`."""

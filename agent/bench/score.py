@@ -39,6 +39,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None  # why there is no repair
     details: Mapping[str, Any] = {}
     error: str | None = None
+    skipped: str | None = None  # why it is no task after all: not counted
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -60,9 +61,10 @@ class Band(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures over all entries. Times are of plausible tasks: seconds to the verified repair."""
+    """Figures over all tasks. Times are of plausible ones: seconds to the verified repair."""
 
     tasks: int
+    skipped: int  # beside them
     plausible: int
     heldout_correct: int
     judged: int  # plausible tasks that could be judged
@@ -112,13 +114,20 @@ def failed(id_: str, group: str, outcome: Outcome, why: str, seconds: float | No
     return Entry(id=id_, group=group, outcome=outcome.value, plausible=False, seconds=seconds, error=why)
 
 
-def summary(entries: Sequence[Entry]) -> Summary:
+def skipped(id_: str, group: str, why: str) -> Entry:
+    """Something in which there is nothing to heal."""
+    return Entry(id=id_, group=group, outcome=Outcome.NOTHING_FAILED.value, plausible=False, skipped=why)
+
+
+def summary(everything: Sequence[Entry]) -> Summary:
+    entries = [one for one in everything if one.skipped is None]
     healed = [one for one in entries if one.plausible]
     times = sorted(one.seconds for one in healed if one.seconds is not None)
     priced = [one.cost for one in entries if one.cost is not None]
     groups = sorted({one.group for one in entries})
     return Summary(
         tasks=len(entries),
+        skipped=len(everything) - len(entries),
         plausible=len(healed),
         heldout_correct=_correct(entries),
         judged=sum(one.heldout_correct is not None for one in healed),

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.ci.configuration import Configuration
-from agent.edits import diff
 from agent.task import Edits, Repair
 from sandbox.base import MIB
 
@@ -28,6 +27,10 @@ class BadInput(Exception):
 
 class NotPosed(Exception):
     """One task cannot be posed here: a download, a test that does not fail. Says nothing of the engine."""
+
+
+class Skipped(Exception):
+    """This is no task after all, and not counted as one: there is nothing to heal in it. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class Benchmark(Protocol):
         """What else decides the figures ("oracle": "half"): results under other options are not comparable."""
 
     def trial(self, id_: str, labs: Labs) -> AbstractAsyncContextManager[Trial]:
-        """Pose one task. Raises `NotPosed` and `SandboxError`."""
+        """Pose one task. Raises `NotPosed`, `Skipped` and `SandboxError`."""
 
 
 async def packed(files: Files) -> AsyncIterator[bytes]:
@@ -103,11 +106,14 @@ async def packed(files: Files) -> AsyncIterator[bytes]:
         yield chunk
 
 
+def text_of(file: File) -> str | None:
+    """None for what is not text."""
+    try:
+        return file.content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def changed(edits: Edits) -> dict[str, bytes | None]:
     """A repair as file contents; None removes a file."""
     return {change.path: None if change.after is None else change.after.encode() for change in edits}
-
-
-def size(edits: Edits) -> int:
-    """Changed lines of a repair: those added and those taken away."""
-    return sum(line[:1] in "+-" and line[:3] not in ("+++", "---") for line in diff(edits).split("\n") if line)

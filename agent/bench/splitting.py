@@ -1,4 +1,4 @@
-"""One long `check` function becomes a file of small tests; of a file of tests one half is shown, and one is held out.
+"""One long `check` function becomes a file of small tests.
 
 Pure: syntax trees in, text out.
 """
@@ -6,10 +6,8 @@ Pure: syntax trees in, text out.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from agent.task import Verdict, VerdictId
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +19,10 @@ class TestFile:
     header: str  # what comes before the tests
     tests: Mapping[str, str]
 
-    def text(self, names: Sequence[str] | None = None) -> str:
-        """The file with these tests, or with all."""
-        chosen = [source for name, source in self.tests.items() if names is None or name in names]
-        return "\n\n\n".join([self.header.strip("\n"), *chosen]) + "\n"
+    def text(self, names: Sequence[str]) -> str:
+        """The file with these tests."""
+        chosen = [source for name, source in self.tests.items() if name in names]
+        return "\n\n\n".join([self.header, *chosen]) + "\n"
 
 
 class NoTests(Exception):
@@ -57,21 +55,6 @@ def split_check(text: str, module: str, source: str, entry: str) -> TestFile:
     width = len(str(len(tests)))
     named = {f"test_{number:0{width}}": body for number, body in enumerate(tests, 1)}
     return TestFile("\n\n".join(header), {name: _function(name, body) for name, body in named.items()})
-
-
-def halves(
-    names: Sequence[str], verdicts: Mapping[VerdictId, Verdict], id_of: Callable[[str], VerdictId]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Every second test is shown, so that a failing one is among them; the others are held out.
-
-    A test that never came to a verdict hung the run, if it is the first such one. Raises `NoTests` when none fails.
-    """
-    unreached = next((name for name in names if id_of(name) not in verdicts), None)
-    for start in (0, 1):
-        shown = tuple(names[start::2])
-        if unreached in shown or any(verdicts.get(id_of(name), Verdict.PASSED).red for name in shown):
-            return shown, tuple(name for name in names if name not in shown)
-    raise NoTests("none of its tests fails")
 
 
 def _tests(body: Sequence[ast.stmt], asserting: frozenset[str]) -> list[list[ast.stmt]]:
