@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -26,7 +28,7 @@ from app.assembly import budget_of, limits_of, models_of
 from app.engine import Case, Engine, without_a_run
 from app.settings import Settings
 from app.showing import Screen, show
-from sandbox.base import SandboxError, Sandboxes, SandboxUnavailable
+from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
 from sandbox.choose import open_sandboxes
 
 
@@ -90,13 +92,34 @@ async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
     sandboxes = await open_sandboxes(settings.sandbox, folder, trusted=True, index_hosts=hosts)
     if settings.sandbox != "auto":
         return sandboxes
-    try:
-        async with sandboxes.open("probe"):
-            return sandboxes
-    except SandboxUnavailable as error:
+
+    async def plain(error: SandboxUnavailable) -> Sandboxes:
         why = f"{error.reason}; until then your checkout runs as a plain process, with limits but without isolation"
         await screen.emit(Degraded(text=why, step="sandbox", why=why))
         return await open_sandboxes("process", folder, trusted=True, index_hosts=hosts)
+
+    return _OrElse(sandboxes, plain)
+
+
+@dataclass(frozen=True, slots=True)
+class _OrElse:
+    """Opens `first`; where that cannot be had here, what `second` makes of it."""
+
+    first: Sandboxes
+    second: Callable[[SandboxUnavailable], Awaitable[Sandboxes]]
+
+    @property
+    def isolation(self) -> Isolation:
+        return self.first.isolation
+
+    @asynccontextmanager
+    async def open(self, label: str, limits: Limits | None = None) -> AsyncIterator[Sandbox]:
+        async with AsyncExitStack() as closing:
+            try:
+                sandbox = await closing.enter_async_context(self.first.open(label, limits))
+            except SandboxUnavailable as error:
+                sandbox = await closing.enter_async_context((await self.second(error)).open(label, limits))
+            yield sandbox
 
 
 def _own_configuration(root: Path) -> Configuration | NoRepair:

@@ -193,6 +193,13 @@ class Workspace(Protocol):
     async def files(self) -> tuple[Entry, ...]:
         """Every file, sorted by path, without `.git` and installed dependencies."""
 
+    async def install(self, packages: Packages) -> Installed:
+        """Give this workspace an environment of its own, from its own files; without, a candidate has that of its base.
+
+        So a change to what the repository depends on can be tried: write it, plan anew, install, run. While it installs there
+        is a way to the package index, for the installer alone. Raises `InstallFailed`, `SandboxError`.
+        """
+
 
 class Sandbox(Protocol):
     """One attempt's isolated place: a base and its candidates."""
@@ -208,7 +215,7 @@ class Sandbox(Protocol):
         """Fill the base from a gzipped tar whose single top folder is dropped (GitHub's tarball). Raises `UnsafeArchive`."""
 
     async def install(self, packages: Packages) -> Installed:
-        """Install dependencies once; afterwards no way out of the sandbox is left. Raises `InstallFailed`, `SandboxError`.
+        """Install the base's dependencies, once. Raises `InstallFailed`, `SandboxError`.
 
         With nothing to install it still makes the interpreter ready.
         """

@@ -14,14 +14,14 @@ Kind = Literal["auto", "local", "process"]
 
 
 async def open_sandboxes(
-    kind: Kind, folder: Path, *, trusted: bool = False, index_hosts: Sequence[str] = (), wheels: Path | None = None
+    kind: Kind, folder: Path, *, trusted: bool = False, index_hosts: Sequence[str] = (), packages: Path | None = None
 ) -> Sandboxes:
-    """`folder` holds sandboxes while they are open; `wheels` (default: below it) keeps downloads between attempts.
+    """`folder` holds sandboxes while they are open; `packages` (default: below it) what is downloaded and prepared for later.
 
     `trusted`: somebody vouches for the code of every repository. `index_hosts`: what an install step may reach ("host" or
     "host:port"; default: as the package client is configured). Raises `SandboxUnavailable`.
     """
-    shop = Shop(wheels or folder / "wheels", await index_access.configured(index_hosts))
+    shop = Shop(packages or folder / "packages", await index_access.configured(index_hosts))
     sandboxes = _of_kind(kind, folder / "open", shop)
     if not (trusted or sandboxes.isolation.untrusted):
         raise SandboxUnavailable(

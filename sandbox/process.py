@@ -13,9 +13,9 @@ import os
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
-from typing import TypeVar
 
 from sandbox import bounds, folders, launch
 from sandbox.base import (
@@ -36,7 +36,6 @@ from sandbox.jail import cgroup
 from sandbox.jail.cgroup import Group
 from sandbox.tree import parts_of
 
-T = TypeVar("T")
 MARK = "SELFHEAL_COMMAND"
 COPY_SECONDS = 120.0
 ISOLATION = Isolation(
@@ -57,6 +56,7 @@ class ProcessWorkspace(HeldWorkspace):
         # The descriptor stays right through every rename.
         super().__init__(os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), sandbox.limits.disk)
         self._sandbox, self._home = sandbox, home
+        self._env: Path | None = None  # its own
 
     @property
     def root(self) -> str:
@@ -64,16 +64,33 @@ class ProcessWorkspace(HeldWorkspace):
 
     @property
     def python(self) -> str:
-        return self._sandbox.python
+        return self._sandbox.python if self._env is None else f"{self._env}/bin/python"
+
+    @property
+    def env(self) -> Path:
+        return self._env or self._sandbox.env
+
+    async def install(self, packages: Packages) -> Installed:
+        env = self._sandbox.folder / "envs" / token_hex(6)
+        installed = await install(packages, _Place(self, env), self._sandbox.shop)
+        if self._env is not None:
+            await asyncio.to_thread(folders.remove, self._env)
+        self._env = env
+        return installed
 
     async def run(self, command: Command) -> Completed:
         cwd = "." if command.cwd in ("", ".") else "/".join(parts_of(command.cwd))
-        env = self._sandbox.environment | dict(command.env)
-        return await self.execute(command, self._sandbox.stand / cwd, env)
+        return await self.execute(replace(command, cwd=cwd), self.env)
 
-    async def execute(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
-        """Run `command` when its turn has come, as long as the workspace is open."""
-        return await self._held(command.argv, self._take_a_turn(command, cwd, env))
+    async def execute(self, command: Command, programs: Path) -> Completed:
+        """Run `command` when its turn has come, as long as the workspace is open, with the commands of an environment."""
+        env = bounds.environment(str(self._sandbox.folder / "home"), f"{programs}/bin") | dict(command.env)
+        return await self._held(command.argv, self._take_a_turn(command, self._sandbox.stand / command.cwd, env))
+
+    async def close(self) -> None:
+        await super().close()
+        if self._env is not None:
+            await asyncio.to_thread(folders.remove, self._env)
 
     async def _take_a_turn(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
         async with self._sandbox.turn:
@@ -91,14 +108,12 @@ class ProcessSandbox:
     isolation = ISOLATION
 
     def __init__(self, folder: Path, limits: Limits, group: Group | None, shop: Shop) -> None:
-        self._folder, self.limits, self._group, self._shop = folder, limits, group, shop
+        self.folder, self.limits, self._group, self.shop = folder, limits, group, shop
         self.turn = asyncio.Lock()
         self.stand = folder / "repo"
-        for name in ("base", "tools", "home", "candidates"):
+        for name in ("base", "tools", "home", "candidates", "envs"):
             (folder / name).mkdir()
-        self.env = str(folder / "env")
-        self.environment = bounds.environment(str(folder / "home"), f"{self.env}/bin")
-        self.python = own().path
+        self.python, self.env = own().path, folder / "envs" / "none"  # what a workspace without its own environment has
         self._base = ProcessWorkspace(self, folder / "base")
 
     @property
@@ -109,23 +124,23 @@ class ProcessSandbox:
         await self._base.unpack(archive)
 
     async def install(self, packages: Packages) -> Installed:
-        installed = await install(packages, self, self._shop)
-        self.python = f"{self.env}/bin/python"
+        installed = await self._base.install(packages)
+        self.python, self.env = self._base.python, self._base.env
         return installed
 
     async def provide(self, name: str, content: bytes) -> str:
         if parts_of(name) != (name,):
             raise ValueError(f"a tool has a plain name, not {name!r}")
-        path = self._folder / "tools" / name
+        path = self.folder / "tools" / name
         await asyncio.to_thread(path.write_bytes, content)
         return str(path)
 
     @asynccontextmanager
     async def candidate(self) -> AsyncIterator[Workspace]:
-        home = self._folder / "candidates" / token_hex(6)
+        home = self.folder / "candidates" / token_hex(6)
         async with self.turn:  # the base stays where it is while it is copied
-            copy = ("/bin/cp", "-a", "--reflink=auto", str(self._folder / "base"), str(home))
-            copied = await launch.run(launch.Launch(copy, self.environment, COPY_SECONDS))
+            copy = ("/bin/cp", "-a", "--reflink=auto", str(self.folder / "base"), str(home))
+            copied = await launch.run(launch.Launch(copy, bounds.environment("/", str(self.env)), COPY_SECONDS))
         if copied.returncode:
             raise SandboxUnavailable(f"the base cannot be copied: {copied.stderr.decode(errors='replace').strip()[:300]}")
         workspace = ProcessWorkspace(self, home)
@@ -163,22 +178,32 @@ class ProcessSandbox:
             raise DeadlinePassed(command.timeout, ended.stdout, ended.stderr)
         return Completed(ended.returncode, ended.stdout, ended.stderr, ended.seconds, ended.truncated, starved)
 
-    # What the install step needs of a place (`install.packages.Place`).
 
-    way_out = None  # the code has the network anyway
+class _Place:
+    """One install step of one workspace (`install.packages.Place`)."""
+
+    sharing = None  # the code could write whatever others use too
+    way_out = None  # and has the network anyway
+
+    def __init__(self, workspace: ProcessWorkspace, env: Path) -> None:
+        self._workspace, self._env = workspace, env
+
+    @property
+    def env(self) -> str:
+        return str(self._env)
 
     async def use(self, interpreter: Interpreter) -> str:
         return interpreter.path
 
     async def read(self, path: str) -> bytes:
-        return await self._base.read(path)
+        return await self._workspace.read(path)
 
     async def see(self, source: Path, inside: str) -> str:
         return str(source)
 
     async def install_command(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
-        command = Command(tuple(argv), INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
-        return await self._base.execute(command, self.stand, self.environment | dict(env))
+        command = Command(tuple(argv), INSTALL_SECONDS, env=env, output_limit=INSTALL_OUTPUT)
+        return await self._workspace.execute(command, self._env)
 
 
 class ProcessSandboxes:

@@ -1,8 +1,10 @@
 """The install step: a repository's dependencies into a virtual environment that its code will only be able to read.
 
 1. Outside, nothing is executed: wheels of what the repository names are downloaded into a cache (`wheels`).
-2. Inside, without any network, they are installed, and the repository's own projects are built, from that cache alone.
-3. Only if that is not enough: once more inside, with a way out to the configured package index and nothing else
+2. Inside, without any network and without the repository, they become an environment that is kept for whoever needs the same
+   (`environments`). Often that is all.
+3. Inside, still without a network, what is the repository's own is built and installed on top, from those wheels alone.
+4. Only if that is not enough: once more inside, with a way out to the configured package index and nothing else
    (`index_proxy`).
 
 Works on any `Place`; knows nothing of bubblewrap.
@@ -12,17 +14,22 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Protocol
 
 from sandbox.base import Completed, DeadlinePassed, Installed, InstallFailed, Packages
-from sandbox.install import forwarder, requirements, wheels
+from sandbox.install import environments, forwarder, wheels
+from sandbox.install import wanted as wanting
+from sandbox.install.environments import Recipe
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.index_proxy import IndexProxy
 from sandbox.install.interpreters import Interpreter, choose
-from sandbox.install.requirements import Lines
+from sandbox.install.shelf import Held
+from sandbox.install.wanted import Wanted
 from sandbox.install.wheels import Wheels
 
 INSTALL_SECONDS = 900.0
@@ -40,23 +47,38 @@ INSTALLER_ENVIRONMENT = {
 _BUILT = re.compile(r"^\s*Built ([\w.-]+?)(?:==| @ )|^\s*Building wheel for ([\w.-]+) ", re.MULTILINE)
 
 WHEELS, UV, PIP, WAY, CERTIFICATES = "/wheels", "/installer/uv", "/installer/pip/pip", "/way", "/installer/certificates.pem"
+ASKED = "/asked"
+UV_OPTIONS = ("--no-cache", "--link-mode=copy", "--compile-bytecode", "--index-strategy=unsafe-best-match")
 SOCKET = "index.sock"
+Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
 
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """Where packages come from: the cache of wheels, and the index that an install step may reach."""
+    """Where packages come from: the folder that keeps wheels and environments, and the index that a step may reach."""
 
     cache: Path
     index: IndexAccess
 
+    @property
+    def wheels(self) -> Path:
+        return self.cache / "wheels"
+
+    @property
+    def environments(self) -> Path:
+        return self.cache / "environments"
+
 
 class Place(Protocol):
-    """What the install step needs of a sandbox."""
+    """What the install step needs of a sandbox: one workspace, and the environment that it makes there."""
 
     @property
     def env(self) -> str:
         """Path of the virtual environment, as seen inside."""
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """How environments are shared here; None where code could write to one that others use too."""
 
     @property
     def way_out(self) -> Path | None:
@@ -75,63 +97,101 @@ class Place(Protocol):
         """Run one command that may write the repository and the environment."""
 
 
+class Sharing(Protocol):
+    """A place where an environment can be made aside, and be used without being written."""
+
+    async def prepare(self, folder: Path, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
+        """Run one command that sees no repository, the host's `folder` at `ASKED`, and its tree, writable, as environment."""
+
+    async def start_with(self, prepared: Held, *, writable: bool) -> None:
+        """Take `prepared` over as the environment: as it is, or below what the commands of this step will write."""
+
+
 async def install(packages: Packages, place: Place, shop: Shop) -> Installed:
     """Raises `InstallFailed` with what the installer said, and `SandboxError`."""
     started = time.monotonic()
     interpreter = await choose(packages.python)
     python = await place.use(interpreter)
-    said = await _run(place, (python, "-I", "-m", "venv", "--without-pip", place.env), {})
-    if said.exit_code:
-        raise InstallFailed(f"a virtual environment of Python {interpreter.version} cannot be made", _text(said))
-    note = ""
-    if packages:
-        note, said = await _install(packages, place, shop, interpreter)
-    output = _text(said)
+    wanted = await wanting.read(packages, place.read)
+    async with wheels.fetched(shop.wheels, interpreter, (wanted.runs, *wanted.builds)) as found:
+        installer = Installer(place, found)
+        shared = False
+        if place.sharing is not None and not found.missing:
+            recipe = Recipe(interpreter, installer.told, wanted.runs, found.digests)
+            make = partial(_make, place, place.sharing, (python, installer), asks=bool(wanted.runs.requirements))
+            prepared = await environments.prepared(shop.environments, recipe, make)
+            if prepared is not None:
+                await place.sharing.start_with(prepared, writable=not wanted.whole)
+                shared = True
+        output = ""
+        if not shared:
+            said = await _run(place.install_command, _venv(python, place), {})
+            if said.exit_code:
+                raise InstallFailed(f"a virtual environment of Python {interpreter.version} cannot be made", _text(said))
+        if wanted.targets and not (shared and wanted.whole):
+            output = await _install(place, installer, wanted, found, shop.index)
     built = tuple(dict.fromkeys(one or other for one, other in _BUILT.findall(output)))
-    return Installed(interpreter.version, time.monotonic() - started, built, output, note)
+    return Installed(interpreter.version, time.monotonic() - started, built, output, found.note)
 
 
-async def _install(packages: Packages, place: Place, shop: Shop, interpreter: Interpreter) -> tuple[str, Completed]:
-    """What is to be said of the packages, and what the installer said."""
-    files = await requirements.from_files(packages.requirement_files, packages.constraint_files, place.read)
-    groups = await requirements.from_groups(packages.groups, place.read)
-    projects = [await requirements.from_project(project, place.read) for project in packages.projects]
-    named = tuple(safe for line in packages.requirements if (safe := requirements.plain(line)))
-    needed = (*named, *files.requirements, *groups, *(line for needs, _ in projects for line in needs))
-    sets = (Lines(needed, files.constraints), *(Lines(building) for _, building in projects))
-    targets = [*packages.requirements, *groups]
-    for option, paths in (("--requirement", packages.requirement_files), ("--constraint", packages.constraint_files)):
-        targets += [text for path in paths for text in (option, path)]
-    for project in packages.projects:
-        folder, extras = requirements.split_extras(project)
-        targets += ["--editable", f"./{folder}" + (f"[{','.join(extras)}]" if extras else "")]
-    async with wheels.fetched(shop.cache, interpreter, sets) as found:
-        return found.note, await _install_from(found, targets, place, shop.index)
+async def _make(place: Place, sharing: Sharing, tools: tuple[str, Installer], folder: Path, *, asks: bool) -> bool:
+    """An environment of wheels alone, for whoever needs the same. What no wheel brings is for the steps after this one."""
+    python, installer = tools
+    run = partial(sharing.prepare, folder)
+    said = await _run(run, _venv(python, place), {})
+    if said.exit_code == 0 and asks:
+        argv = [*await installer.start(), "--no-index", "--only-binary", ":all:"]
+        for option, name in (("--requirement", environments.REQUIREMENTS), ("--constraint", environments.CONSTRAINTS)):
+            argv += [option, f"{ASKED}/{name}"]
+        said = await _run(run, argv, {})
+    return said.exit_code == 0
 
 
-async def _install_from(found: Wheels, targets: list[str], place: Place, index: IndexAccess) -> Completed:
-    start = [*await _installer(place), "--find-links", await place.see(found.folder, WHEELS)]
-    said = await _run(place, [*start, "--no-index", *targets], {})
-    if said.exit_code == 0:
-        return said
-    said = await _with_a_way_out(place, index, start, targets)
+def _venv(python: str, place: Place) -> tuple[str, ...]:
+    return (python, "-I", "-m", "venv", "--without-pip", place.env)
+
+
+async def _install(place: Place, installer: Installer, wanted: Wanted, found: Wheels, index: IndexAccess) -> str:
+    """What the installer said."""
+    start = await installer.start()
+    said = await _run(place.install_command, [*start, "--no-index", *wanted.targets], {})
+    if said.exit_code:
+        said = await _with_a_way_out(place, index, start, wanted.targets)
     if said.exit_code:
         raise InstallFailed(_reason(said, found.missing), _text(said))
-    return said
+    return _text(said)
 
 
-async def _installer(place: Place) -> list[str]:
+class Installer:
     """uv where the worker has it (several times faster), else the worker's pip, run by the new environment."""
-    python = f"{place.env}/bin/python"
-    if (uv := wheels.uv_binary()) is not None:
-        program = await place.see(uv, UV)
-        options = ("--no-cache", "--link-mode=copy", "--compile-bytecode", "--index-strategy=unsafe-best-match")
-        return [program, "pip", "install", "--python", python, *options]
-    pip = await place.see(wheels.pip_folder(), PIP)
-    return [python, f"{pip}/__main__.py", "install", "--no-warn-script-location"]
+
+    def __init__(self, place: Place, found: Wheels) -> None:
+        self._place, self._wheels = place, found.folder
+        self._uv = wheels.uv_binary()
+        self._start: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What of it an environment follows from."""
+        if self._uv is None:
+            return "pip", metadata.version("pip")
+        what = self._uv.stat()
+        return "uv", str(what.st_size), str(what.st_mtime_ns), *UV_OPTIONS
+
+    async def start(self) -> tuple[str, ...]:
+        """The start of an argv that installs from the wheels at hand."""
+        if not self._start:
+            see, python = self._place.see, f"{self._place.env}/bin/python"
+            if self._uv is not None:
+                program = [await see(self._uv, UV), "pip", "install", "--python", python, *UV_OPTIONS]
+            else:
+                pip = await see(wheels.pip_folder(), PIP)
+                program = [python, f"{pip}/__main__.py", "install", "--no-warn-script-location"]
+            self._start = (*program, "--find-links", await see(self._wheels, WHEELS))
+        return self._start
 
 
-async def _with_a_way_out(place: Place, index: IndexAccess, start: list[str], targets: list[str]) -> Completed:
+async def _with_a_way_out(place: Place, index: IndexAccess, start: Sequence[str], targets: Sequence[str]) -> Completed:
     argv = list(start)
     for number, url in enumerate(index.urls):
         argv += ["--extra-index-url" if number else "--index-url", url]
@@ -141,16 +201,16 @@ async def _with_a_way_out(place: Place, index: IndexAccess, start: list[str], ta
         path = await place.see(index.certificates, CERTIFICATES)
         env = {"SSL_CERT_FILE": path, "PIP_CERT": path}
     if place.way_out is None:
-        return await _run(place, argv, env)
+        return await _run(place.install_command, argv, env)
     async with IndexProxy(index.hosts).serve(place.way_out / SOCKET):
         way = await place.see(place.way_out, WAY)
         script = await place.see(Path(forwarder.__file__), "/installer/forwarder.py")
-        return await _run(place, [f"{place.env}/bin/python", "-I", script, f"{way}/{SOCKET}", *argv], env)
+        return await _run(place.install_command, [f"{place.env}/bin/python", "-I", script, f"{way}/{SOCKET}", *argv], env)
 
 
-async def _run(place: Place, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
+async def _run(start: Start, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
     try:
-        return await place.install_command(argv, INSTALLER_ENVIRONMENT | dict(env))
+        return await start(argv, INSTALLER_ENVIRONMENT | dict(env))
     except DeadlinePassed as late:
         said = (late.stdout + late.stderr).decode(errors="replace")
         raise InstallFailed(f"installing took longer than {late.seconds:.0f} s", said) from late

@@ -19,16 +19,21 @@ from sandbox.tree import parts_of
 
 Read = Callable[[str], Awaitable[bytes]]
 MAX_FILES = 50
-_HASHES = re.compile(r"\s--hash=\S+")
+_HASH = re.compile(r"\s(--hash=[a-z0-9]+:[0-9a-f]+)(?!\S)")
 _BACKEND_NEEDS = {"hatchling.build": ("editables",), "setuptools.build_meta": ("wheel",)}
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Requirements and constraints that are safe to hand to a package client outside."""
+    """Requirements and constraints that are safe to hand to a package client outside.
+
+    `hashes` are (requirement, the hash options behind it); `partial`: there is more, which only the installer inside may read.
+    """
 
     requirements: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
+    hashes: tuple[tuple[str, str], ...] = ()
+    partial: bool = False
 
 
 def plain(line: str) -> str | None:
@@ -36,7 +41,7 @@ def plain(line: str) -> str | None:
 
     None of these needs a `$`, and pip puts the worker's own variables where it finds `${NAME}`.
     """
-    text = _HASHES.sub("", line.split(" #")[0]).strip()
+    text = _HASH.sub("", line.split(" #")[0]).strip()
     if "$" in text:
         return None
     try:
@@ -47,8 +52,10 @@ def plain(line: str) -> str | None:
 
 
 async def from_files(paths: tuple[str, ...], constraint_paths: tuple[str, ...], read: Read) -> Lines:
-    """The plain lines of requirement files and of those that they include. A file that cannot be read counts as empty."""
+    """The plain lines of requirement files and of those that they include. A file that cannot be read is only a part."""
     found: dict[bool, list[str]] = {False: [], True: []}
+    hashes: list[tuple[str, str]] = []
+    partial = False
     waiting = [(path, False) for path in paths] + [(path, True) for path in constraint_paths]
     seen: set[tuple[str, bool]] = set()
     while waiting and len(seen) < MAX_FILES:
@@ -56,14 +63,20 @@ async def from_files(paths: tuple[str, ...], constraint_paths: tuple[str, ...], 
         if (path, constrains) in seen:
             continue
         seen.add((path, constrains))
-        for line in (await _text(path, read)).replace("\\\n", " ").splitlines():
+        text = await _text(path, read)
+        partial |= not text
+        for line in text.replace("\\\n", " ").splitlines():
             option, _, value = line.strip().replace("=", " ", 1 if line.strip().startswith("--") else 0).partition(" ")
             if option in ("-r", "--requirement", "-c", "--constraint"):
                 below = posixpath.normpath(posixpath.join(posixpath.dirname(path), value.strip()))
                 waiting.append((below, constrains or option in ("-c", "--constraint")))
             elif safe := plain(line):
                 found[constrains].append(safe)
-    return Lines(tuple(found[False]), tuple(found[True]))
+                if asked := _HASH.findall(line.split(" #")[0]):
+                    hashes.append((safe, " ".join(asked)))
+            else:
+                partial |= bool(line.split("#")[0].strip())
+    return Lines(tuple(found[False]), tuple(found[True]), tuple(hashes), partial or bool(waiting))
 
 
 async def from_project(project: str, read: Read) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -81,7 +94,7 @@ async def from_project(project: str, read: Read) -> tuple[tuple[str, ...], tuple
     return _plain_ones(needed), _plain_ones(building)
 
 
-async def from_groups(groups: tuple[str, ...], read: Read) -> tuple[str, ...]:
+async def from_groups(groups: tuple[str, ...], read: Read) -> Lines:
     """The requirements of dependency groups (PEP 735) of the root pyproject.toml, with the groups they include."""
     table = _table(await _toml("pyproject.toml", read), "dependency-groups")
     found: list[str] = []
@@ -97,7 +110,13 @@ async def from_groups(groups: tuple[str, ...], read: Read) -> tuple[str, ...]:
                 found.append(item)
             elif isinstance(item, dict) and isinstance(item.get("include-group"), str):
                 waiting.append(item["include-group"])
-    return _plain_ones(found)
+    return named(tuple(found))
+
+
+def named(lines: tuple[str, ...]) -> Lines:
+    """Requirements that are named one by one."""
+    safe = _plain_ones(list(lines))
+    return Lines(safe, partial=len(safe) < len(lines))
 
 
 def split_extras(project: str) -> tuple[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Where downloaded wheels stay between attempts: one folder an answer, never changed once it is kept.
+"""Where downloads and environments stay between attempts: one folder an answer, never changed once it is kept.
 
 A folder is called by its question and when it was made (`QUESTION-NANOSECONDS-TOKEN`; `new-…` while it is being filled), and is
 locked as long as somebody uses it: the sweep only takes what nobody holds. Knows nothing of packages. Everything here blocks.
@@ -39,7 +39,8 @@ def newest(cache: Path, question: str) -> Held | None:
 def begin(cache: Path, question: str) -> Held:
     """An empty folder for a new answer; unless it is kept, it goes when it is put back."""
     folder = cache / f"{_NEW}{question}-{time.time_ns():020d}-{token_hex(6)}"
-    folder.mkdir(0o755, parents=True)
+    cache.mkdir(0o755, parents=True, exist_ok=True)
+    folder.mkdir(0o755)
     held = _hold(folder)
     assert held is not None, "nobody sweeps what is so new"
     return held
@@ -84,7 +85,7 @@ def _made(folder: Path) -> float:
 
 def _size(folder: Path) -> int:
     try:
-        return sum(file.stat().st_size for file in folder.iterdir())
+        return sum(path.lstat().st_size for path in folder.rglob("*"))
     except OSError:  # another worker sweeps too
         return 0
 

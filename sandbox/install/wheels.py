@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.util
+import json
 import os
 import platform
 import shutil
@@ -26,7 +27,8 @@ from sandbox.install.interpreters import Interpreter
 from sandbox.install.requirements import Lines
 
 SECONDS = 900.0
-FRESH_SECONDS = 3600.0  # how long an answer counts as today's: what is not pinned moves on
+FRESH_SECONDS = 86_400.0  # how long an answer counts as today's: what is not pinned moves on
+DIGESTS = "digests.json"
 _NEEDED = frozenset(
     (
         *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME", "NETRC"),
@@ -38,9 +40,13 @@ _NEEDED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Wheels:
-    """A folder of wheels, the requirements for which not every wheel was to be had, and what is to be said of it."""
+    """A folder of wheels, the requirements for which not every wheel was to be had, and what is to be said of it.
+
+    `digests` are (file name, SHA-256) of all of them; empty where something is missing.
+    """
 
     folder: Path
+    digests: tuple[tuple[str, str], ...] = ()
     missing: tuple[str, ...] = ()
     note: str = ""
 
@@ -76,23 +82,27 @@ async def fetched(cache: Path, interpreter: Interpreter, sets: tuple[Lines, ...]
     kept = await asyncio.to_thread(shelf.newest, cache, question)
     try:
         if kept is not None and time.time() - kept.made < FRESH_SECONDS:
-            yield Wheels(kept.folder)
+            note = f"The packages are those of {_day(kept.made)}." if sets else ""
+            yield Wheels(kept.folder, _digests(kept.folder), note=note)
             return
         fresh = await asyncio.to_thread(shelf.begin, cache, question)
         try:
             missing = await _download_all(interpreter, sets, fresh.folder)
             if not missing:
+                await asyncio.to_thread(_write_digests, fresh.folder)
                 fresh = await asyncio.to_thread(shelf.keep, fresh)
                 if kept is not None:
                     await asyncio.to_thread(shelf.put_back, kept)
                     kept = None
                 await asyncio.to_thread(shelf.sweep, cache)
             if missing and kept is not None:
-                day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(kept.made))
-                yield Wheels(kept.folder, (), f"Not all packages could be had anew; those of {day} UTC are used.")
+                note = f"Not all packages could be had anew; those of {_day(kept.made)} are used."
+                yield Wheels(kept.folder, _digests(kept.folder), note=note)
+            elif missing:
+                # It is no answer to keep: what failed may have been the network.
+                yield Wheels(fresh.folder, missing=missing)
             else:
-                # With something missing it is no answer to keep: what failed may have been the network.
-                yield Wheels(fresh.folder, missing)
+                yield Wheels(fresh.folder, _digests(fresh.folder))
         finally:
             await asyncio.shield(asyncio.to_thread(shelf.put_back, fresh))
     finally:
@@ -114,6 +124,23 @@ async def _download_all(interpreter: Interpreter, sets: tuple[Lines, ...], into:
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Of the worker's `variables` those that the package client needs: none of them is a secret of ours."""
     return {name: value for name, value in variables.items() if name.startswith("PIP_") or name.upper() in _NEEDED}
+
+
+def _day(made: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(made))
+
+
+def _write_digests(folder: Path) -> None:
+    """Once, as the folder is never changed again: large wheels take seconds to read."""
+    found = {}
+    for file in sorted(folder.iterdir()):
+        with file.open("rb") as content:
+            found[file.name] = hashlib.file_digest(content, "sha256").hexdigest()
+    (folder / DIGESTS).write_text(json.dumps(found))
+
+
+def _digests(folder: Path) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(json.loads((folder / DIGESTS).read_text()).items()))
 
 
 def _key(interpreter: Interpreter, sets: tuple[Lines, ...]) -> str:

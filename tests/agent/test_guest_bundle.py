@@ -1,3 +1,4 @@
+import importlib.util
 import io
 import subprocess
 import sys
@@ -24,7 +25,7 @@ def test_the_same_sources_give_the_same_bytes() -> None:
 
 def test_it_hides_no_module_of_a_repository() -> None:
     names = zipfile.ZipFile(io.BytesIO(guest_bundle())).namelist()
-    assert {name.split("/")[0] for name in names} == {"__main__.py", PACKAGE}
+    assert {name.split("/")[0] for name in names} == {"__main__.py", "__main__.pyc", PACKAGE}
     assert f"{PACKAGE}/run.py" in names
 
 
@@ -38,3 +39,15 @@ def test_an_unknown_subcommand_is_named(bundle: Path) -> None:
 def test_it_runs_without_the_house_and_without_site_packages(bundle: Path) -> None:
     done = subprocess.run([sys.executable, "-I", "-S", bundle, "run"], input="{}", capture_output=True, text=True, timeout=30)
     assert "KeyError" in done.stderr  # it started and read its request
+
+
+def test_a_python_of_our_version_compiles_nothing_and_any_other_reads_the_source(bundle: Path, tmp_path: Path) -> None:
+    program = "import sys; sys.path.insert(0, sys.argv[1]); from importlib import import_module as i; "
+    program += "import zipimport; zipimport._compile_source = None; print(i('selfheal_guest.text').one_line('a\\nb', 9))"
+    ours = subprocess.run([sys.executable, "-I", "-c", program, bundle], capture_output=True, text=True, timeout=30)
+    assert ours.stdout == "a\n", ours.stderr
+    other = tmp_path / "other.pyz"
+    other.write_bytes(bundle.read_bytes().replace(importlib.util.MAGIC_NUMBER, b"\x01\x02\r\n"))
+    assert subprocess.run([sys.executable, "-I", "-c", program, other], capture_output=True, timeout=30).returncode == 1
+    done = subprocess.run([sys.executable, "-I", "-S", other, "run"], input="{}", capture_output=True, text=True, timeout=30)
+    assert "KeyError" in done.stderr

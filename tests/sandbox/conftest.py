@@ -27,15 +27,10 @@ def no_bubblewrap() -> None:
         pytest.skip("bubblewrap is not installed (apt-get install bubblewrap)")
 
 
-@pytest.fixture(scope="session")
-def wheel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("wheels")
-
-
-def make(kind: str, folder: Path, index: IndexAccess | None = None, cache: Path | None = None) -> Sandboxes:
+def make(kind: str, folder: Path, index: IndexAccess | None = None) -> Sandboxes:
     if kind == "local":
         no_bubblewrap()
-    shop = Shop(cache or folder / "wheels", index or IndexAccess((), frozenset()))
+    shop = Shop(folder / "packages", index or IndexAccess((), frozenset()))
     return (LocalSandboxes if kind == "local" else ProcessSandboxes)(folder / "open", shop)
 
 

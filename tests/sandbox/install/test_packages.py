@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 import http.server
 import io
 import json
@@ -22,6 +23,7 @@ from sandbox.install import wheels
 from sandbox.install.index_access import IndexAccess, configured
 from sandbox.install.interpreters import Interpreter
 from sandbox.install.requirements import Lines
+from sandbox.jail import place
 from tests.sandbox.conftest import LIMITS, make, tarball
 
 # A build backend that needs nothing: it brings its own wheel maker, and tells what it could reach.
@@ -202,7 +204,7 @@ async def test_an_old_answer_is_asked_for_again_and_used_where_the_index_is_away
     away = await installed()
     assert away.output == "43"
     assert "could be had anew" in away.note
-    assert len(list((tmp_path / "wheels").iterdir())) == 1
+    assert len(list((tmp_path / "packages/wheels").iterdir())) == 1
 
 
 async def test_the_package_client_outside_gets_no_secret_of_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,6 +305,128 @@ async def test_with_nothing_to_install_the_interpreter_is_ready(tmp_path: Path) 
         installed = await sandbox.install(Packages(python="2.1"))
         assert installed.python.startswith("3.")
         assert await python(sandbox, "import a, sys; print(sys.prefix)") == "ran\n/env"
+
+
+LOOK = "import answering as a, os; s = os.stat(a.__file__); print(s.st_dev, s.st_ino, os.path.exists(a.__cached__))"
+
+
+async def test_attempts_that_need_the_same_share_one_environment_with_its_bytecode(index: Index, tmp_path: Path) -> None:
+    index.add_wheel("answering")
+    sandboxes = make("local", tmp_path, index.access)
+    seen = []
+    for files in ({"requirements.txt": b"answering\n"}, {"requirements.txt": b"# another repository\nanswering\n"}):
+        async with sandboxes.open("sharing") as sandbox:
+            await sandbox.unpack(tarball(files))
+            await sandbox.install(Packages(requirement_files=("requirements.txt",)))
+            seen.append(await python(sandbox, LOOK))
+            async with sandbox.candidate() as workspace:
+                script = "for p in /env /env/bin /env/lib/python*/site-packages; do echo x > $p/evil.pth && echo written; done"
+                ended = await workspace.run(Command(("sh", "-c", script), 20.0))
+                assert ended.stdout == b""
+    assert seen[0] == seen[1]
+    assert seen[0].endswith("True")
+
+
+async def test_what_is_a_repositorys_own_is_never_shared(index: Index, tmp_path: Path) -> None:
+    index.add_wheel("answering")
+    index.add_source("sourceful", tmp_path / "executed")
+    sandboxes = make("local", tmp_path, index.access)
+    pyproject = PYPROJECT.replace("@NAME@", "mine").replace("@STATIC@", '"answering"').encode()
+    backend = index.backend("mine", tmp_path / "executed", "Requires-Dist: answering\\n")
+    # Building it also spoils what it can reach of its own environment.
+    spoil = b"\nimport glob\nfor f in glob.glob('/env/lib/python*/site-packages/answering.py'):\n"
+    spoil += b"    os.unlink(f); open(f, 'w').write('answer = 666')\n"
+    async with sandboxes.open("own") as sandbox:
+        await sandbox.unpack(tarball({"pyproject.toml": pyproject, "backend.py": backend + spoil, "src/mine.py": b"value = 1"}))
+        await sandbox.install(Packages(projects=(".",)))
+        assert await python(sandbox, "import answering, mine; print(answering.answer, mine.value)") == "666 1"
+    async with sandboxes.open("other") as sandbox:
+        await sandbox.unpack(tarball({"a": b""}))
+        await sandbox.install(Packages(requirements=("answering",)))
+        program = "import answering, importlib.util; print(answering.answer, importlib.util.find_spec('mine'))"
+        assert await python(sandbox, program) == "42 None"
+        await sandbox.install(Packages(requirements=("sourceful",)))
+    kept = [path.name for path in (tmp_path / "packages/environments").rglob("*.py")]
+    assert "answering.py" in kept
+    assert not {"mine.py", "mine.pth", "sourceful.py"} & set(kept)
+
+
+async def test_hashes_that_a_repository_asks_for_are_checked(index: Index, tmp_path: Path) -> None:
+    index.add_wheel("answering")
+    wheel = next((index.folder / "simple/answering").glob("*.whl"))
+    right = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    sandboxes = make("local", tmp_path, index.access)
+    async with sandboxes.open("hashes") as sandbox:
+        await sandbox.unpack(
+            tarball({n: f"answering==1.0 --hash=sha256:{h}\n".encode() for n, h in (("r.txt", right), ("w.txt", "0" * 64))})
+        )
+        await sandbox.install(Packages(requirement_files=("r.txt",)))
+        assert await python(sandbox, "import answering; print(answering.answer)") == "42"
+        with pytest.raises(InstallFailed) as failed:
+            await sandbox.install(Packages(requirement_files=("w.txt",)))
+        assert "hash" in failed.value.output.lower()
+
+
+@pytest.mark.parametrize("kind", ["local", "process"])
+async def test_a_candidate_can_have_an_environment_of_its_own(kind: str, index: Index, tmp_path: Path) -> None:
+    """A change adds a dependency to the manifest: what it brings is seen in that candidate and nowhere else."""
+    index.add_wheel("answering")
+    index.add_wheel("asking", "question = 6 * 9")
+    look = "import importlib.util as u; print([bool(u.find_spec(n)) for n in ('answering', 'asking')])"
+    async with make(kind, tmp_path, index.access).open("own") as sandbox:
+        await sandbox.unpack(tarball({"requirements.txt": b"answering\n"}))
+        packages = Packages(requirement_files=("requirements.txt",))
+        await sandbox.install(packages)
+        async with sandbox.candidate() as one, sandbox.candidate() as other:
+            await one.write("requirements.txt", b"answering\nasking\n")
+            installed = await one.install(packages)
+            assert installed.python
+            for workspace, found in ((one, b"[True, True]\n"), (other, b"[True, False]\n")):
+                for argv in ((workspace.python, "-c", look), ("python", "-c", look)):
+                    assert (await workspace.run(Command(argv, 30.0))).stdout == found
+        assert await python(sandbox, look) == "[True, False]"
+        async with sandbox.candidate() as workspace:
+            await workspace.write("requirements.txt", b"no-such-thing==1.0\n")
+            with pytest.raises(InstallFailed, match="no-such-thing"):
+                await workspace.install(packages)
+            assert (await workspace.run(Command((workspace.python, "-c", look), 30.0))).stdout == b"[True, False]\n"
+
+
+@pytest.mark.parametrize("kind", ["local", "process"])
+async def test_a_candidates_own_project_is_built_from_its_own_files(kind: str, index: Index, tmp_path: Path) -> None:
+    index.add_wheel("answering")
+    backend = index.backend("mine", tmp_path / "executed", "Requires-Dist: answering\\n")
+    files = {"backend.py": backend, "src/mine_module.py": b"value = 1\n"}
+    before, after = (PYPROJECT.replace("@NAME@", "mine").replace("@STATIC@", static).encode() for static in ("", '"answering"'))
+    program = "import answering, mine_module; print(answering.answer, mine_module.value)"
+    async with make(kind, tmp_path, index.access).open("project") as sandbox:
+        await sandbox.unpack(tarball({**files, "pyproject.toml": before}))
+        await sandbox.install(Packages())
+        async with sandbox.candidate() as workspace:
+            await workspace.write("pyproject.toml", after)
+            await workspace.write("src/mine_module.py", b"value = 2\n")
+            await workspace.install(Packages(projects=(".",)))
+            assert (await workspace.run(Command((workspace.python, "-c", program), 30.0))).stdout == b"42 2\n"
+        assert "answering" in await python(sandbox, "import answering")
+        assert sorted(entry.path for entry in await sandbox.base.files()) == [
+            "backend.py",
+            "pyproject.toml",
+            "src/mine_module.py",
+        ]
+    assert not list((tmp_path / "open").iterdir())
+
+
+async def test_where_no_overlay_can_be_had_the_shared_layer_is_copied(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "_LAYER", place._LAYER.replace("-t overlay", "-t no-such-filesystem"))
+    index.add_wheel("answering")
+    pyproject = PYPROJECT.replace("@NAME@", "mine").replace("@STATIC@", '"answering"').encode()
+    backend = index.backend("mine", tmp_path / "executed")
+    async with make("local", tmp_path, index.access).open("copied") as sandbox:
+        await sandbox.unpack(tarball({"pyproject.toml": pyproject, "backend.py": backend, "src/mine_module.py": b""}))
+        await sandbox.install(Packages(projects=(".",)))
+        assert await python(sandbox, "import answering, mine_module; print(answering.answer)") == "42"
 
 
 @pytest.mark.optional(reason="needs the package index")

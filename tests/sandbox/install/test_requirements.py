@@ -63,6 +63,22 @@ async def test_included_files_are_followed_inside_the_repository_only() -> None:
     assert sorted(found.constraints) == ["one==1.5", "three<3"]
 
 
+async def test_hashes_are_kept_apart_from_the_names() -> None:
+    text = "one==1 --hash=sha256:0a \\\n --hash=sha512:ff # --hash=sha256:77\ntwo\n"
+    found = await requirements.from_files(("r.txt",), (), reader({"r.txt": text}))
+    assert found.requirements == ("one==1", "two")
+    assert found.hashes == (("one==1", "--hash=sha256:0a --hash=sha512:ff"),)
+    assert not found.partial
+
+
+@pytest.mark.parametrize("line", ["-e .", "./local", "name @ file:///x", "--pre", "a --hash=sha256:$X", "-r gone.txt", "${X}"])
+async def test_what_only_the_installer_inside_may_read_is_told(line: str) -> None:
+    whole = reader({"r.txt": "# comment\n\none\n-c c.txt\n", "c.txt": "one<2\n"})
+    assert not (await requirements.from_files(("r.txt",), (), whole)).partial
+    assert (await requirements.from_files(("r.txt",), (), reader({"r.txt": f"one\n{line}\n"}))).partial
+    assert requirements.named((line,)).partial
+
+
 async def test_static_needs_of_a_project_and_its_builder() -> None:
     files = {
         "pyproject.toml": "[project]\ndependencies=['a', 'b @ file:///x']\n[project.optional-dependencies]\ntest=['c']\ndoc=['d']\n",
@@ -75,7 +91,7 @@ async def test_static_needs_of_a_project_and_its_builder() -> None:
 
 async def test_groups_include_groups_once() -> None:
     toml = "[dependency-groups]\na=['x', {include-group='b'}]\nb=['y', {include-group='a'}, 7]\n"
-    assert await requirements.from_groups(("a", "none"), reader({"pyproject.toml": toml})) == ("x", "y")
+    assert (await requirements.from_groups(("a", "none"), reader({"pyproject.toml": toml}))).requirements == ("x", "y")
 
 
 @pytest.mark.parametrize(
