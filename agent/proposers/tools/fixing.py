@@ -28,7 +28,7 @@ class Fixed:
     edits: Edits = ()
     runs: tuple[CheckRun, ...] = ()  # the checks that have a tool, with these edits
     notes: tuple[str, ...] = ()
-    green: bool = False  # whether those checks are green with the edits
+    checks: frozenset[str] = frozenset()  # names of the checks that are green with the edits
 
 
 async def fixes_of(trials: Trials, checks: Sequence[Check]) -> list[tuple[Check, Fix]]:
@@ -42,19 +42,22 @@ async def fixes_of(trials: Trials, checks: Sequence[Check]) -> list[tuple[Check,
     return found
 
 
-async def fix(trials: Trials, found: Sequence[tuple[Check, Fix]]) -> Fixed:
-    """First what the tools vouch for, then, when that does not suffice, what they would do unasked. Raises `SandboxError`."""
+async def fix(trials: Trials, found: Sequence[tuple[Check, Fix]], on: Edits = ()) -> Fixed:
+    """First what tools vouch for, then, when that does not suffice, what they would not do unasked, upon the change `on`.
+
+    Raises `SandboxError`.
+    """
     checks = list({check.name: check for check, _ in found}.values())
     commands = [(check, fix.command) for check, fix in found]
     bolder = [(check, fix.bolder or fix.command) for check, fix in found]
     best, notes = Fixed(), []
     for choice in (commands, bolder) if bolder != commands else (commands,):
         # One tool undoes what another did: a second pass settles them.
-        changed = await trials.changed_by(choice if len(choice) == 1 else [*choice, *choice])
+        changed = await trials.changed_by(choice if len(choice) == 1 else [*choice, *choice], on)
         notes += _remarks(choice, changed)
-        if not changed.edits or changed.edits == best.edits:
+        if not changed.edits or changed.edits in (on, best.edits):
             continue
-        for edits in _cuts(trials, checks, changed.edits):
+        for edits in _cuts(trials, checks, changed.edits, on):
             runs = await trials.judged(edits, checks)
             if isinstance(runs, str):
                 notes.append(runs)
@@ -63,7 +66,7 @@ async def fix(trials: Trials, found: Sequence[tuple[Check, Fix]]) -> Fixed:
                 made = Candidate(
                     RUNG, edits, _title(choice, edits), _reasoning(choice), prior=0.9 if choice is commands else 0.6
                 )
-                return Fixed((made,), edits, tuple(runs.values()), tuple(notes), green=True)
+                return Fixed((made,), edits, tuple(runs.values()), tuple(notes), frozenset(runs))
             if choice is commands:
                 best = Fixed((), edits, tuple(runs.values()))
     if best.edits:
@@ -72,9 +75,10 @@ async def fix(trials: Trials, found: Sequence[tuple[Check, Fix]]) -> Fixed:
     return Fixed((), best.edits, best.runs, tuple(dict.fromkeys(notes)))
 
 
-def _cuts(trials: Trials, checks: Sequence[Check], edits: Edits) -> Iterator[Edits]:
+def _cuts(trials: Trials, checks: Sequence[Check], edits: Edits, on: Edits) -> Iterator[Edits]:
     """The changes of the files that have findings, when the tool changed others too; then all."""
     told = {frame.path for check in checks for failure in trials.base_run(check).failures for frame in failure.frames}
+    told |= {edit.path for edit in on}
     cut = tuple(edit for edit in edits if edit.path in told)
     if cut and cut != edits:
         yield cut

@@ -16,7 +16,7 @@ from agent.proposers.base import Proposal, Situation
 from agent.proposers.tools.proposer import ToolsProposer
 from agent.task import Check, Policy, Repair
 from sandbox.base import Sandbox
-from tests.agent.bench import Bench, sandbox_with
+from tests.agent.bench import PYTEST, Bench, sandbox_with
 
 Ask = Callable[..., Awaitable[tuple[Proposal, Situation]]]
 LINT = Check("lint", "ruff check .", "findings", timeout=30)
@@ -107,3 +107,130 @@ async def test_a_red_linter_is_healed_by_the_graph_without_a_model(tmp_path: Pat
     assert isinstance(result, Repair)
     assert result.edits[0].after == "import sys\n\nprint(sys.argv)\n"
     assert [rung.rung for rung in result.log.rungs] == ["tools"]
+
+
+TEST_M = "from m import f\n\ndef test_f():\n    assert f() == 1\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        pytest.param(
+            {"m.py": "def f():\n    return json.loads('1')\n"},
+            {"m.py": "import json\n\n\ndef f():\n    return json.loads('1')\n"},
+            id="a module of the standard library",
+        ),
+        pytest.param(
+            {"m.py": "def f():\n    return len(str(datetime.now().year)) - 3\n"},
+            {"m.py": "from datetime import datetime\n\n\ndef f():\n    return len(str(datetime.now().year)) - 3\n"},
+            id="a class with the name of its module",
+        ),
+        pytest.param(
+            {
+                "m.py": "def f():\n    return helper()\n",
+                "pkg/__init__.py": "",
+                "pkg/things.py": "def helper():\n    return 1\n",
+            },
+            {"m.py": "from pkg.things import helper\n\n\ndef f():\n    return helper()\n"},
+            id="a function of the repository's own",
+        ),
+        pytest.param(
+            {"m.py": "def f():\n    return js.loads('1')\n", "n.py": "import json as js\n"},
+            {"m.py": "import json as js\n\n\ndef f():\n    return js.loads('1')\n"},
+            id="as other files import it",
+        ),
+        pytest.param(
+            {"m.py": "from collections import Mapping, deque\n\n\ndef f():\n    return int(isinstance({}, Mapping))\n"},
+            {
+                "m.py": "from collections import deque\nfrom collections.abc import Mapping\n\n\n"
+                "def f():\n    return int(isinstance({}, Mapping))\n"
+            },
+            id="moved within the standard library",
+        ),
+        pytest.param(
+            {"m.py": "import collections\n\n\ndef f():\n    return int(isinstance({}, collections.Mapping))\n"},
+            {
+                "m.py": "import collections\nimport collections.abc\n\n\n"
+                "def f():\n    return int(isinstance({}, collections.abc.Mapping))\n"
+            },
+            id="an attribute that moved",
+        ),
+        pytest.param(
+            {"m.py": "import xml\n\n\ndef f():\n    return len(xml.dom.minidom.parseString('<a/>').childNodes)\n"},
+            {
+                "m.py": "import xml\nimport xml.dom.minidom\n\n\n"
+                "def f():\n    return len(xml.dom.minidom.parseString('<a/>').childNodes)\n"
+            },
+            id="a submodule that nobody imported",
+        ),
+        pytest.param(
+            {"m.py": "from urlparse import urljoin\n\n\ndef f():\n    return len(urljoin('a', 'b'))\n"},
+            {"m.py": "from urllib.parse import urljoin\n\n\ndef f():\n    return len(urljoin('a', 'b'))\n"},
+            id="a module that has another name now",
+        ),
+        pytest.param(
+            {
+                "m.py": "from pkg.old import g\n\n\ndef f():\n    return g()\n",
+                "pkg/__init__.py": "",
+                "pkg/deep/__init__.py": "",
+                "pkg/deep/old.py": "def g():\n    return 1\n",
+            },
+            {"m.py": "from pkg.deep.old import g\n\n\ndef f():\n    return g()\n"},
+            id="a module of the repository that moved",
+        ),
+        pytest.param(
+            {
+                "m.py": "from pkg.a import g\n\n\ndef f():\n    return g()\n",
+                "pkg/__init__.py": "",
+                "pkg/a.py": "",
+                "pkg/b.py": "def g():\n    return 1\n",
+            },
+            {"m.py": "from pkg.b import g\n\n\ndef f():\n    return g()\n"},
+            id="a name of the repository that moved",
+        ),
+        pytest.param(
+            {
+                "m.py": "from n import one\n\n\ndef f():\n    return one()\n",
+                "n.py": "from m import f\n\n\ndef one():\n    return 1 or f()\n",
+            },
+            {"n.py": "def one():\n    from m import f\n    return 1 or f()\n"},
+            id="a circle of imports",
+        ),
+    ],
+)
+async def test_a_missing_import_is_brought_back(ask: Ask, files: dict[str, str], expected: dict[str, str]) -> None:
+    proposal, case = await ask({**files, "test_m.py": TEST_M}, PYTEST)
+    assert expected in afters(proposal), (afters(proposal), proposal.note)
+    for candidate in proposal.candidates:
+        assert refusal(candidate, Policy(), case.oracle) is None
+
+
+async def test_several_missing_imports_of_several_files_make_one_change(ask: Ask) -> None:
+    files = {
+        "m.py": "from n import g\n\n\ndef f():\n    return json.loads(g())\n",
+        "n.py": "def g():\n    return re.sub('a', '1', os.path.basename('a'))\n",
+        "test_m.py": TEST_M,
+    }
+    proposal, _ = await ask(files, PYTEST)
+    assert {
+        "m.py": "import json\n\nfrom n import g\n\n\ndef f():\n    return json.loads(g())\n",
+        "n.py": "import os\nimport re\n\n\ndef g():\n    return re.sub('a', '1', os.path.basename('a'))\n",
+    } in afters(proposal)
+
+
+async def test_a_name_that_a_test_asks_its_old_place_for_is_offered_there_again(ask: Ask) -> None:
+    files = {"m.py": "X = 1\n", "n.py": "def f():\n    return 1\n", "test_m.py": TEST_M}
+    proposal, _ = await ask(files, PYTEST)
+    assert {"m.py": "from n import f as f\n\nX = 1\n"} in afters(proposal)
+    assert all("test_m.py" not in after for after in afters(proposal))
+
+
+async def test_an_undefined_name_that_a_linter_finds_is_imported(ask: Ask) -> None:
+    files = {"m.py": "import os\n\nprint(json.dumps(1), Path('.'))\n"}
+    proposal, _ = await ask(files, LINT)
+    assert afters(proposal)[0] == {"m.py": "import json\nfrom pathlib import Path\n\nprint(json.dumps(1), Path('.'))\n"}
+
+
+async def test_a_wrong_value_is_no_business_of_the_tools(ask: Ask) -> None:
+    proposal, _ = await ask({"m.py": "def f():\n    return 2\n", "test_m.py": TEST_M}, PYTEST)
+    assert (proposal.candidates, proposal.tried) == ((), 0)
