@@ -187,6 +187,15 @@ def attributes(source: str, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def imports_module(source: str, top: str) -> bool:
+    """Whether the source imports a module of this top-level name."""
+    tree = parse(source)
+    nodes = list(_imports(tree)) if tree else []
+    modules = [a.name for n in nodes if isinstance(n, ast.Import) for a in n.names]
+    modules += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    return any(module.partition(".")[0] == top for module in modules)
+
+
 def is_relative(source: str) -> bool:
     """Whether the module imports its siblings by a dot."""
     tree = parse(source)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from agent.edits import digest
 from agent.proposers.base import Proposal, Situation
+from agent.proposers.tools.depending import name_dependencies
 from agent.proposers.tools.fixing import Fixed, fix, fixes_of
 from agent.proposers.tools.importing import Imported, bring_back
 from agent.proposers.tools.trials import Trials
@@ -33,8 +34,9 @@ class ToolsProposer:
             if imported.edits != fixed.edits and not imported.candidates and tools:
                 again = await fix(trials, tools, imported.edits)  # a linter has its own idea of where an import goes
                 fixed = again if again.candidates else fixed
-        whole = [*imported.candidates, *fixed.candidates]
-        notes = [*fixed.notes, *imported.notes]
+        named, more = await name_dependencies(trials, imported.left, imported.known, imported.edits)
+        whole = [*imported.candidates, *named, *fixed.candidates]
+        notes = [*fixed.notes, *imported.notes, *more]
         fresh = list(_fresh(whole, situation))
         return Proposal(tuple(fresh), trials.tried, len(fresh), note="; ".join(dict.fromkeys(notes)))
 

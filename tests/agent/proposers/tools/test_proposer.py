@@ -234,3 +234,27 @@ async def test_an_undefined_name_that_a_linter_finds_is_imported(ask: Ask) -> No
 async def test_a_wrong_value_is_no_business_of_the_tools(ask: Ask) -> None:
     proposal, _ = await ask({"m.py": "def f():\n    return 2\n", "test_m.py": TEST_M}, PYTEST)
     assert (proposal.candidates, proposal.tried) == ((), 0)
+
+
+PYPROJECT = '[project]\nname = "x"\nversion = "1"\ndependencies = [\n    "rich",\n]\n\n[dependency-groups]\ndev = ["pytest"]\n'
+
+
+async def test_a_dependency_that_no_manifest_names_is_named(ask: Ask) -> None:
+    files = {"m.py": "from skimage import io\nf = io\n", "pyproject.toml": PYPROJECT, "uv.lock": "", "test_m.py": TEST_M}
+    proposal, case = await ask(files, PYTEST)
+    assert afters(proposal) == [{"pyproject.toml": PYPROJECT.replace('    "rich",\n', '    "rich",\n    "scikit-image",\n')}]
+    assert "uv.lock has to be made anew" in proposal.note
+    assert refusal(proposal.candidates[0], Policy(), case.oracle) is None
+
+
+async def test_what_a_test_alone_imports_is_named_beside_the_tools_of_tests(ask: Ask) -> None:
+    files = {"pyproject.toml": PYPROJECT, "test_m.py": "import freezegunner\n\ndef test_f():\n    assert freezegunner\n"}
+    proposal, _ = await ask(files, PYTEST)
+    assert afters(proposal)[0] == {"pyproject.toml": PYPROJECT.replace('["pytest"]', '["freezegunner", "pytest"]')}
+
+
+async def test_a_module_that_is_only_named_in_words_becomes_no_dependency(ask: Ask) -> None:
+    message = "ModuleNotFoundError: No module named 'evil'"
+    files = {"m.py": f'def f():\n    raise RuntimeError("{message}")\n', "pyproject.toml": PYPROJECT, "test_m.py": TEST_M}
+    proposal, _ = await ask(files, PYTEST)
+    assert proposal.candidates == ()
