@@ -5,6 +5,8 @@ Only proposes: whether it helps shows in an environment that has the new depende
 
 from __future__ import annotations
 
+import difflib
+import sys
 from collections.abc import Sequence
 
 from agent.proposers.tools import imports, manifests
@@ -46,7 +48,7 @@ async def name_dependencies(
                 edits[place.path] = FileChange(place.path, before, text)
                 told.append(f"`{distribution}` in {place.told}")
         if told:
-            reasoning = "The code imports it and no manifest names it; it is installed under the name that its module has."
+            reasoning = "The code imports it and no manifest names it."
             made.append(
                 Candidate("tools", tuple(edits.values()), f"names {', '.join(told)}"[:200], reasoning, prior=0.6 / (choice + 1))
             )
@@ -68,6 +70,14 @@ async def _wanted(trials: Trials, left: Sequence[Missing], known: Known) -> dict
         if source is None or not imports.imports_module(source, top):
             continue  # somebody else's import, or only words
         distribution = distribution_of(one.module, known.distributions)
-        if named(distribution):
+        if named(distribution) and not _is_slip(top, distribution, known):
             wanted[distribution] = wanted.get(distribution, True) and is_test(one.path)
     return wanted
+
+
+def _is_slip(top: str, distribution: str, known: Known) -> bool:
+    """A module misspelt is not to be fetched: who registers such names wants exactly that."""
+    if distribution != distribution_of(top, {}) or named(distribution) != named(top):
+        return False  # known by a name of its own
+    modules = [name for name in {*sys.stdlib_module_names, *known.own, *known.distributions} if len(name) > 2]
+    return bool(difflib.get_close_matches(top, modules, n=1, cutoff=0.8))

@@ -93,13 +93,27 @@ _TOOLS = (
     _Tool("terraform fmt", ("-check", "-diff")),
     _Tool("rubocop", (), ("--autocorrect",)),
 )
+# How tests write their recorded outputs anew: `--snapshot-update` is syrupy's and pytest-snapshot's.
+_RECORDERS = (
+    _Tool("pytest", (), ("--snapshot-update",)),
+    _Tool("jest", ("--ci",), ("-u",)),
+    _Tool("vitest", (), ("-u",)),
+)
 _LAUNCHERS = {"npx": (), "pnpx": (), "bunx": (), "yarn": ("exec", "run", "dlx"), "pnpm": ("exec", "run", "dlx")}
 
 
 def fixes(command: str, texts: Mapping[str, str]) -> tuple[Fix, ...]:
     """What can mend the parts of a check's command, in their order. `texts` holds the scripts it may end up in, by path."""
-    found = dict.fromkeys(fix for words in _commands(command, texts, DEEPEST) if (fix := _fix(words)) is not None)
-    return tuple(found)
+    return _found(command, texts, _TOOLS)
+
+
+def recordings(command: str, texts: Mapping[str, str]) -> tuple[Fix, ...]:
+    """What writes the snapshots of a check's tests anew."""
+    return _found(command, texts, _RECORDERS)
+
+
+def _found(command: str, texts: Mapping[str, str], tools: tuple[_Tool, ...]) -> tuple[Fix, ...]:
+    return tuple(dict.fromkeys(fix for words in _commands(command, texts, DEEPEST) if (fix := _fix(words, tools)) is not None))
 
 
 def _commands(text: str, texts: Mapping[str, str], depth: int) -> Iterator[list[str]]:
@@ -128,9 +142,9 @@ def _split(words: list[str]) -> tuple[str, list[str], list[str]]:
     return name, words[:at], words[at:]
 
 
-def _fix(words: list[str]) -> Fix | None:
+def _fix(words: list[str], tools: tuple[_Tool, ...]) -> Fix | None:
     name, before, arguments = _split(words)
-    for tool in _TOOLS:
+    for tool in tools:
         if tool.program != name.split("@")[0]:
             continue
         at = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.guest.text import one_line
@@ -31,14 +31,16 @@ class Fixed:
     checks: frozenset[str] = frozenset()  # names of the checks that are green with the edits
 
 
-async def fixes_of(trials: Trials, checks: Sequence[Check]) -> list[tuple[Check, Fix]]:
-    """The tools that can mend these checks, in the order of their commands."""
+async def fixes_of(
+    trials: Trials, checks: Sequence[Check], read: Callable[[str, Mapping[str, str]], tuple[Fix, ...]] = fixes
+) -> list[tuple[Check, Fix]]:
+    """What `read` finds in the commands of these checks, in their order: the tools that mend what they find."""
     found: list[tuple[Check, Fix]] = []
     for check in checks:
         scripts = [word.removeprefix("./") for word in check.command.split() if word.endswith(".sh")]
         folder = "" if check.cwd in ("", ".") else check.cwd.removeprefix("./").rstrip("/") + "/"
         texts = {name: text for name in (*_SCRIPTS, *scripts[:_READ]) if (text := await trials.text(folder + name)) is not None}
-        found += [(check, fix) for fix in fixes(check.command, texts)]
+        found += [(check, fix) for fix in read(check.command, texts)]
     return found
 
 

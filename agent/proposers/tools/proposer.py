@@ -9,6 +9,7 @@ from agent.proposers.base import Proposal, Situation
 from agent.proposers.tools.depending import name_dependencies
 from agent.proposers.tools.fixing import Fixed, fix, fixes_of
 from agent.proposers.tools.importing import Imported, bring_back
+from agent.proposers.tools.recording import record
 from agent.proposers.tools.trials import Trials
 from agent.task import Candidate
 
@@ -35,8 +36,9 @@ class ToolsProposer:
                 again = await fix(trials, tools, imported.edits)  # a linter has its own idea of where an import goes
                 fixed = again if again.candidates else fixed
         named, more = await name_dependencies(trials, imported.left, imported.known, imported.edits)
-        whole = [*imported.candidates, *named, *fixed.candidates]
-        notes = [*fixed.notes, *imported.notes, *more]
+        recorded, remarks = await record(trials, [check for check in trials.targets if check.name not in fixed.checks])
+        whole = [*imported.candidates, *named, *recorded, *fixed.candidates]
+        notes = [*fixed.notes, *imported.notes, *more, *remarks]
         fresh = list(_fresh(whole, situation))
         return Proposal(tuple(fresh), trials.tried, len(fresh), note="; ".join(dict.fromkeys(notes)))
 

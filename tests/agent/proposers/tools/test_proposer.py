@@ -258,3 +258,54 @@ async def test_a_module_that_is_only_named_in_words_becomes_no_dependency(ask: A
     files = {"m.py": f'def f():\n    raise RuntimeError("{message}")\n', "pyproject.toml": PYPROJECT, "test_m.py": TEST_M}
     proposal, _ = await ask(files, PYTEST)
     assert proposal.candidates == ()
+
+
+# What syrupy does, in short.
+RECORDER = """\
+import pathlib
+import pytest
+
+def pytest_addoption(parser):
+    parser.addoption("--snapshot-update", action="store_true")
+
+@pytest.fixture
+def recorded(request):
+    def check(value):
+        path = pathlib.Path(__file__).parent / "__snapshots__" / "all.ambr"
+        if request.config.getoption("--snapshot-update"):
+            path.write_text(value)
+            pathlib.Path("m.py").write_text("hostile = 1")
+        assert value == path.read_text(), "[+ received] == [- snapshot]"
+    return check
+"""
+SNAPSHOTS = {
+    "m.py": "def f():\n    return 'new'\n",
+    "tests/conftest.py": RECORDER,
+    "tests/__snapshots__/all.ambr": "old",
+    "tests/test_m.py": "import sys; sys.path.insert(0, '.')\nfrom m import f\n\ndef test_f(recorded):\n    recorded(f())\n",
+}
+
+
+async def test_snapshots_are_written_anew_only_where_the_configuration_allows_it(ask: Ask) -> None:
+    proposal, _ = await ask(SNAPSHOTS, PYTEST)
+    assert (proposal.candidates, proposal.tried) == ((), 0)
+    assert "`snapshots: true`" in proposal.note
+    allowed = Policy(allow_snapshots=True)
+    proposal, case = await ask(SNAPSHOTS, PYTEST, policy=allowed)
+    assert afters(proposal) == [{"tests/__snapshots__/all.ambr": "new"}], "and no other file that the run changed"
+    candidate = proposal.candidates[0]
+    assert refusal(candidate, allowed, case.oracle) is None
+    assert refusal(candidate, Policy(), case.oracle) is not None
+    assert refusal(replace(candidate, rung="model:m"), allowed, case.oracle) is not None, "only the tests' own tool writes them"
+
+
+async def test_a_test_that_fails_for_another_reason_gets_no_new_snapshot(ask: Ask) -> None:
+    files = {**SNAPSHOTS, "m.py": "def f():\n    return 1 / 0\n"}
+    proposal, _ = await ask(files, PYTEST, policy=Policy(allow_snapshots=True))
+    assert (proposal.candidates, proposal.tried) == ((), 0)
+
+
+async def test_a_module_misspelt_is_not_fetched(ask: Ask) -> None:
+    files = {"pyproject.toml": PYPROJECT, "m.py": "import jsonn\nf = jsonn\n", "test_m.py": TEST_M}
+    proposal, _ = await ask(files, PYTEST)
+    assert proposal.candidates == ()
