@@ -19,7 +19,7 @@ from agent.edits import EDITABLE, added, changed_lines
 from agent.guard_code import code_findings, differs_in_requirements_alone, same_tree
 from agent.guard_judges import judge_findings
 from agent.task import Candidate, FileChange, Oracle, Policy
-from agent.testfiles import is_test
+from agent.testfiles import is_snapshot, is_test
 
 TESTS = "tests"  # the one rule that a person may want to lift: the test itself may be wrong
 
@@ -92,7 +92,8 @@ def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Ref
     if _matches(path, _LINT_SETTINGS):
         return Refusal("settings", f"{path} holds settings of the tools that judge")
     if not policy.allow_test_edits:
-        if is_test(path) and not (candidate.rung == "tools" and same_tree(edit)):
+        is_the_tools_own = candidate.rung == "tools" and (same_tree(edit) or (policy.allow_snapshots and is_snapshot(path)))
+        if is_test(path) and not is_the_tools_own:
             return Refusal(TESTS, f"{path} is a test")
         if _matches(path, _TEST_SETTINGS):
             return Refusal(TESTS, f"{path} is test configuration")

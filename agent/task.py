@@ -313,6 +313,7 @@ class Policy:
     """What a repair may do in this repository; a repository's own configuration can only narrow it."""
 
     allow_test_edits: bool = False
+    allow_snapshots: bool = False  # the tools may write recorded outputs of tests anew
     protected: tuple[str, ...] = ()  # further globs that are never edited
     max_files: int = 10
     max_changed_lines: int = 400

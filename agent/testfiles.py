@@ -6,9 +6,20 @@ import fnmatch
 from pathlib import PurePosixPath
 
 _FILES = ("test_*.py", "*_test.py", "tests.py", "conftest.py", "test*.cfg", "*.snap", "*.ambr")
+_SNAPSHOTS = {"__snapshots__", "snapshots"}
+_CODE = (".py", ".pyi", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".rs", ".go", ".sh", ".toml", ".cfg", ".ini")
 _FOLDERS = {"tests", "test", "testing", "testdata", "__snapshots__", "spec", "conftest"}
 
 
 def is_test(path: str) -> bool:
     pure = PurePosixPath(path.casefold())
-    return bool(_FOLDERS & set(pure.parts[:-1])) or any(fnmatch.fnmatchcase(pure.name, pattern) for pattern in _FILES)
+    is_named_so = any(fnmatch.fnmatchcase(pure.name, pattern) for pattern in _FILES)
+    return bool(_FOLDERS & set(pure.parts[:-1])) or is_named_so or is_snapshot(path)
+
+
+def is_snapshot(path: str) -> bool:
+    """A recorded output that a tool of tests wrote and writes anew when it is asked to; never code."""
+    pure = PurePosixPath(path.casefold())
+    if pure.suffix in _CODE:
+        return False
+    return bool(_SNAPSHOTS & set(pure.parts[:-1])) or pure.name.endswith((".snap", ".ambr"))

@@ -127,11 +127,12 @@ class Engine:
     def _context(self, blobs: Blobs, emit: Emit) -> Context:
         from agent.proposers.model import ModelProposer
         from agent.proposers.patterns.proposer import PatternsProposer
+        from agent.proposers.tools.proposer import ToolsProposer
         from agent.state import Context
 
         return Context(
             emit=emit,
-            proposers=(PatternsProposer(), *((ModelProposer(self.models),) if self.models else ())),
+            proposers=(ToolsProposer(), PatternsProposer(), *((ModelProposer(self.models),) if self.models else ())),
             models=self.models,
             blobs=blobs,
             checkpointer=self.checkpointer,

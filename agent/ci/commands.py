@@ -28,6 +28,13 @@ LINTERS = {
     "pyflakes": "pyflakes",
     "black": "black",
     "isort": "isort",
+    "autoflake": "autoflake",
+    "autopep8": "autopep8",
+    "codespell": "codespell",
+    "docformatter": "docformatter",
+    "djlint": "djlint",
+    "pyupgrade": "pyupgrade",
+    "yapf": "yapf",
 }
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")

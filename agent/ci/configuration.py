@@ -1,7 +1,7 @@
 """A repository's own wishes, `.github/selfheal.yml`: text in, values or one clear sentence out.
 
 Knows the file's format, not where it is read from (the default branch, never the head under repair). It may name what to run in
-the sandbox and narrow what Selfheal does; it widens nothing except that tests may be edited.
+the sandbox and narrow what Selfheal does; it widens nothing except that tests, or their snapshots, may be edited.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class _File(_Strict):
     install: Install | None = None
     python: Annotated[str, StringConstraints(pattern=r"^3\.\d{1,2}$")] | None = None
     allow_test_edits: bool = False
+    snapshots: bool = False
     protected: tuple[_Name, ...] = ()
     rungs: tuple[Literal["tools", "patterns", "model"], ...] | None = None
     budget: Narrowed = Narrowed()
@@ -101,6 +102,7 @@ class Configuration:
     packages: Packages | None = None  # None: found out
     python: str | None = None
     allow_test_edits: bool = False
+    snapshots: bool = False
     protected: tuple[str, ...] = ()
     rungs: tuple[str, ...] | None = None
     budget: Narrowed = field(default_factory=Narrowed)
@@ -113,13 +115,14 @@ class Configuration:
         return not self.branches.only or any(fnmatchcase(branch, pattern) for pattern in self.branches.only)
 
     def narrow(self, policy: Policy, budget: Budget) -> tuple[Policy, Budget]:
-        """The operator's policy and budget, narrowed; only `allow_test_edits` may be granted here."""
+        """The operator's policy and budget, narrowed; only edits of tests and of their snapshots may be granted here."""
         rungs = policy.rungs if self.rungs is None else tuple(rung for rung in policy.rungs if rung in self.rungs)
         limits = {name: min(getattr(budget, name), limit) for name, limit in self.budget if limit is not None}
         return (
             replace(
                 policy,
                 allow_test_edits=policy.allow_test_edits or self.allow_test_edits,
+                allow_snapshots=policy.allow_snapshots or self.snapshots,
                 protected=policy.protected + self.protected,
                 rungs=rungs,
             ),
@@ -185,6 +188,7 @@ def _configuration(file: _File) -> Configuration:
         packages=packages,
         python=file.python,
         allow_test_edits=file.allow_test_edits,
+        snapshots=file.snapshots,
         protected=file.protected,
         rungs=file.rungs,
         budget=file.budget,

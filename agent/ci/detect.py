@@ -49,7 +49,7 @@ async def read_project(workspace: Workspace) -> Project:
     paths = frozenset(entry.path for entry in await workspace.files() if not entry.link)
     tests = sorted(path for path in paths if _TEST_FILE.search(path))[:TEST_FILES_READ]
     scripts = sorted(path for path in paths if path.endswith(".sh") and path.count("/") <= 2)[:20]
-    names = ("Makefile", "makefile", "justfile", ".python-version", "setup.py", *tests, *scripts)
+    names = ("Makefile", "makefile", "justfile", ".python-version", ".pre-commit-config.yaml", "setup.py", *tests, *scripts)
     texts = {name: await _text(workspace, name) for name in names if name in paths}
     return Project(
         paths=paths,

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agent.ci import detect
+from agent.ci.actions import command_of
 from agent.ci.commands import LINTERS, Reading, merge, read_command
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.detect import Project
+from agent.ci.hooks import PATH as HOOKS
+from agent.ci.hooks import read_hooks
 from agent.ci.workflow import Job, Step, read_job
 from agent.guest.text import one_line
 from agent.task import Check
@@ -89,8 +92,8 @@ class _Planner:
         packages = Packages(python=job.python)
         steps: list[tuple[Step, Reading]] = []
         for step in job.steps:
-            if step.run:
-                reading = self._expanded(read_command(step.run, _in_folder(self._script, step.cwd)))
+            if text := step.run or command_of(step.uses, step.inputs):
+                reading = self._expanded(read_command(text, _in_folder(self._script, step.cwd)))
                 packages = merge(packages, _moved(reading.packages, step.cwd))
                 steps.append((step, reading))
         chosen = self._choose(job, failed, steps, where)
@@ -127,18 +130,22 @@ class _Planner:
     def _choose(self, job: Job, failed: FailedJob, steps: list[tuple[Step, Reading]], where: str) -> list[tuple[Step, Reading]]:
         """The step that failed, else those of the job that run tests."""
         step = job.step(failed.failed_step)
-        if step is not None and step.uses:
-            self.notes.append(f"{where}: the failing step uses the action {one_line(step.uses, 100)}, which is not run here")
-            return []
         for one, reading in steps:
             if one is step and reading.command:
                 return [(one, reading)]
+        if step is not None and step.uses:
+            self.notes.append(f"{where}: the failing step uses the action {one_line(step.uses, 100)}, which is not run here")
+            return []
         if step is not None:
             self.notes.append(f"{where}: the failing step only installs; the job's tests are run instead")
         return [(one, reading) for one, reading in steps if reading.command and reading.reader in ("pytest", "unittest")]
 
     def _expanded(self, reading: Reading) -> Reading:
-        """tox and nox make environments that need an index: what tox would run is read from its file, nox is detected."""
+        """What makes environments of its own, from an index: what tox and pre-commit would run is read from their files, nox is
+        detected.
+        """
+        if reading.tool == "pre-commit":
+            return self._with_hooks(reading)
         if reading.tool not in ("tox", "nox"):
             return reading
         commands = detect.tox_commands(self.project) if reading.tool == "tox" else ""
@@ -153,6 +160,21 @@ class _Planner:
         if reading.tool == "tox":
             packages = merge(packages, detect.tox_packages(self.project))
         return replace(inner, packages=packages)
+
+    def _with_hooks(self, reading: Reading) -> Reading:
+        words = reading.command.split()
+        plain = [word for word in words[words.index("run") + 1 :] if not word.startswith("-")] if "run" in words else []
+        hooks = read_hooks(self._script(HOOKS), plain[0] if plain else "")
+        if not hooks.command:
+            self.notes.append(
+                f"`{one_line(reading.command, 80)}` needs hooks that are fetched by git, which the sandbox cannot do"
+            )
+            return reading
+        self.notes.append(f"`{one_line(reading.command, 80)}` is approximated by its hooks as packages bring them")
+        if hooks.left_out:
+            self.notes.append(f"hooks that are not run here: {one_line(', '.join(hooks.left_out), 200)}")
+        inner = read_command(hooks.command, self._script)
+        return replace(inner, packages=merge(merge(reading.packages, inner.packages), Packages(requirements=hooks.installs)))
 
     def _add(self, check: Check, tool: str) -> None:
         if any(other.command == check.command and other.cwd == check.cwd for other in self.checks):

@@ -290,3 +290,13 @@ def test_setup_py_is_judged_by_its_arguments() -> None:
     torn = source.replace("(name", "((name")
     assert rule(FileChange("setup.py", torn, source)) is None
     assert rule(FileChange("setup.py", torn, source.replace("name='a'", "entry_points={}"))) == "settings"
+
+
+def test_snapshots_are_written_anew_by_the_tools_alone_and_only_where_allowed() -> None:
+    snapshot, allowed = FileChange("tests/__snapshots__/a.ambr", "old", "new"), Policy(allow_snapshots=True)
+    assert rule(snapshot, rung="tools", policy=allowed) is None
+    assert rule(snapshot, rung="tools") == "tests"
+    assert rule(snapshot, rung="patterns", policy=allowed) == "tests"
+    assert rule(FileChange("pkg/snapshots/out.json", "1", "2")) == "tests"
+    for path in ("tests/__snapshots__/conftest.py", "tests/test_a.py", "tests/snapshots/pytest.ini"):
+        assert rule(FileChange(path, "a = 1\n", "a = 2\n"), rung="tools", policy=allowed) == "tests"

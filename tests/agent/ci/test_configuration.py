@@ -80,3 +80,8 @@ def test_a_problem_names_the_key_and_the_line(text: str, key: str, line: int | N
 
 def test_a_huge_file_is_refused() -> None:
     assert isinstance(read_configuration("#" * 100_000), Problem)
+
+
+def test_snapshots_may_be_written_anew_when_the_repository_says_so() -> None:
+    assert not read("enabled: true\n").narrow(Policy(), Budget())[0].allow_snapshots
+    assert read("snapshots: true\n").narrow(Policy(), Budget())[0].allow_snapshots

@@ -113,3 +113,40 @@ async def test_files_that_an_install_names_but_nobody_has_are_left_out_with_a_no
     found = await plan(await repository(TESTS), jobs=(job("pip install -r gone.txt -e ../../etc\npytest", "Go"),))
     assert found.packages == Packages(("pytest",))
     assert any("gone.txt" in note for note in found.notes)
+
+
+HOOKS = """\
+repos:
+  - repo: https://github.com/astral-sh/ruff-pre-commit
+    rev: v0.6.9
+    hooks:
+      - {id: ruff, args: [--fix, --select, "E,F"]}
+      - id: ruff-format
+  - repo: https://github.com/pre-commit/pre-commit-hooks
+    rev: v4.6.0
+    hooks: [{id: check-yaml}]
+"""
+
+
+async def test_hooks_of_pre_commit_are_read_from_its_file(repository: Repository) -> None:
+    files = {**TESTS, ".pre-commit-config.yaml": HOOKS}
+    found = await plan(await repository(files), jobs=(job("pip install pre-commit\npre-commit run --all-files", "Go"),))
+    (check,) = found.checks
+    assert check.command == "status=0\nruff check --select E,F . || status=1\nruff format --check . || status=1\nexit $status"
+    assert check.reader == "findings"
+    assert "ruff==0.6.9" in found.packages.requirements
+    assert any("not run here: check-yaml" in note for note in found.notes)
+    one = await plan(await repository(files), jobs=(job("pre-commit run ruff-format -a", "Go"),))
+    assert [check.command for check in one.checks] == ["ruff format --check ."]
+    none = await plan(await repository(files), jobs=(job("pre-commit run check-yaml -a", "Go"),))
+    assert any("fetched by git" in note for note in none.notes)
+
+
+async def test_a_step_that_uses_the_action_of_a_linter_is_run_as_its_command(repository: Repository) -> None:
+    before = "      - uses: astral-sh/ruff-action@v3\n        with: {args: format --check, version: 0.6.9}\n"
+    found = await plan(await repository(TESTS), jobs=(job("pytest", "Run astral-sh/ruff-action@v3", before),))
+    assert [(check.command, check.reader) for check in found.checks] == [("ruff format --check .", "findings")]
+    assert "ruff==0.6.9" in found.packages.requirements
+    other = "      - uses: someone/else@v3\n"
+    found = await plan(await repository(TESTS), jobs=(job("pytest", "Run someone/else@v3", other),))
+    assert any("is not run here" in note for note in found.notes)

@@ -1,0 +1,207 @@
+"""Where a missing thing may come from, as changes to try: best first, each of one file.
+
+Knows what the guest found (the repository's own imports and definitions, what is installed) and how imports are edited; runs
+nothing. What the guest answers was near hostile code: names are checked by their form, and the rest is only tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from agent.proposers.tools import imports
+from agent.proposers.tools.imports import Import, read_import
+from agent.proposers.tools.missing import Missing
+from agent.testfiles import is_test
+
+MOST = 8  # options for one missing thing
+# Names that modules go by wherever they are used; only tried where the module is installed.
+_ALIASES = {
+    "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "mpl": "matplotlib", "sns": "seaborn", "tf": "tensorflow",
+    "nx": "networkx", "sp": "scipy", "sa": "sqlalchemy", "pl": "polars", "xr": "xarray", "jnp": "jax.numpy",
+    "npt": "numpy.typing", "ET": "xml.etree.ElementTree", "dt": "datetime", "mp": "multiprocessing", "gpd": "geopandas",
+}  # fmt: skip
+_DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+
+
+class Known(msgspec.Struct):
+    """What the guest's `names` answers."""
+
+    imports: dict[str, list[tuple[int, str]]] = {}  # name → how often, which statement
+    defined: dict[str, list[tuple[str, str]]] = {}  # name → module and path, in the repository
+    paths: dict[str, str] = {}  # module → path, in the repository
+    standard: dict[str, list[str]] = {}  # name → modules of the standard library
+    installed: dict[str, list[str]] = {}  # name → modules of the packages that were asked about
+    modules: dict[str, str] = {}  # module → "standard", "installed", ""
+    distributions: dict[str, list[str]] = {}  # top module → distributions
+
+    @property
+    def own(self) -> frozenset[str]:
+        """Top-level names of the repository's modules."""
+        return frozenset(module.partition(".")[0] for module in self.paths)
+
+    def module_of(self, path: str) -> str:
+        return next((module for module, other in self.paths.items() if other == path), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One change of one file: what it is called, and the file's new text."""
+
+    title: str
+    path: str
+    text: str
+
+
+def read_known(output: bytes) -> Known:
+    """Empty when it is not an answer of the guest's."""
+    try:
+        return msgspec.json.decode(output, type=Known)
+    except (ValueError, msgspec.ValidationError, RecursionError):
+        return Known()
+
+
+def question(missing: Iterable[Missing], texts: Mapping[str, str]) -> dict[str, object]:
+    """What the guest must look up for these. `texts` holds the files that ask, by path."""
+    names: dict[str, list[str]] = {}
+    modules: list[str] = list(_ALIASES.values())
+    for one in missing:
+        text = texts.get(one.path, "")
+        if one.kind == "module":
+            names |= {name: [] for name in imports.names_taken(text, one.line, one.module)}
+            modules += [one.module, one.module.lower()]
+        else:
+            names[one.name] = list(imports.attributes(text, one.name)) if one.kind == "name" else []
+        if one.kind in ("import", "attribute"):
+            modules.append(one.module)
+        if one.kind == "attribute":
+            modules += _submodules(text, one)
+    return {"names": list(names), "uses": names, "modules": list(dict.fromkeys(modules))}
+
+
+def options(one: Missing, known: Known, texts: Mapping[str, str], *, tests_too: bool) -> list[Option]:
+    """Changes that would bring what is missing. `texts` also holds the repository's modules that may re-export it."""
+    made = {"name": _for_name, "import": _for_import, "attribute": _for_attribute, "module": _for_module}[one.kind]
+    found: dict[tuple[str, str], Option] = {}
+    for option in made(one, known, texts):
+        if option.text != texts.get(option.path) and (tests_too or not is_test(option.path)):
+            found.setdefault((option.path, option.text), option)
+    return list(found.values())[:MOST]
+
+
+def reexports(one: Missing, known: Known) -> str | None:
+    """The file of the repository that could offer the name again."""
+    return known.paths.get(one.module) if one.kind in ("import", "attribute") else None
+
+
+def _for_name(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[Option]:
+    source = texts.get(one.path, "")
+    here = known.module_of(one.path)
+    wanted = [made for _, text in known.imports.get(one.name, []) if (made := read_import(text)) is not None]
+    wanted = [made for made in wanted if not _is_tests(made, known) or is_test(one.path)]
+    wanted += [Import(module, one.name) for module, path in known.defined.get(one.name, []) if not is_test(path)]
+    # What has the attributes that are used (`datetime.now`) comes before the module itself (`datetime.timedelta`).
+    wanted += [Import(module, one.name) for module in known.standard.get(one.name, [])[:4] if _DOTTED.fullmatch(module)]
+    if known.modules.get(one.name):
+        wanted.append(Import(one.name))
+    if (alias := _ALIASES.get(one.name)) is not None and known.modules.get(alias):
+        wanted.append(Import(alias, alias=one.name))
+    for made in dict.fromkeys(wanted):
+        if made.module != here and (text := imports.add(source, _styled(made, here, source), known.own)) is not None:
+            yield Option(f"imports `{one.name}` ({made.text}) in {one.path}", one.path, text)
+
+
+def _for_import(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[Option]:
+    source, here = texts.get(one.path, ""), known.module_of(one.path)
+    if one.circular:
+        text = imports.make_local(source, one.line, one.module, one.name)
+        if text is not None:
+            yield Option(
+                f"imports {one.told} where it is used, which breaks a circle of imports, in {one.path}", one.path, text
+            )
+        return
+    homes = _homes(one, known)
+    for module in homes:
+        text = imports.redirect(source, one.line, one.module, one.name, _styled(Import(module, one.name), here, source))
+        if text is not None:
+            yield Option(f"imports `{one.name}` from `{module}`, where it is now, in {one.path}", one.path, text)
+    yield from _offered_again(one, known, texts, homes)
+
+
+def _for_attribute(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[Option]:
+    source = texts.get(one.path, "")
+    for module in _submodules(source, one):
+        if known.modules.get(module) and (text := imports.add(source, Import(module), known.own)) is not None:
+            yield Option(f"imports `{module}` in {one.path}", one.path, text)
+    homes = _homes(one, known)
+    for module in homes:
+        if (text := imports.replace_attribute(source, one.module, one.name, module, known.own)) is not None:
+            yield Option(f"`{one.module}.{one.name}` becomes `{module}.{one.name}` in {one.path}", one.path, text)
+    yield from _offered_again(one, known, texts, homes)
+
+
+def _for_module(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[Option]:
+    source, here = texts.get(one.path, ""), known.module_of(one.path)
+    last = one.module.rpartition(".")[2]
+    moved = [module for module, path in known.paths.items() if module.rpartition(".")[2] == last and not is_test(path)]
+    taken = imports.names_taken(source, one.line, one.module)
+    homes = [set(known.standard.get(name, [])) for name in taken]
+    offered = sorted(set.intersection(*homes), key=lambda m: (last.lower() not in m.lower(), len(m))) if homes else []
+    lower = [one.module.lower()] if known.modules.get(one.module.lower()) else []
+    for module in [*_nearest(one.module, moved), *lower, *offered]:
+        if module in (one.module, here) or not _DOTTED.fullmatch(module):
+            continue
+        if (text := imports.rename_module(source, one.module, module)) is not None:
+            yield Option(f"imports `{module}`, which `{one.module}` is called here, in {one.path}", one.path, text)
+
+
+def _homes(one: Missing, known: Known) -> list[str]:
+    """Modules that offer the name: the repository's for its own, what is installed for the rest; those of one family first."""
+    top = one.module.partition(".")[0]
+    if top in known.own:
+        found = [module for module, path in known.defined.get(one.name, []) if not is_test(path)]
+    else:
+        found = [*known.standard.get(one.name, []), *known.installed.get(one.name, [])]
+    family = [module for module in found if module.partition(".")[0] == top]
+    return [m for m in dict.fromkeys([*family, *found]) if m != one.module and _DOTTED.fullmatch(m)]
+
+
+def _offered_again(one: Missing, known: Known, texts: Mapping[str, str], homes: list[str]) -> Iterator[Option]:
+    """The module that had the name offers it again, for those who still ask there."""
+    path = reexports(one, known)
+    if path is None or path not in texts:
+        return
+    for module in homes:
+        made = _styled(Import(module, one.name), one.module, texts[path])
+        # Under its own name: a linter takes that as meant for others.
+        text = imports.add(texts[path], Import(made.module, made.name, made.name), known.own)
+        if text is not None:
+            yield Option(f"offers `{one.name}` in `{one.module}` again, from `{module}`, in {path}", path, text)
+
+
+def _styled(made: Import, here: str, source: str) -> Import:
+    """By a dot, where the file imports its siblings so."""
+    package, _, last = made.module.rpartition(".")
+    is_sibling = made.name and package and package == here.rpartition(".")[0]
+    return Import(f".{last}", made.name, made.alias) if is_sibling and imports.is_relative(source) else made
+
+
+def _submodules(source: str, one: Missing) -> list[str]:
+    """The dotted names below the module that the source reads, longest first: `xml.etree.ElementTree`, `xml.etree`."""
+    start = f"{one.module}.{one.name}"
+    found = [f"{start}.{attribute}" for attribute in imports.attributes(source, start)]
+    return [*found, start]
+
+
+def _nearest(module: str, others: list[str]) -> list[str]:
+    """Those that share most of their name's parts first."""
+    parts = module.split(".")
+    return sorted(others, key=lambda other: (-len(set(parts) & set(other.split("."))), len(other), other))[:MOST]
+
+
+def _is_tests(made: Import, known: Known) -> bool:
+    path = known.paths.get(made.module, "")
+    return bool(path) and is_test(path)

@@ -1,0 +1,109 @@
+"""Shell text as simple commands, and what a command that only calls others runs: make, npm's scripts, a shell script.
+
+Pure, and in time that is bounded for any text: scripts are a repository's, which may be hostile. Runs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+
+from agent.ci.commands import program
+
+LONGEST = 64 * 1024  # characters of a script that is read
+_NODE = frozenset(
+    {"prettier", "eslint", "stylelint", "standard", "markdownlint", "markdownlint-cli2", "biome", "jest", "vitest"}
+)
+_KEYWORDS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}"})
+_OPERATORS = frozenset({"&&", "||", ";", "&", "|", "\n", "(", ")"})
+_TOKEN = re.compile(r"""\d*>&\d|&&|\|\||[;&|\n()]|(?:[^\s;&|()"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""", re.DOTALL)
+_INNER = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
+_RULE = re.compile(r"(?P<targets>[\w./ -]+):(?!=)(?P<needs>.*)")
+_VARIABLE = re.compile(r"(\w+)[ \t]*[:?]?=[ \t]*(.{0,500})")
+
+
+def simple_commands(text: str) -> Iterator[list[str]]:
+    """The simple commands of shell text, in order, as words that still have their quotes; those in `$(…)` come first."""
+    text = text[:LONGEST].replace("\\\n", " ")
+    for inner in _INNER.finditer(text):  # `test -z "$(gofmt -l .)"`
+        yield from simple_commands(inner[1] or inner[2] or "")
+    words: list[str] = []
+    for token in [*_TOKEN.findall(_COMMENT.sub("", _INNER.sub("", text))), "\n"]:
+        if token in _OPERATORS:
+            if words:
+                yield words
+            words = []
+        elif not (token in _KEYWORDS and not words) and not re.match(r"\d*>", token):
+            words.append(token)
+
+
+def bare(word: str) -> str:
+    """A word without its quotes."""
+    try:
+        return "".join(shlex.split(word))
+    except ValueError:
+        return word
+
+
+def called(words: list[str], texts: Mapping[str, str]) -> str:
+    """The shell text that a command only calls: a target of make, a script of package.json, a shell script; else "".
+
+    `texts` are files by the path that the command would use.
+    """
+    name, arguments = program(words)
+    plain = [word for word in arguments if not word.startswith("-") and "=" not in word]
+    if name == "make":
+        makefile = texts.get("Makefile") or texts.get("makefile") or texts.get("GNUmakefile") or ""
+        return _made(makefile, plain) if len(makefile) <= LONGEST else ""
+    if name in ("npm", "yarn", "pnpm", "bun"):
+        wanted = plain[1:2] if plain[:1] in (["run"], ["run-script"]) else plain[:1]
+        return _with_npx(_package_script(texts.get("package.json", ""), wanted[0])) if wanted else ""
+    return texts.get(name.removeprefix("./"), "") if name.endswith(".sh") else ""
+
+
+def _made(makefile: str, wanted: list[str]) -> str:
+    """The recipes of these targets (of the first, where none is named) and of what they need, each once."""
+    rules: dict[str, tuple[list[str], list[str]]] = {}
+    variables: dict[str, str] = {}
+    recipe: list[str] = []
+    for line in makefile.replace("\\\n", " ").split("\n"):
+        if line.startswith("\t"):
+            recipe.append(line.strip().lstrip("@+-"))
+        elif (variable := _VARIABLE.match(line)) is not None:
+            variables[variable[1]] = variable[2].strip()
+        elif (rule := _RULE.match(line)) is not None:
+            recipe = []
+            for target in rule["targets"].split():
+                rules[target] = (rule["needs"].partition("#")[0].split(), recipe)
+    first = next((target for target in rules if not target.startswith(".")), "")
+    waiting, seen, out = list(reversed(wanted or [first])), set[str](), list[str]()
+    while waiting:
+        target = waiting.pop()
+        needs, lines = rules.get(target, ([], []))
+        ahead = [need for need in needs if need not in seen and need in rules]
+        if target not in seen and ahead:
+            seen.add(target)
+            waiting += [target, *reversed(ahead)]
+            continue
+        seen.add(target)
+        out += [re.sub(r"\$[({](\w+)[)}]", lambda name: variables.get(name[1], name[0]), line[:2000]) for line in lines]
+        rules.pop(target, None)
+    return "\n".join(out)[:LONGEST]
+
+
+def _package_script(text: str, name: str) -> str:
+    try:
+        script = json.loads(text)["scripts"][name]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return script if isinstance(script, str) else ""
+
+
+def _with_npx(script: str) -> str:
+    """Outside of npm its programs are not on the PATH."""
+    return "\n".join(
+        " ".join(["npx", "--no-install", *words] if bare(words[0]) in _NODE else words) for words in simple_commands(script)
+    )

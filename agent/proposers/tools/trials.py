@@ -1,0 +1,162 @@
+"""Where the rung tries things: workspaces in which tools may change files, and runs of the red checks with a change.
+
+Knows nothing of which tools or which changes. What a workspace says changed was near hostile code: it is bounded text that
+becomes a candidate like any other, and only the gate believes anything.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.answer import clean_path
+from agent.edits import EditProblem, apply, read_text
+from agent.oracle import turned
+from agent.proposers.base import Situation
+from agent.task import Check, CheckRun, Edits, FileChange
+from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Workspace
+
+CHANGED = 200  # files that one tool's run may change
+LISTING = 16 * MIB  # bytes of the list of files
+LISTING_SECONDS = 60.0
+TEST_READERS = ("pytest", "unittest")
+
+Runs = Mapping[str, CheckRun]  # by the check's name
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What commands made of the files, and what they said: one run a command."""
+
+    edits: Edits
+    runs: tuple[CheckRun, ...]
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Trials:
+    """One asking of the rung: its situation, and how long it may still take."""
+
+    situation: Situation
+    tried: int = 0  # changes that were run
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds_left(self) -> float:
+        return self.situation.seconds - (time.monotonic() - self.began)
+
+    @property
+    def targets(self) -> tuple[Check, ...]:
+        """The checks that must turn."""
+        oracle = self.situation.oracle
+        return tuple(check for check in oracle.checks if oracle.must_turn.get(check.name))
+
+    def base_run(self, check: Check) -> CheckRun:
+        """Raises `LookupError` when the base was not run with this check."""
+        return next(run for run in self.situation.red if run.check == check.name)
+
+    async def text(self, path: str, on: Edits = ()) -> str | None:
+        """A file of the base with the change `on` it; None when there is none, or it is no text that is edited."""
+        for edit in on:
+            if edit.path == path:
+                return edit.after
+        found = await read_text(self.situation.sandbox.base, path)
+        return found if isinstance(found, str) else None
+
+    async def changed_by(
+        self, commands: Sequence[tuple[Check, str]], on: Edits = (), new: Callable[[str], bool] = lambda path: False
+    ) -> Changed:
+        """Run shell text the way its check is run, all in one workspace, and read back the files that are different then.
+
+        Files that a tool adds are left out but for those that `new` wants; none is removed. Raises `SandboxError` when the
+        sandbox is lost; a bound that a tool runs into is told in the note.
+        """
+        runs: list[CheckRun] = []
+        async with self.situation.sandbox.candidate() as workspace:
+            try:
+                if (problem := await apply(workspace, on)) is not None:
+                    return Changed(on, (), problem.sentence)
+                before = await self._digests(workspace)
+                for check, command in commands:
+                    runs.append(await self._run(workspace, check, command))
+                after = await self._digests(workspace)
+            except (LimitExceeded, DeadlinePassed) as error:
+                return Changed(on, tuple(runs), str(error))
+            paths = sorted(p for p, digest in after.items() if before.get(p) != digest and (p in before or new(p)))
+            if len(paths) > CHANGED:
+                return Changed(on, tuple(runs), f"{len(paths)} files would change, more than {CHANGED}")
+            edits, notes = {edit.path: edit for edit in on}, []
+            for path in paths:
+                text = await read_text(workspace, path)
+                if isinstance(text, EditProblem):
+                    notes.append(text.sentence)
+                elif text is not None and clean_path(path) == path:
+                    edits[path] = FileChange(path, edits[path].before if path in edits else await self.text(path), text)
+        kept = tuple(edit for edit in edits.values() if edit.before != edit.after)
+        return Changed(kept, tuple(runs), "; ".join(notes))
+
+    async def judged(self, edits: Edits, checks: Sequence[Check]) -> Runs | str:
+        """What the red verdicts of these checks become with a change; a clause when that cannot be had."""
+        self.tried += 1
+        runs: dict[str, CheckRun] = {}
+        for check in checks:
+            if self.seconds_left <= 0:
+                return "its time was up"
+            async with self.situation.sandbox.candidate() as workspace:
+                try:
+                    if (problem := await apply(workspace, edits)) is not None:
+                        return problem.sentence
+                    only = self.situation.oracle.must_turn[check.name] if check.reader in TEST_READERS else None
+                    seconds = max(1.0, min(check.timeout, self.seconds_left))
+                    runs[check.name] = await self.situation.runner.run(workspace, check, only=only, timeout=seconds)
+                except LimitExceeded as error:
+                    return str(error)
+        return runs
+
+    def is_green(self, check: Check, runs: Runs) -> bool:
+        """Whether everything of this check that must turn did, as far as this rung looks."""
+        run, target = runs.get(check.name), self.situation.oracle.must_turn[check.name]
+        if run is None or run.ending != "finished":
+            return False
+        is_whole = check.reader in TEST_READERS or run.exit_code == 0
+        return is_whole and len(turned(check, self.base_run(check), run, target)) == len(target)
+
+    async def ask_guest(self, subcommand: str, request: Mapping[str, object], seconds: float, on: Edits = ()) -> bytes:
+        """What a subcommand of the guest prints in a workspace with this change; b"" when it does not come to an end."""
+        async with self.situation.sandbox.candidate() as workspace:
+            if await apply(workspace, on) is not None:
+                return b""
+            await self.situation.runner.prepare()
+            argv = (workspace.python, self.situation.runner.guest, subcommand)
+            timeout = max(1.0, min(seconds, self.seconds_left))
+            try:
+                stdin = json.dumps({"root": workspace.root, **request}).encode()
+                return (await workspace.run(Command(argv, timeout, stdin=stdin, output_limit=LISTING))).stdout
+            except (DeadlinePassed, LimitExceeded):
+                return b""
+
+    async def _run(self, workspace: Workspace, check: Check, command: str) -> CheckRun:
+        tool = Check(check.name, command, "exit", cwd=check.cwd, env=check.env)
+        return await self.situation.runner.run(workspace, tool, timeout=max(1.0, min(check.timeout, self.seconds_left)))
+
+    async def _digests(self, workspace: Workspace) -> dict[str, str]:
+        await self.situation.runner.prepare()
+        argv = (workspace.python, self.situation.runner.guest, "digests", workspace.root)
+        timeout = max(1.0, min(LISTING_SECONDS, self.seconds_left))
+        listed = await workspace.run(Command(argv, timeout, output_limit=LISTING))
+        return dict(_digest_lines(listed.stdout))
+
+
+def _digest_lines(output: bytes) -> list[tuple[str, str]]:
+    found = []
+    for line in output.splitlines():
+        digest, _, path = line.partition(b" ")
+        try:
+            name = json.loads(path)
+        except ValueError:
+            continue
+        if isinstance(name, str) and clean_path(name) == name:
+            found.append((name, digest.decode("ascii", "replace")))
+    return found
