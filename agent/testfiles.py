@@ -5,8 +5,11 @@ from __future__ import annotations
 import fnmatch
 from pathlib import PurePosixPath
 
-_FILES = ("test_*.py", "*_test.py", "tests.py", "conftest.py", "test*.cfg", "*.snap", "*.ambr")
-_FOLDERS = {"tests", "test", "testing", "testdata", "__snapshots__", "spec", "conftest"}
+_FILES = (
+    "test_*.py", "*_test.py", "*_tests.py", "tests.py", "conftest.py", "test*.cfg", "*.snap", "*.ambr",
+    "*.test.[cm][jt]s", "*.test.[jt]s", "*.test.[jt]sx", "*.spec.[jt]s", "*.spec.[jt]sx", "*_test.go", "*_spec.rb",
+)  # fmt: skip
+_FOLDERS = {"tests", "test", "testing", "testdata", "__snapshots__", "__tests__", "__mocks__", "spec", "conftest"}
 
 
 def is_test(path: str) -> bool:
