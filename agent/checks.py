@@ -25,6 +25,7 @@ GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own l
 OUTPUT_LIMIT = 20_000  # characters of what a test run printed
 FINDINGS_LIMIT = 2_000_000  # the same where the output is what is read
 REPORT_LIMIT = 16 * MIB  # bytes
+MARKS_LIMIT, MARK_LIMIT = 300, 500  # what was noticed of meddling; characters of each
 MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
 
 RED = (Verdict.FAILED, Verdict.ERROR)
@@ -50,6 +51,7 @@ class _Report(msgspec.Struct):
     output: str
     truncated: bool
     notes: list[str]
+    marks: list[str] = []
 
 
 class Runner:
@@ -167,6 +169,7 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
         durations=durations,
         exit_code=report.exit_code,
         output=output,
+        marks=frozenset(one_line(mark, MARK_LIMIT) for mark in report.marks[:MARKS_LIMIT]),
     )
 
 

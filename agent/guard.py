@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import configparser
 import fnmatch
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,8 @@ class Refusal:
 
 _TEST_SETTINGS = (
     "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "noxfile.py", ".coveragerc", "toxfile.py", "tox.toml",
+    "jest.config.*", "vitest.config.*", "karma.conf.*", ".mocharc*", "playwright.config.*", "cypress.config.*", "phpunit.xml*",
+    ".rspec", ".nycrc*", "codecov.y*ml", ".codecov.y*ml",
 )  # fmt: skip
 _CI_FILES = (
     ".github/*", ".circleci/*", ".buildkite/*", ".gitlab-ci.yml", ".gitlab/*", ".travis.yml", "azure-pipelines.y*ml",
@@ -39,7 +42,9 @@ _CI_FILES = (
 )  # fmt: skip
 _LINT_SETTINGS = (
     ".flake8", ".pylintrc", "pylintrc", "mypy.ini", ".mypy.ini", "ruff.toml", ".ruff.toml", "pyrightconfig.json", ".isort.cfg",
-    ".editorconfig", ".bandit", ".style.yapf",
+    ".editorconfig", ".bandit", ".style.yapf", ".eslintrc*", "eslint.config.*", ".eslintignore", ".prettierrc*",
+    ".prettierignore", "prettier.config.*", "biome.json*", "tsconfig*.json", ".stylelintrc*", ".golangci.*", "clippy.toml",
+    "rustfmt.toml", ".rustfmt.toml", ".rubocop*.yml",
 )  # fmt: skip
 _START_UP = ("*.pth", "sitecustomize.py", "usercustomize.py", "*.egg-link", "*.dist-info/*", "*.egg-info/*", ".git/*", ".git")
 _PYPROJECT_KEYS = (
@@ -49,6 +54,10 @@ _PYPROJECT_KEYS = (
 )  # fmt: skip
 _SETUP_CFG_KEYS = ("options.install_requires", "options.extras_require", "options.python_requires", "options.package_data")
 _TOX_KEYS = ("testenv*.deps",)
+_NODE_KEYS = (
+    "dependencies", "devDependencies", "peerDependencies", "optionalDependencies", "engines", "overrides", "resolutions",
+)  # fmt: skip
+_CARGO_KEYS = ("dependencies", "dev-dependencies", "build-dependencies", "target.*dependencies", "workspace.dependencies")
 _SECRET = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{30,}|\bAKIA[0-9A-Z]{16}\b"
     r"|\bsk-[A-Za-z0-9_-]{20,}|\bxox[abprs]-[\w-]{10,}|\bAIza[\w-]{35}\b"
@@ -74,7 +83,11 @@ def refusal(candidate: Candidate, policy: Policy, oracle: Oracle, failing: str =
     for edit in edits:
         if is_test(edit.path):
             continue
-        if (finding := next(iter(code_findings(edit, failing)), None)) is not None:
+        try:
+            finding = next(iter(code_findings(edit, failing)), None)
+        except (RecursionError, MemoryError):
+            return Refusal("unreadable", f"{edit.path} is nested too deeply to be judged")
+        if finding is not None:
             return Refusal(*finding)
     return None
 
@@ -101,8 +114,12 @@ def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Ref
 
 
 def _judge_refusal(edit: FileChange, candidate: Candidate, policy: Policy, oracle: Oracle) -> Refusal | None:
+    """Manifests that tools take orders from have been judged by key."""
     for rule, sentence in judge_findings(edit, oracle):
-        is_lifted = (rule == TESTS and policy.allow_test_edits) or (candidate.rung == "tools" and same_tree(edit))
+        is_manifest = rule == "judge" and PurePosixPath(edit.path).name.casefold() in ("package.json", "tox.ini")
+        is_lifted = (
+            is_manifest or (rule == TESTS and policy.allow_test_edits) or (candidate.rung == "tools" and same_tree(edit))
+        )
         if not is_lifted:
             return Refusal(rule, sentence)
     return None
@@ -117,13 +134,15 @@ def _key_refusal(edit: FileChange, path: str) -> Refusal | None:
         "pyproject.toml": (_toml_keys, _PYPROJECT_KEYS),
         "setup.cfg": (_ini_keys, _SETUP_CFG_KEYS),
         "tox.ini": (_ini_keys, _TOX_KEYS),
+        "package.json": (_json_keys, _NODE_KEYS),
+        "cargo.toml": (_toml_keys, _CARGO_KEYS),
     }
     if name not in readers:
         return None
     read, allowed = readers[name]
     try:
         before, after = read(edit.before or ""), read(edit.after or "")
-    except (tomllib.TOMLDecodeError, configparser.Error, RecursionError) as error:
+    except (ValueError, configparser.Error, RecursionError) as error:
         return Refusal("settings", f"{path} cannot be read before or after the change ({type(error).__name__})")
     changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     for key in changed:
@@ -135,6 +154,13 @@ def _key_refusal(edit: FileChange, path: str) -> Refusal | None:
 
 def _toml_keys(text: str) -> dict[str, object]:
     return dict(_flat("", tomllib.loads(text)))
+
+
+def _json_keys(text: str) -> dict[str, object]:
+    table = json.loads(text or "{}")
+    if not isinstance(table, dict):
+        raise ValueError("no object")
+    return dict(_flat("", table))
 
 
 def _flat(prefix: str, table: Mapping[str, object]) -> Iterable[tuple[str, object]]:

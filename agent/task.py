@@ -94,6 +94,8 @@ class CheckRun:
     durations: Mapping[VerdictId, float] = field(default_factory=dict)  # seconds a verdict took, where known
     exit_code: int | None = None
     output: str = ""  # bounded tail of what it printed, cleaned
+    # What code of the repository did to what runs its tests: `PATH: WHAT`, PATH "" where unknown. No offence at the base.
+    marks: frozenset[str] = frozenset()
 
     @property
     def red(self) -> frozenset[VerdictId]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import fnmatch
 from pathlib import PurePosixPath
 
-_FILES = ("test_*.py", "*_test.py", "tests.py", "conftest.py", "test*.cfg", "*.snap", "*.ambr")
+_FILES = (
+    "test_*.py", "*_test.py", "*_tests.py", "tests.py", "conftest.py", "test*.cfg", "*.snap", "*.ambr",
+    "*.test.[cm][jt]s", "*.test.[jt]s", "*.test.[jt]sx", "*.spec.[jt]s", "*.spec.[jt]sx", "*_test.go", "*_spec.rb",
+)  # fmt: skip
 _SNAPSHOTS = {"__snapshots__", "snapshots"}
 _CODE = (".py", ".pyi", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".rs", ".go", ".sh", ".toml", ".cfg", ".ini")
-_FOLDERS = {"tests", "test", "testing", "testdata", "__snapshots__", "spec", "conftest"}
+_FOLDERS = {"tests", "test", "testing", "testdata", "__snapshots__", "__tests__", "__mocks__", "spec", "conftest"}
 
 
 def is_test(path: str) -> bool:

@@ -13,7 +13,12 @@ REQUEST = "request.json"
 
 
 class Channel:
-    """The sending end. Only the process that opened it sends: a child made by a test has nothing to say."""
+    """The sending end. Only the process that opened it sends: a child made by a test has nothing to say.
+
+    Its first message names a key that all others carry: a line that somebody else writes to the socket gives itself away.
+    """
+
+    __slots__ = ("root", "only", "sentinel", "_restore", "_pid", "_socket", "_key")
 
     def __init__(self, folder):
         with open(os.path.join(folder, REQUEST), encoding="utf-8") as file:
@@ -23,13 +28,14 @@ class Channel:
         self.sentinel = request["sentinel"]
         self._restore = request["restore"]
         self._pid = os.getpid()
+        self._key = os.urandom(12).hex()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(os.path.join(folder, SOCKET))
 
     def send(self, kind, **fields):
         if os.getpid() != self._pid:
             return
-        fields["kind"] = kind
+        fields["kind"], fields["key"] = kind, self._key
         try:
             self._socket.sendall(json.dumps(fields).encode("ascii") + b"\n")
         except OSError:

@@ -11,9 +11,23 @@ import os
 
 import pytest
 
-from . import channel, failures, sentinel
+from . import channel, failures, sentinel, witness
+from .seal import origin
 from .text import clean, identity
 
+# Hooks that say what is run and how it went.
+_HOOKS = (
+    "pytest_collection_modifyitems",
+    "pytest_runtestloop",
+    "pytest_runtest_protocol",
+    "pytest_runtest_setup",
+    "pytest_runtest_call",
+    "pytest_pyfunc_call",
+    "pytest_runtest_makereport",
+    "pytest_runtest_logreport",
+    "pytest_runtest_logfinish",
+    "pytest_sessionfinish",
+)
 _RANK = {"passed": 0, "skipped": 1, "failed": 2, "error": 3}
 
 # Options of plugins that a workflow may name although they do not matter here: ignored where the plugin is missing.
@@ -33,8 +47,11 @@ _OPTIONS = {
 }
 
 _channel = channel.connect()
+_witness = None
 if _channel is not None:
     _channel.restore_environment()
+    _witness = witness.Witness(_channel.root)
+    sentinel.with_pytest()
     _channel.send("hello", runner="pytest", version=pytest.__version__)
     atexit.register(_channel.send, "bye")
 
@@ -75,7 +92,7 @@ def pytest_cmdline_main(config):
         option.maxfail = 0
         option.continue_on_collection_errors = True
         in_one_process(option)
-        config.pluginmanager.register(Collector(config, _channel), "selfheal-collector")
+        config.pluginmanager.register(Collector(config, _channel, _witness), "selfheal-collector")
     yield
 
 
@@ -96,8 +113,8 @@ def _failure(error, details):
 class Collector:
     """Collects the reports of one session."""
 
-    def __init__(self, config, sender):
-        self.channel = sender
+    def __init__(self, config, sender, witness):
+        self.channel, self.witness = sender, witness
         self.prefix = _prefix(str(config.rootdir), sender.root)
         self.config = config
         self.parts = {}  # node id -> [verdict, seconds, failure or None]
@@ -164,6 +181,7 @@ class Collector:
             config.hook.pytest_deselected(items=dropped)
 
     def pytest_collection_finish(self, session):
+        self.witness.know_tests({self.identity(item.nodeid).split("::")[0] for item in session.items})
         # A file that could not be collected at the base is green again as soon as it is.
         for name in self.whole - self.broken:
             if name in self.collected or name.rsplit("/", 1)[-1] == "conftest.py":
@@ -177,6 +195,7 @@ class Collector:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item, call):
+        self.witness.look()
         outcome = yield
         if outcome.excinfo or call.excinfo is None:
             return
@@ -192,7 +211,12 @@ class Collector:
 
     def pytest_runtest_logreport(self, report):
         part = self.parts.get(report.nodeid)
-        if part is None or report.outcome not in ("passed", "failed", "skipped"):
+        if part is not None:
+            self._take(part, report)
+
+    def _take(self, part, report):
+        """Let one phase's report count in what is told of its test."""
+        if report.outcome not in ("passed", "failed", "skipped"):
             return  # "rerun" of a plugin: the last try decides
         part[1] += getattr(report, "duration", 0.0)
         verdict = report.outcome
@@ -233,17 +257,23 @@ class Collector:
     def _must_fail(self, session, nextitem):
         self.has_failed = True
         nodeid = "::".join([self.place.nodeid.split("::")[0] if self.place else "", self.channel.sentinel])
-        made = sentinel.reports(session, self.channel.sentinel, nodeid, nextitem)
+        made = sentinel.reports(session, self.place, nextitem)
         self.pytest_runtest_logstart(nodeid, None)
         if not made:
             self.parts[nodeid][0] = "error"
         for report in made:
-            self.pytest_runtest_logreport(report)
+            self._take(self.parts[nodeid], report)
         self.pytest_runtest_logfinish(nodeid, None)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session, exitstatus):
-        self.channel.send("end")
+        marks = set(self.witness.marks())
+        for name in _HOOKS:
+            for impl in getattr(self.config.hook, name).get_hookimpls():
+                path = origin(impl.function, self.channel.root)
+                if path:
+                    marks.add("%s: hook %s" % (path, name))
+        self.channel.send("end", marks=sorted(marks)[: witness.LIMIT])
 
 
 def _prefix(rootdir, root):

@@ -22,6 +22,7 @@ from . import channel, shims
 from .text import clean, identity
 
 TESTS = 100000  # verdicts kept
+MARKS = 300  # of meddling, kept
 FAILURES = 300  # failures kept with their details
 MESSAGE_BYTES = 262144  # of one message
 DRAIN = 1.0  # seconds to wait for output after the command has ended
@@ -84,10 +85,11 @@ class Session:
         self.greeted = self.ended = self.left = self.green = False
         self.running = None
         self.sentinel = None  # what was told of the test that must fail
+        self.key, self.is_foreign = None, False  # the first message's, and whether a later one came without it
 
     def is_forged(self, is_whole):
         """Whether failing tests are told as passed. Who tells of green tests to the end tells of the one that must fail too."""
-        return self.sentinel == "passed" or (is_whole and self.green and self.sentinel is None)
+        return self.is_foreign or self.sentinel == "passed" or (is_whole and self.green and self.sentinel is None)
 
 
 class Supervisor:
@@ -98,6 +100,7 @@ class Supervisor:
         self.verdicts = {}  # id -> [verdict, seconds]
         self.failures = {}  # id -> {message, details, frames}
         self.notes = []
+        self.marks = set()
         self.sentinel = "test_" + secrets.token_hex(4)
         self.forged = False
 
@@ -111,8 +114,9 @@ class Supervisor:
             timed_out = self._listen(listener, process, deadline)
         ending = "timeout" if timed_out else "finished"
         for session in self.sessions:
-            # An orderly exit without an end is a wrong use that pytest itself has told about.
-            died = session.greeted and not session.ended and not (session.left and session.running is None)
+            # An orderly exit without an end is a wrong use that pytest itself has told about, before any test.
+            is_orderly = session.left and session.running is None and not session.green
+            died = session.greeted and not session.ended and not is_orderly
             forged = session.is_forged(is_whole=not timed_out and not died)
             if forged:
                 self.forged = True
@@ -124,7 +128,7 @@ class Supervisor:
                     why = "did not finish in %g s" % float(self.request["timeout"])
                 self._verdict(session.running, "error", 0.0, {"message": why, "details": "", "frames": []})
         if self.forged:
-            self.notes.append("a test that must fail was not reported as failed: nothing of this run is believed")
+            self.notes.append("a test that must fail was not told as failed by its runner: nothing of this run is believed")
             self.verdicts, self.failures = {}, {}
         return {
             "ending": ending,
@@ -136,6 +140,7 @@ class Supervisor:
             "output": clean(self.output.text(), self.output.limit),
             "truncated": self.output.dropped,
             "notes": self.notes,
+            "marks": sorted(self.marks)[:MARKS],
         }
 
     def _start(self):
@@ -217,16 +222,21 @@ class Supervisor:
         session.buffer += data
         if len(session.buffer) > 16 * MESSAGE_BYTES and b"\n" not in session.buffer:
             session.buffer.clear()
+            session.is_foreign = True
         while True:
             line, newline, rest = session.buffer.partition(b"\n")
             if not newline:
                 return
             session.buffer = rest
-            if len(line) <= MESSAGE_BYTES:
-                try:
-                    self._message(session, json.loads(line.decode("ascii")))
-                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                    pass  # not one of ours
+            try:
+                message = json.loads(line.decode("ascii")) if len(line) <= MESSAGE_BYTES else None
+                if session.key is None and message["kind"] == "hello":
+                    session.key = str(message["key"])
+                if session.key is None or message["key"] != session.key:
+                    raise ValueError("not one of ours")
+                self._message(session, message)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                session.is_foreign = True
 
     def _message(self, session, message):
         kind = message["kind"]
@@ -244,6 +254,7 @@ class Supervisor:
             self._verdict(str(message["id"]), message["verdict"], seconds, message["failure"])
         elif kind == "end":
             session.ended = True
+            self.marks.update(identity(str(mark)) for mark in message["marks"])
         elif kind == "bye":
             session.left = True
         elif kind == "note":

@@ -10,7 +10,7 @@ import time
 import traceback
 import unittest
 
-from . import channel, failures
+from . import channel, failures, sentinel, witness
 from .text import clean, identity
 
 _LOADER = re.compile(r"^unittest\.loader\.(?:_FailedTest|ModuleImportFailure)\.")
@@ -28,6 +28,7 @@ def run():
         unittest.main(module=None, argv=["python -m unittest"] + sys.argv[1:])
         return 0
     sender.restore_environment()
+    seen = witness.Witness(sender.root)
     sender.send("hello", runner="unittest")
     atexit.register(sender.send, "bye")
 
@@ -37,13 +38,14 @@ def run():
             super().__init__(*args, **kwargs)
 
         def _makeResult(self):
-            self.made = Result(sender, self.stream, self.descriptions, self.verbosity)
+            self.made = Result(sender, seen, self.stream, self.descriptions, self.verbosity)
             return self.made
 
         def run(self, test):
             broken = set()
             if sender.only is not None:
                 test, broken = _choose(test, sender.only)
+            seen.know_tests(set(_files(test, sender.root)))
             Result.place = random.SystemRandom().randrange(test.countTestCases() or 1)
             result = super().run(test)
             for name in sender.only or ():
@@ -54,7 +56,7 @@ def run():
                 ):
                     sender.send("verdict", id=name, verdict="passed", seconds=0.0, failure=None)
             result.must_fail()
-            sender.send("end")
+            sender.send("end", marks=seen.marks())
             return result
 
     unittest.main(module=None, argv=["python -m unittest"] + sys.argv[1:], testRunner=Runner)
@@ -72,6 +74,14 @@ def _tests(suite):
                 yield inner
         elif test is not None:
             yield test
+
+
+def _files(suite, root):
+    """The files of the repository that hold these tests."""
+    for name in {type(test).__module__ for test in _tests(suite)}:
+        path = failures.inside(getattr(sys.modules.get(name), "__file__", None) or "", root)
+        if path:
+            yield path
 
 
 def _choose(suite, only):
@@ -98,9 +108,9 @@ class Result(unittest.TextTestResult):
     place = 0  # the test that must fail runs after so many
     has_failed = False
 
-    def __init__(self, sender, *args):
+    def __init__(self, sender, seen, *args):
         super().__init__(*args)
-        self.sender = sender
+        self.sender, self.seen = sender, seen
         self.told = set()
         self.verdict, self.failure, self.started = "passed", None, None
 
@@ -111,6 +121,7 @@ class Result(unittest.TextTestResult):
 
     def stopTest(self, test):
         super().stopTest(test)
+        self.seen.look()
         self._tell(_name(test), self.verdict, time.monotonic() - self.started, self.failure)
         self.started = None
         if self.testsRun > self.place:
@@ -122,11 +133,8 @@ class Result(unittest.TextTestResult):
             return
         self.has_failed = True
 
-        def fail(case):
-            raise AssertionError("must fail")
-
-        where = {"__module__": like.__module__, "__qualname__": like.__qualname__, self.sender.sentinel: fail}
-        aside = Result(self.sender, unittest.runner._WritelnDecorator(io.StringIO()), False, 0)
+        where = {"__module__": like.__module__, "__qualname__": like.__qualname__, self.sender.sentinel: sentinel.fail}
+        aside = Result(self.sender, self.seen, unittest.runner._WritelnDecorator(io.StringIO()), False, 0)
         aside.has_failed = True
         type("Tests", (unittest.TestCase,), where)(self.sender.sentinel).run(aside)
 

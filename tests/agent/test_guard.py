@@ -204,7 +204,7 @@ def test_no_change_is_refused() -> None:
         ("python -m tools pkg", "tools/__main__.py", "judge"),
         ("make test", "GNUmakefile", "ci"),
         ("make test", "build/rules.mk", "judge"),
-        ("npm test", "package.json", "judge"),
+        ("npm test", "package.json", "settings"),
         ("mylinter pkg", "mylinter.py", "shadow"),
         ("pytest -p tools.plugin", "tools/plugin.py", "judge"),
         ("mypy --config-file strict.cfg pkg", "strict.cfg", "judge"),
@@ -212,7 +212,7 @@ def test_no_change_is_refused() -> None:
         ("python -m mypy pkg/a.py", "pkg/a.py", None),
         ("ruff check a.py", "a.py", None),
         ("pytest -q", "check.sh", None),
-        ("pytest -q", "package.json", None),
+        ("pytest -q", "notes.json", None),
         ("python tools/lint.py pkg", "pkg/lint.py", None),
     ],
 )

@@ -1,0 +1,36 @@
+"""What a run noticed of code that meddles with what runs its tests: the marks of `seal`, `watch` and `agreeing` together.
+
+Each is `PATH: WHAT`. They say nothing of guilt: the gate holds them against the run of the unchanged code.
+"""
+
+from . import agreeing
+from .seal import Seal
+from .watch import Watch
+
+LIMIT = 300  # marks told
+
+
+class Witness(object):
+    """Made before any code of the repository is imported."""
+
+    def __init__(self, root):
+        self.root = root
+        self._seal = Seal(root)
+        self._watch = Watch(root)
+        self._passing = set()
+
+    def know_tests(self, paths):
+        """The files that hold the tests, relative to the root: theirs is what they do, and reading them is told."""
+        self._watch.files.update(paths)
+
+    def look(self):
+        """After each test: what is changed now may be as it was at the end."""
+        broken = self._seal.broken_now()
+        if broken:
+            self._passing.update(broken)
+
+    def marks(self):
+        told = (
+            self._passing | set(self._seal.broken()) | set(self._watch.marks()) | agreeing.marks(self.root, self._seal.classes)
+        )
+        return sorted(told)[:LIMIT]
