@@ -16,13 +16,6 @@ CASE = unittest.TestCase()
 class Believed(Exception):
     """A tool said yes to what is not so."""
 
-<<<<<<< HEAD
-    def repr_failure(self, excinfo, style=None):
-        return "must fail"  # pytest's own would quote every frame of itself: a tenth of a second in every run
-
-    def reportinfo(self):
-        return self.path if hasattr(self, "path") else self.fspath, 0, self.name
-=======
 
 def fail(*_):
     """The body of every such test. It ends only by an exception."""
@@ -91,7 +84,6 @@ _ASKED = [_compared, *(functools.partial(_untrue, *one) for one in _UNTRUE)]
 def with_pytest():
     """Ask pytest's own tools too, where it is what runs the tests."""
     _ASKED.extend((_with_pytest, _not_matched, _said))
->>>>>>> gate
 
 
 def place(items):
