@@ -114,6 +114,7 @@ class State(TypedDict, total=False):
     alternatives: int  # further candidates of the same search that passed the failing verdicts
 
     proposed: Annotated[list[str], operator.add]  # refs of Candidate that wait for the guard
+    support: dict[str, int]  # digest of a change → how many proposed it
     allowed: list[str]  # refs that wait for `verify`, best first
     judging: str  # ref, of one branch
     judged: Annotated[list[Any], operator.add]  # verdicts that wait for `select`

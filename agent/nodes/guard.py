@@ -18,10 +18,13 @@ async def guard(state: State, work: Work) -> State:
     """Allowed candidates go to `verify`, refused ones to `reflect`; what several strategies proposed alike is judged once."""
     context = work.context
     tried = set(state.get("tried", []))
+    support = dict(state.get("support", {}))
     allowed, failed, refused = [], [], []
     for ref in state.get("proposed", []):
         candidate = await context.recall(Candidate, ref)
-        if (name := digest(candidate.edits)) in tried:
+        name = digest(candidate.edits)
+        support[name] = support.get(name, 0) + 1
+        if name in tried:
             continue
         tried.add(name)
         refusal = await refusal_of(candidate, state, work)
@@ -35,6 +38,7 @@ async def guard(state: State, work: Work) -> State:
     plausible = sum(unpack(Round, packed).plausible for packed in state.get("rounds", []))
     return {
         "proposed": Overwrite([]),  # type: ignore[typeddict-item]
+        "support": support,
         "allowed": allowed,
         "failed": failed,
         "refused": refused,

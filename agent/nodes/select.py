@@ -1,6 +1,6 @@
 """The tournament among the candidates that are green: the smallest wins, after every hunk that is not needed was dropped.
 
-Ties go to the candidate that most strategies and rungs proposed alike, then to the one its proposer believed in most.
+Ties go to the one without new lint, then to the one that most strategies proposed alike, then to its proposer's own belief.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import replace
 from langgraph.types import Overwrite
 
 from agent import gate
-from agent.edits import changed_lines, diff
+from agent.edits import changed_lines, diff, digest
 from agent.events import Selected
 from agent.hunks import hunks, without_hunk
+from agent.lint import new_findings
 from agent.nodes.guard import refusal_of
 from agent.oracle import Verification
 from agent.state import State, Work, base_of, pack, unpack
@@ -41,11 +42,11 @@ async def select(state: State, work: Work) -> State:
         candidate, verification = await _smallest(
             state, work, await context.recall(Candidate, ref), unpack(Verification, packed)
         )
-        contest.append(
-            (await asyncio.to_thread(changed_lines, candidate.edits), -candidate.prior, candidate, verification, ref)
-        )
-    contest.sort(key=lambda entry: entry[:2])
-    size, _, winner, verification, ref = contest[0]
+        size = await asyncio.to_thread(changed_lines, candidate.edits)
+        lint = await new_findings(work.task.sandbox, candidate.edits) if len(green) > 1 else 0
+        support = state.get("support", {}).get(digest(candidate.edits), 1)
+        contest.append(((size, lint, -support, -candidate.prior), candidate, verification, ref))
+    (size, *_), winner, verification, ref = min(contest, key=lambda entry: entry[0])
     update["winner"] = [await context.keep(winner), pack(verification)]
     update["passed"] = [verdict for verdict in green if verdict[0] != ref]
     await context.emit(

@@ -1,0 +1,51 @@
+"""A change comes apart into hunks, and each can be left out alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from agent.edits import changed_lines
+from agent.hunks import hunks, without_hunk
+from agent.task import FileChange
+
+LINES = [f"line {n}\n" for n in range(30)]
+
+
+def changed(*at: int) -> FileChange:
+    return FileChange("a.py", "".join(LINES), "".join(f"new {n}\n" if n in at else line for n, line in enumerate(LINES)))
+
+
+def test_neighbouring_lines_are_one_hunk_and_distant_ones_are_several() -> None:
+    assert hunks((changed(3, 4, 5),)) == 1
+    assert hunks((changed(3, 9, 20),)) == 3
+    assert hunks((changed(3), FileChange("b.py", None, "x\n"), FileChange("c.py", "x\n", None))) == 3
+
+
+def test_one_hunk_is_left_out_and_the_others_stay() -> None:
+    assert without_hunk((changed(3, 9, 20),), 1) == (changed(3, 20),)
+    new, gone = FileChange("b.py", None, "x\n"), FileChange("c.py", "x\n", None)
+    assert without_hunk((changed(3), new, gone), 0) == (new, gone)
+    assert without_hunk((changed(3), new, gone), 1) == (changed(3), gone)
+    assert without_hunk((changed(3), new, gone), 2) == (changed(3), new)
+
+
+def test_inserted_and_deleted_lines_and_a_missing_last_line_end_come_back_exactly() -> None:
+    before = "a\nb\nc\nd\ne\nf"
+    after = "a\nB\nc\ne\nf\ng\n"
+    edits = (FileChange("a.txt", before, after),)
+    for number in reversed(range(hunks(edits))):
+        edits = without_hunk(edits, number)
+    assert edits == ()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_hunk_left_out_makes_the_change_smaller(seed: int) -> None:
+    chance = random.Random(seed)
+    edits = (changed(*chance.sample(range(30), 8)),)
+    count = hunks(edits)
+    for number in range(count):
+        smaller = without_hunk(edits, number)
+        assert hunks(smaller) == count - 1
+        assert changed_lines(smaller) < changed_lines(edits)
