@@ -19,10 +19,11 @@ from agent.endings import named
 from agent.oracle import EXIT, Verification, broken, failures, turned, unexplained
 from agent.state import Work
 from agent.task import Check, CheckEvidence, CheckRun, Edits, Oracle, VerdictId
-from sandbox.base import LimitExceeded
+from sandbox.base import InstallFailed, LimitExceeded, Packages
 
 Runs = Mapping[str, CheckRun]  # by the check's name
 _HOW = {"timeout": "does not end in time", "crashed": "crashes", "out_of_memory": "runs out of memory"}
+_MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py")
 BRIEF = 5.0  # seconds of the base's run, up to which two may run side by side
 GREENS = 3  # times that the target of brief checks turns green in all; twice for the others
 
@@ -108,10 +109,27 @@ async def _runs(work: Work, oracle: Oracle, edits: Edits, *, target_only: bool) 
             async with work.task.sandbox.candidate() as workspace:
                 if (problem := await apply(workspace, edits)) is not None:
                     return f"it cannot be applied: {problem.sentence}"
+                if needs_install(edits, work.task.packages):
+                    await workspace.install(work.task.packages)
                 runs[check.name] = await work.runner.run(workspace, check, only=only, timeout=work.patience(check))
+        except InstallFailed as error:
+            return f"what it depends on cannot be installed: {error.reason}"
         except LimitExceeded as error:
             return f"{'with' if edits else 'without'} the change {error}"
     return runs
+
+
+def needs_install(edits: Edits, packages: Packages) -> bool:
+    """Does the change touch a file that names what is installed?"""
+    named = {*packages.requirement_files, *packages.constraint_files}
+    roots = {project.partition("[")[0].strip("/") for project in packages.projects} | ({"."} if packages.groups else set())
+    for edit in edits:
+        folder, _, name = edit.path.rpartition("/")
+        if edit.path in named or (name in _MANIFESTS and (folder or ".") in roots):
+            return True
+        if name.startswith("requirements") and name.endswith((".txt", ".in")) and named:
+            return True  # one of them may include another
+    return False
 
 
 def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:

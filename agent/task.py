@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NewType
 
-from sandbox.base import Sandbox
+from sandbox.base import Packages, Sandbox
 
 VerdictId = NewType("VerdictId", str)
 """A test node id ("tests/test_a.py::test_b[1]"), a lint finding ("pkg/a.py: F401 `os` …"), a step ("exit")."""
@@ -334,3 +334,4 @@ class Task:
     budget: Budget = Budget()
     hints: tuple[str, ...] = ()  # excerpts of the failing job's log, a person's words: quoted as data
     environment: str = ""  # for the evidence
+    packages: Packages = Packages()  # what was installed: installed anew for a change of the files that name it

@@ -122,6 +122,7 @@ class Engine:
             budget=budget,
             hints=(*planned.notes, *case.hints),
             environment=f"Python {installed.python}, sandbox {isolation.name}, no network",
+            packages=planned.packages,
         )
 
     def _context(self, blobs: Blobs, emit: Emit) -> Context:
