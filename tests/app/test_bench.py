@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -11,6 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.standins.model import Asked, ScriptedModel
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 240.0  # seconds
@@ -41,8 +44,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def start(cache: Path, *argv: str) -> subprocess.Popen[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
+def start(cache: Path, *argv: str, **variables: str) -> subprocess.Popen[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")} | variables
     environment |= {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "LC_ALL": "C"}
     return subprocess.Popen(
         [sys.executable, "-m", "app", "bench", *argv],
@@ -50,9 +53,9 @@ def start(cache: Path, *argv: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def bench(cache: Path, *argv: str) -> tuple[int, str, str]:
+def bench(cache: Path, *argv: str, **variables: str) -> tuple[int, str, str]:
     """Exit code, standard output, standard error."""
-    with start(cache, *argv) as process:
+    with start(cache, *argv, **variables) as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert not list((cache / "selfheal" / "open").glob("*")), "a sandbox was left"
     return process.returncode, out, err
@@ -114,6 +117,34 @@ def test_what_cannot_be_measured_is_an_entry_and_the_exit_code_says_so(cache: Pa
     ]
 
 
+async def test_a_model_is_asked_only_when_it_is_named(cache: Path, tmp_path: Path) -> None:
+    def answer(asked: Asked) -> str:
+        if "SEARCH" not in asked.prompt:
+            return '{"cause": "It says nothing.", "category": "logic", "confidence": 0.9}'
+        wanted = HOPELESS["canonical_solution"]
+        return f"solution.py\n<<<<<<< SEARCH\n{HOPELESS['buggy_solution']}=======\n{wanted}>>>>>>> REPLACE\n"
+
+    data = tasks(tmp_path, HOPELESS)
+    async with ScriptedModel(answer) as model:
+        there = {
+            "SELFHEAL_MODEL_API_BASE": model.openai_url,
+            "SELFHEAL_MODEL_API_KEY": "none",
+            "SELFHEAL_MODEL": "openai/scripted",
+        }
+        options = ("humanevalfix", "--data", data, "--json", "--budget", "60")
+        code, out, said = await asyncio.to_thread(bench, cache, *options, "--model", "openai/scripted", **there)
+        assert code == 0, said
+        told = json.loads(out)
+        (healed,) = told["results"]
+        assert (healed["outcome"], healed["heldout_correct"], healed["rung"]) == ("healed", True, "model:openai/scripted")
+        assert healed["tokens"] > 100
+        assert (told["summary"]["without_model"], told["summary"]["rungs"]) == (0, {"model:openai/scripted": 1})
+        assert told["options"]["model"] == "openai/scripted"
+        asked = len(model.asked)
+        code, out, said = await asyncio.to_thread(bench, cache, *options, **there)
+        assert (code, json.loads(out)["summary"]["plausible"], len(model.asked)) == (0, 0, asked), said
+
+
 def test_people_get_a_table(cache: Path, tmp_path: Path) -> None:
     code, out, said = bench(
         cache, "humanevalfix", "--data", tasks(tmp_path, HEALABLE, GREEN), "--task-ids", "T/1", "--oracle", "half"
@@ -122,7 +153,7 @@ def test_people_get_a_table(cache: Path, tmp_path: Path) -> None:
     rows = [line.split() for line in out.splitlines()]
     assert ["value", "misuse", "1", "1", "21%", "to", "100%"] in [row[:7] for row in rows]
     assert any(row[:2] == ["confidence", "repairs"] for row in rows)
-    assert "Repairs by rung: patterns 1." in out
+    assert "Repairs by rung: patterns 1; 1 without a model, 0 with one." in out
     assert "\x1b" not in out + said
 
 
@@ -149,7 +180,7 @@ def test_a_repositorys_history_is_replayed(cache: Path, tmp_path: Path) -> None:
 
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     code = "def ready(count, wanted):\n    return wanted < count\n"
-    tests = "from shelf import ready\n\n\ndef test_less():\n    assert ready(3, 2)\n\n\ndef test_more():\n    assert not ready(3, 4)\n"
+    tests = "from shelf import ready\n\n\ndef test_some():\n    assert ready(3, 2)\n    assert not ready(3, 4)\n"
     commit(shelf=code, test_shelf=tests)
     commit(shelf=code.replace("<", "<="), test_shelf=f"{tests}\n\ndef test_all():\n    assert ready(3, 3)\n")
     commit(other="x = 1\n")
