@@ -21,7 +21,7 @@ from agent.bench.score import Entry
 from agent.bench.specimen import Benchmark, NotPosed, Skipped, Specimen, packed
 from agent.blobs import MemoryBlobs
 from agent.events import AnyEvent
-from agent.task import NoRepair, Outcome, Repair
+from agent.task import NoRepair, Outcome, Repair, Waiting
 from app.assembly import budget_of, limits_of, models_of
 from app.bench_state import State
 from app.engine import Case, Engine
@@ -105,6 +105,7 @@ async def _healed(engine: Engine, specimen: Specimen, longest: float) -> tuple[R
     started = time.monotonic()
     async with asyncio.timeout(longest):
         result = await engine.heal(case, blobs=MemoryBlobs(), emit=_unheard)
+    assert not isinstance(result, Waiting), "nobody is asked: nothing is published"
     return result, time.monotonic() - started
 
 
