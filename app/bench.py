@@ -49,7 +49,7 @@ class Run:
     entries: dict[str, Entry] = field(default_factory=dict)
 
     async def work(self) -> None:
-        """Work through all tasks that are not done yet. Raises `SandboxUnavailable` when there is no sandbox at all."""
+        """Work through all tasks that are not done yet. Raises `SandboxUnavailable` when there is none at all, `StateLost`."""
         for id_ in self.ids:
             if (known := self.state.known.get(id_)) is not None:
                 self._keep(known)
@@ -63,9 +63,12 @@ class Run:
                 self.state.append(entry)
                 self._keep(entry)
 
-        async with asyncio.TaskGroup() as hands:
-            for _ in range(self.jobs):
-                hands.create_task(hand())
+        try:
+            async with asyncio.TaskGroup() as hands:
+                for _ in range(self.jobs):
+                    hands.create_task(hand())
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None  # the other hands were only told to stop
 
     def results(self) -> list[Entry]:
         """What is done, in the benchmark's order."""

@@ -17,6 +17,10 @@ from agent.bench.score import Entry
 from agent.bench.specimen import BadInput
 
 
+class StateLost(Exception):
+    """A result could not be kept; the message says where and why."""
+
+
 class Head(msgspec.Struct, frozen=True):
     """What the entries of a file have in common."""
 
@@ -32,9 +36,15 @@ class State:
     known: Mapping[str, Entry] = field(default_factory=dict)
 
     def append(self, entry: Entry) -> None:
-        """Write one entry down at once. Raises `OSError`."""
-        if self.file is not None:
+        """Write one entry down at once. Raises `StateLost`."""
+        if self.file is None:
+            return
+        try:
             _write(self.file, msgspec.json.encode(entry))
+        except OSError as error:
+            raise StateLost(
+                f"{self.file} cannot be written any more: {error.strerror}; what it holds can be gone on from"
+            ) from error
 
 
 def open_state(file: Path | None, head: Head) -> State:
