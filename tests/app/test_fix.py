@@ -73,18 +73,18 @@ def git(folder: Path, *argv: str, **more: str) -> None:
     subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", *argv], cwd=folder, check=True, text=True, **more)
 
 
-def start(cache: Path, checkout: Path, *options: str) -> subprocess.Popen[bytes]:
+def start(cache: Path, checkout: Path, *options: str, program: tuple[str, ...] = ("-m", "app")) -> subprocess.Popen[bytes]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
     environment |= {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "SELFHEAL_MODEL": "none", "LC_ALL": "C"}
     return subprocess.Popen(
-        [sys.executable, "-m", "app", "fix", str(checkout), *options],
+        [sys.executable, *program, "fix", str(checkout), *options],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=cache,
     )  # fmt: skip
 
 
-def fix(cache: Path, checkout: Path, *options: str) -> tuple[int, bytes, str]:
+def fix(cache: Path, checkout: Path, *options: str, program: tuple[str, ...] = ("-m", "app")) -> tuple[int, bytes, str]:
     """Exit code, standard output, standard error."""
-    with start(cache, checkout, *options) as process:
+    with start(cache, checkout, *options, program=program) as process:
         out, err = process.communicate(timeout=PATIENCE)
     left_nothing(cache)
     return process.returncode, out, err.decode()
@@ -144,6 +144,15 @@ def test_applied_the_checkout_is_green_and_json_is_one_object(cache: Path, check
     assert (checkout / "shelf.py").read_bytes() == SOURCE.replace("<", "<=").encode()
     subprocess.run([sys.executable, "-m", "pytest", "-q"], cwd=checkout, check=True, capture_output=True)
     git(checkout, "apply", "--reverse", "--check", "-", input=told["diff"])
+
+
+def test_without_bubblewrap_it_heals_in_a_plain_process_and_says_so(cache: Path, checkout: Path) -> None:
+    program = "from sandbox.jail import bubblewrap; bubblewrap.BWRAP = '/nowhere/bwrap'; import app.__main__"
+    code, patch, said = fix(cache, checkout, program=("-c", program))
+    assert code == 0, said
+    assert said.count("without isolation") == 1
+    assert "sandbox process" in said
+    git(checkout, "apply", "--check", "-", input=patch.decode())
 
 
 def test_what_a_person_changed_meanwhile_is_not_overwritten(cache: Path, checkout: Path) -> None:
