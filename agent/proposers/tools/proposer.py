@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from agent.edits import digest
 from agent.proposers.base import Proposal, Situation
+from agent.proposers.tools import locks
 from agent.proposers.tools.depending import name_dependencies
 from agent.proposers.tools.fixing import Fixed, fix, fixes_of
 from agent.proposers.tools.importing import Imported, bring_back
@@ -38,7 +39,12 @@ class ToolsProposer:
         named, more = await name_dependencies(trials, imported.left, imported.known, imported.edits)
         recorded, remarks = await record(trials, [check for check in trials.targets if check.name not in fixed.checks])
         whole = [*imported.candidates, *named, *recorded, *fixed.candidates]
-        notes = [*fixed.notes, *imported.notes, *more, *remarks]
+        notes = [*fixed.notes, *imported.notes, *more, *remarks, *locks.remarks(situation.hints)]
+        red = [check.name for check in trials.targets if check.name not in fixed.checks]
+        if fixed.candidates and red and not imported.candidates:
+            notes.append(
+                f"its tools mend {', '.join(sorted(fixed.checks))}, while {', '.join(red)} stays red for other reasons"
+            )
         fresh = list(_fresh(whole, situation))
         return Proposal(tuple(fresh), trials.tried, len(fresh), note="; ".join(dict.fromkeys(notes)))
 

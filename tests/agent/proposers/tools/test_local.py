@@ -1,0 +1,56 @@
+"""The rung where it works in earnest: the jail, with the tool as the repository's environment has it."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from agent.checks import Runner
+from agent.events import AnyEvent
+from agent.oracle import oracle_of
+from agent.proposers.base import Situation
+from agent.proposers.tools.proposer import ToolsProposer
+from agent.task import Check, Policy
+from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable
+from sandbox.install.index_access import configured
+from sandbox.install.packages import Shop
+from sandbox.local import LocalSandboxes
+
+CHECKS = (Check("lint", "uv run ruff check .", "findings"), Check("tests", "pytest -q", "pytest"))
+FILES = {
+    "m.py": "import os\n\n\ndef f():\n    return Path('.').name or json.dumps(1)\n",
+    "test_m.py": "from m import f\n\n\ndef test_f():\n    assert f() == '1'\n",
+}
+
+
+@pytest.fixture
+async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
+    sandboxes = LocalSandboxes(tmp_path / "open", Shop(tmp_path / "wheels", await configured()))
+    async with AsyncExitStack() as closing:
+        try:
+            opened = await closing.enter_async_context(sandboxes.open("tools"))
+            for path, text in FILES.items():
+                await opened.base.write(path, text.encode())
+            await opened.install(Packages(requirements=("pytest", "ruff")))
+        except (SandboxUnavailable, InstallFailed) as missing:
+            pytest.skip(f"needs bubblewrap and a package index: {missing}")
+        yield opened
+
+
+async def test_linter_and_imports_together_make_lint_and_tests_green(sandbox: Sandbox) -> None:
+    runner, runs = Runner(sandbox), []
+
+    async def emit(event: AnyEvent) -> None:
+        pass
+
+    for check in CHECKS:
+        async with sandbox.candidate() as workspace:
+            runs.append(await runner.run(workspace, check))
+    oracle = oracle_of(CHECKS, [tuple(runs)])
+    assert oracle.must_turn["lint"]
+    assert oracle.must_turn["tests"]
+    situation = Situation(sandbox, runner, oracle, tuple(runs), (), Policy(), emit, 60.0)
+    proposal = await ToolsProposer().propose(situation)
+    (edit,) = proposal.candidates[0].edits
+    assert edit.after == "import json\nfrom pathlib import Path\n\n\ndef f():\n    return Path('.').name or json.dumps(1)\n"
