@@ -34,7 +34,7 @@ class Keeper(object):
         if id(space) in seen or len(seen) > MANY:
             return
         seen.add(id(space))
-        self.spaces.append((space, list(space), list(map(id, space.values()))))
+        self.spaces.append((space, list(map(id, space.values()))))
         for value in list(space.values()):
             self._add(value, seen)
 
@@ -61,7 +61,7 @@ class Keeper(object):
     def restore(self):
         """Put back what was changed; False where that cannot be done. Costs microseconds."""
         try:
-            for space, names, ids in self.spaces:
+            for space, ids in self.spaces:
                 if len(space) != len(ids) or list(map(id, space.values())) != ids:
                     return False
             for cache, size in self.caches:

@@ -224,7 +224,7 @@ class Server(object):
         red = [n for n in names if n in self.red]
         green = [n for n in names if n in self.green]
         if red:
-            known = lambda n: (n, self.tests[n], self.costs.get(n, LOOPING), self.walls.get(n, LOOPING))  # noqa: E731
+            known = lambda n: (self.tests[n], self.costs.get(n, LOOPING), self.walls.get(n, LOOPING))  # noqa: E731
             paths = {call[0] for n in names for call in self.calls.get(n, ())} | {c["path"] for c in self.candidates}
             self.batch = Batch(self.root, self.swap, [known(n) for n in red], known(green[0]) if green else None, paths)
 

@@ -208,7 +208,7 @@ def _warnings_of(item):
             return catch_warnings_for_item(config=config, ihook=item.ihook, when="runtest", item=item)
         except ImportError:
             pass
-    return contextlib.suppress()
+    return contextlib.suppress(Unavailable)  # in other words, nothing
 
 
 class _UnittestTest(object):

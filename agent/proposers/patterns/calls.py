@@ -28,6 +28,10 @@ FAMILIES = _families(
     floor ceil trunc round
     zip zip_longest
     deepcopy copy
+    ValueError TypeError RuntimeError NotImplementedError
+    KeyError IndexError LookupError AttributeError ValueError
+    OSError FileNotFoundError IOError PermissionError
+    defaultdict OrderedDict Counter dict
     """
 )
 METHODS = _families(
@@ -69,7 +73,18 @@ METHODS = _families(
     sin cos
     """
 )
-METHOD_WRAPPERS = ("lower()", "strip()", "copy()", "items()", "upper()", "keys()", "values()", "split()")
+METHOD_WRAPPERS = (
+    "lower()",
+    "strip()",
+    "copy()",
+    "items()",
+    "upper()",
+    "keys()",
+    "values()",
+    "split()",
+    "encode()",
+    "decode()",
+)
 BOTH_SIDES = ("set({})", "sorted({})", "len({})", "{}.lower()", "str({})", "abs({})")
 WRAPPERS = (
     "abs",
@@ -197,10 +212,12 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 f"{before}[::-1]",
                 f"{before}[1:]",
                 f"{before}[0]",
+                f"{before} ** 2",
             ):
                 if is_compound(node) and text.startswith(before):
                     continue
-                yield source.replaced(node, text, compound=text.startswith("-"), title=quoted(before, text), prior=0.3)
+                loose = text.startswith("-") or text.endswith("** 2")
+                yield source.replaced(node, text, compound=loose, title=quoted(before, text), prior=0.3)
 
 
 def both_sides(source: Source, node: ast.AST) -> Iterator[Rewrite]:

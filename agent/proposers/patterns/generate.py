@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 import heapq
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.proposers.patterns import calls, names, operators, statements, values
+from agent.proposers.patterns import calls, conditions, missing, names, operators, statements, values
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
 from agent.task import Span
 
@@ -26,9 +26,13 @@ PATTERNS: tuple[Pattern, ...] = (
     calls.families,
     calls.arguments,
     names.variables,
+    names.forgotten,
     names.attributes,
     calls.wrapping,
     names.expressions,
+    names.sliced,
+    names.offset,
+    values.collections,
     statements.dropped,
     statements.flow,
     statements.moved,
@@ -36,8 +40,22 @@ PATTERNS: tuple[Pattern, ...] = (
     statements.answers,
     statements.conditions,
     calls.both_sides,
+    conditions.guarded,
+    conditions.widened,
+    conditions.smallest_case,
+    conditions.answered,
+    conditions.handlers,
+    missing.progress,
+    missing.updates,
+    missing.filling,
+    missing.donors,
+    missing.running,
+    missing.early_exits,
+    missing.arguments_taken_raw,
+    missing.mutable_defaults,
 )
 IMPORTED_AFRESH = 0.5  # a change outside of function bodies costs a fresh import per try
+WORDS = 500  # strings of tests that are looked at
 OUTSIDE = 0.1  # suspiciousness of module and class level, which no test's lines show
 
 
@@ -58,13 +76,18 @@ class Change:
         return f"{self.rewrite.title}{place} ({self.path}:{self.line})"
 
 
-def changes(texts: Mapping[str, str], suspects: Sequence[Span], limit: int) -> tuple[list[Change], dict[str, str]]:
-    """At most `limit` changes, best first, and the files that were skipped with the reason. CPU-bound: call it in a thread."""
+def changes(
+    texts: Mapping[str, str], suspects: Sequence[Span], limit: int, words: tuple[str, ...] = ()
+) -> tuple[list[Change], dict[str, str]]:
+    """At most `limit` changes, best first, and the files that were skipped with the reason. CPU-bound: call it in a thread.
+
+    `words` are strings that the failing tests spell out: what is spelled almost like one of them may be a slip of the pen.
+    """
     skipped: dict[str, str] = {}
     found: list[Change] = []
     for path, text in texts.items():
         try:
-            source = Source.read(path, text)
+            source = Source.read(path, text, words)
             found += _of_file(source, [s for s in suspects if s.path == path])
         except Unreadable as why:
             skipped[path] = str(why)
@@ -155,3 +178,16 @@ def still_parses(before: str, after: str) -> bool:
             return ast.dump(ast.parse(before.removeprefix("\ufeff"))) != ast.dump(ast.parse(after.removeprefix("\ufeff")))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+
+
+def words(tests: Iterable[str]) -> tuple[str, ...]:
+    """Strings that these tests spell out."""
+    found: dict[str, None] = {}
+    for text in tests:
+        try:
+            for node in ast.walk(ast.parse(text.removeprefix("\ufeff"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and 3 <= len(node.value) <= 60:
+                    found[node.value] = None
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return tuple(found)[:WORDS]

@@ -50,10 +50,11 @@ class Source:
     text: str
     tree: ast.Module
     parents: dict[ast.AST, ast.AST] = field(repr=False)
+    words: tuple[str, ...] = field(default=(), repr=False)  # strings that the failing tests' files spell out
     known: dict[tuple[Callable[..., object], ast.AST], object] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, path: str, text: str) -> Source:
+    def read(cls, path: str, text: str, words: tuple[str, ...] = ()) -> Source:
         """Raises `Unreadable`."""
         if len(text) > LIMIT:
             raise Unreadable(f"it is longer than {LIMIT // 1024} KiB")
@@ -72,7 +73,7 @@ class Source:
                 raise Unreadable("it is nested too deeply")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise Unreadable(f"Python cannot parse it ({type(error).__name__})") from error
-        return cls(path, text, tree, parents)
+        return cls(path, text, tree, parents, words)
 
     @cached_property
     def _lines(self) -> list[tuple[int, bytes | None]]:
