@@ -334,4 +334,4 @@ class Task:
     budget: Budget = Budget()
     hints: tuple[str, ...] = ()  # excerpts of the failing job's log, a person's words: quoted as data
     environment: str = ""  # for the evidence
-    packages: Packages = Packages()  # what was installed: installed anew for a change of the files that name it
+    packages: Packages = field(default_factory=Packages)  # what was installed; anew where a change touches what names it
