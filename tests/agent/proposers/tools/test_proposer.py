@@ -98,8 +98,10 @@ async def test_a_tool_that_is_not_installed_is_said_to_be_missing(ask: Ask) -> N
 
 
 async def test_a_check_that_no_tool_mends_is_left_alone(ask: Ask) -> None:
-    proposal, _ = await ask({"a.py": "x=1\n"}, Check("build", "exit 3", "exit"))
+    proposal, case = await ask({"a.py": "x=1\n"}, Check("build", "exit 3", "exit"))
     assert (proposal.candidates, proposal.tried) == ((), 0)
+    assert "no failing check names a tool" in str(ToolsProposer().can_help(case))
+    assert ToolsProposer().can_help(replace(case, hints=("poetry.lock is not up to date with pyproject.toml",))) is None
 
 
 async def test_a_red_linter_is_healed_by_the_graph_without_a_model(tmp_path: Path) -> None:
