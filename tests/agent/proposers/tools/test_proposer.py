@@ -220,6 +220,12 @@ async def test_several_missing_imports_of_several_files_make_one_change(ask: Ask
     } in afters(proposal)
 
 
+async def test_an_import_that_brings_another_thing_of_that_name_is_no_step(ask: Ask) -> None:
+    code = "def f():\n    year = datetime.now().year\n    return json.loads('1') if year else 0\n"
+    proposal, _ = await ask({"m.py": code, "n.py": "import datetime\n", "test_m.py": TEST_M}, PYTEST)
+    assert {"m.py": "import json\nfrom datetime import datetime\n\n\n" + code} in afters(proposal)
+
+
 async def test_a_name_that_a_test_asks_its_old_place_for_is_offered_there_again(ask: Ask) -> None:
     files = {"m.py": "X = 1\n", "n.py": "def f():\n    return 1\n", "test_m.py": TEST_M}
     proposal, _ = await ask(files, PYTEST)
