@@ -220,6 +220,13 @@ async def test_several_missing_imports_of_several_files_make_one_change(ask: Ask
     } in afters(proposal)
 
 
+async def test_tests_that_were_hidden_behind_a_missing_import_are_looked_at_next(ask: Ask) -> None:
+    code = "ONE = json.loads('1')\n\n\ndef f():\n    return math.floor(ONE)\n"
+    tests = "".join(f"\ndef test_{n}():\n    assert f() == 1\n" for n in range(3))
+    proposal, _ = await ask({"m.py": code, "test_m.py": "from m import f\n" + tests}, PYTEST)
+    assert afters(proposal) == [{"m.py": "import json\nimport math\n\n" + code}]
+
+
 async def test_an_import_that_brings_another_thing_of_that_name_is_no_step(ask: Ask) -> None:
     code = "def f():\n    year = datetime.now().year\n    return json.loads('1') if year else 0\n"
     proposal, _ = await ask({"m.py": code, "n.py": "import datetime\n", "test_m.py": TEST_M}, PYTEST)
