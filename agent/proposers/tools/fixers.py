@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.ci.commands import program
-from agent.proposers.tools.scripts import bare, called, simple_commands
+from agent.proposers.tools.scripts import bare, called, calls, simple_commands
 
 DEEPEST = 3  # scripts that call scripts
 
@@ -105,6 +105,11 @@ _LAUNCHERS = {"npx": (), "pnpx": (), "bunx": (), "yarn": ("exec", "run", "dlx"),
 def fixes(command: str, texts: Mapping[str, str]) -> tuple[Fix, ...]:
     """What can mend the parts of a check's command, in their order. `texts` holds the scripts it may end up in, by path."""
     return _found(command, texts, _TOOLS)
+
+
+def may_be_fixed(command: str) -> bool:
+    """Whether a check's command names such a tool, or a script that may."""
+    return any(_fix(words, _TOOLS) or calls([bare(word) for word in words]) for words in simple_commands(command))
 
 
 def recordings(command: str, texts: Mapping[str, str]) -> tuple[Fix, ...]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from agent.edits import digest
 from agent.proposers.base import Proposal, Situation
 from agent.proposers.tools import locks
 from agent.proposers.tools.depending import name_dependencies
+from agent.proposers.tools.fixers import may_be_fixed
 from agent.proposers.tools.fixing import Fixed, fix, fixes_of
-from agent.proposers.tools.importing import Imported, bring_back
-from agent.proposers.tools.recording import record
+from agent.proposers.tools.importing import bring_back
+from agent.proposers.tools.missing import read_missing
+from agent.proposers.tools.recording import is_about_snapshots, record
 from agent.proposers.tools.trials import Trials
 from agent.task import Candidate
 
@@ -21,38 +23,45 @@ class ToolsProposer:
     rung = "tools"
 
     def can_help(self, situation: Situation) -> str | None:
-        return None if Trials(situation).targets else "no check is red"
+        trials = Trials(situation)
+        if not trials.targets:
+            return "no check is red"
+        failures = [failure for check in trials.targets for failure in trials.base_run(check).failures]
+        has_tool = any(may_be_fixed(check.command) for check in trials.targets)
+        if has_tool or read_missing(failures) or any(map(is_about_snapshots, failures)) or locks.remarks(situation.hints):
+            return None
+        return "no failing check names a tool that mends it, and nothing is said to be missing"
 
     async def propose(self, situation: Situation) -> Proposal:
         """Raises `SandboxError` when the sandbox is lost."""
         trials = Trials(situation)
         tools = await fixes_of(trials, trials.targets)
         fixed = await fix(trials, tools) if tools else Fixed()
-        imported = Imported()
-        if len(fixed.checks) < len(trials.targets):
-            runs = {run.check: run for run in (*situation.red, *fixed.runs)}
-            red = {check.name: runs[check.name] for check in trials.targets}
-            imported = await bring_back(trials, fixed.edits, red)
-            if imported.edits != fixed.edits and not imported.candidates and tools:
-                again = await fix(trials, tools, imported.edits)  # a linter has its own idea of where an import goes
-                fixed = again if again.candidates else fixed
-        named, more = await name_dependencies(trials, imported.left, imported.known, imported.edits)
-        recorded, remarks = await record(trials, [check for check in trials.targets if check.name not in fixed.checks])
-        whole = [*imported.candidates, *named, *recorded, *fixed.candidates]
-        notes = [*fixed.notes, *imported.notes, *more, *remarks, *locks.remarks(situation.hints)]
-        red = [check.name for check in trials.targets if check.name not in fixed.checks]
-        if fixed.candidates and red and not imported.candidates:
-            notes.append(
-                f"its tools mend {', '.join(sorted(fixed.checks))}, while {', '.join(red)} stays red for other reasons"
-            )
-        fresh = list(_fresh(whole, situation))
-        return Proposal(tuple(fresh), trials.tried, len(fresh), note="; ".join(dict.fromkeys(notes)))
+        notes = [*fixed.notes, *locks.remarks(situation.hints)]
+        others = [check for check in trials.targets if check.name not in fixed.checks]
+        if not others:
+            return _proposal(trials, fixed.candidates, (), notes)
+        runs = {run.check: run for run in (*situation.red, *fixed.runs)}
+        imported = await bring_back(trials, fixed.edits, {check.name: runs[check.name] for check in trials.targets})
+        if tools and imported.edits != fixed.edits and not imported.candidates:
+            # A linter has its own idea of where an import goes.
+            again = await fix(trials, tools, imported.edits)
+            fixed = again if again.candidates else fixed
+        named, of_names = await name_dependencies(trials, imported.left, imported.known, imported.edits)
+        recorded, of_records = await record(trials, others)
+        notes += [*imported.notes, *of_names, *of_records]
+        others = [check for check in others if check.name not in fixed.checks]
+        if fixed.candidates and others and not imported.candidates:
+            red = ", ".join(check.name for check in others)
+            notes.append(f"the tools mend {', '.join(sorted(fixed.checks))}, but {red} is red for other reasons")
+        return _proposal(trials, [*imported.candidates, *recorded], [*named, *fixed.candidates], notes)
 
 
-def _fresh(candidates: Iterable[Candidate], situation: Situation) -> Iterable[Candidate]:
-    """Each once, without those that were judged already."""
-    seen = set(situation.tried)
-    for candidate in candidates:
-        if (name := digest(candidate.edits)) not in seen:
-            seen.add(name)
-            yield candidate
+def _proposal(trials: Trials, proven: Sequence[Candidate], unproven: Sequence[Candidate], notes: Sequence[str]) -> Proposal:
+    """Each change once, without those that were judged already."""
+    fresh: dict[str, Candidate] = {}
+    for candidate in (*proven, *unproven):
+        if (name := digest(candidate.edits)) not in trials.situation.tried:
+            fresh.setdefault(name, candidate)
+    plausible = sum(candidate in proven for candidate in fresh.values())
+    return Proposal(tuple(fresh.values()), trials.tried, plausible, note="; ".join(dict.fromkeys(notes)))

@@ -19,7 +19,7 @@ _SAYS_SO = re.compile(r"\bsnapshots?\b", re.IGNORECASE)
 
 async def record(trials: Trials, checks: Sequence[Check]) -> tuple[list[Candidate], list[str]]:
     """A candidate with the new snapshots, when these differ and may be written, and notes. Raises `SandboxError`."""
-    concerned = [check for check in checks if _is_about_snapshots(check, trials.base_run(check).failures)]
+    concerned = [check for check in checks if _is_concerned(check, trials.base_run(check).failures)]
     found = await fixes_of(trials, concerned, recordings)
     if not found:
         return [], []
@@ -37,6 +37,11 @@ async def record(trials: Trials, checks: Sequence[Check]) -> tuple[list[Candidat
     return [Candidate("tools", edits, f"records the snapshots anew in {where}", why, prior=0.3)], []
 
 
-def _is_about_snapshots(check: Check, failures: Sequence[Failure]) -> bool:
-    told = [_SAYS_SO.search(f"{failure.message}\n{failure.details}") is not None for failure in failures]
+def is_about_snapshots(failure: Failure) -> bool:
+    """Whether a failure tells of a recorded output."""
+    return _SAYS_SO.search(f"{failure.message}\n{failure.details}") is not None
+
+
+def _is_concerned(check: Check, failures: Sequence[Failure]) -> bool:
+    told = [is_about_snapshots(failure) for failure in failures]
     return bool(told) and (all(told) if check.reader in TEST_READERS else any(told))

@@ -16,6 +16,7 @@ LONGEST = 64 * 1024  # characters of a script that is read
 _NODE = frozenset(
     {"prettier", "eslint", "stylelint", "standard", "markdownlint", "markdownlint-cli2", "biome", "jest", "vitest"}
 )
+_PACKAGE_MANAGERS = ("npm", "yarn", "pnpm", "bun")
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}"})
 _OPERATORS = frozenset({"&&", "||", ";", "&", "|", "\n", "(", ")"})
 _TOKEN = re.compile(r"""\d*>&\d|&&|\|\||[;&|\n()]|(?:[^\s;&|()"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""", re.DOTALL)
@@ -48,6 +49,12 @@ def bare(word: str) -> str:
         return word
 
 
+def calls(words: list[str]) -> bool:
+    """Whether a command does nothing but call others, which its script says."""
+    name, _ = program(words)
+    return name in ("make", *_PACKAGE_MANAGERS) or name.endswith(".sh")
+
+
 def called(words: list[str], texts: Mapping[str, str]) -> str:
     """The shell text that a command only calls: a target of make, a script of package.json, a shell script; else "".
 
@@ -58,7 +65,7 @@ def called(words: list[str], texts: Mapping[str, str]) -> str:
     if name == "make":
         makefile = texts.get("Makefile") or texts.get("makefile") or texts.get("GNUmakefile") or ""
         return _made(makefile, plain) if len(makefile) <= LONGEST else ""
-    if name in ("npm", "yarn", "pnpm", "bun"):
+    if name in _PACKAGE_MANAGERS:
         wanted = plain[1:2] if plain[:1] in (["run"], ["run-script"]) else plain[:1]
         return _with_npx(_package_script(texts.get("package.json", ""), wanted[0])) if wanted else ""
     return texts.get(name.removeprefix("./"), "") if name.endswith(".sh") else ""

@@ -48,6 +48,6 @@ def test_the_same_thing_is_missing_once_a_file_and_other_failures_say_nothing() 
 
 
 def test_what_comes_out_at_last_counts() -> None:
-    details = "ModuleNotFoundError: No module named 'tomllib'\nDuring handling of the above\nModuleNotFoundError: No module named 'tomli'"
+    details = "ModuleNotFoundError: No module named 'tomllib'\nDuring handling\nModuleNotFoundError: No module named 'tomli'"
     (found,) = read_missing([failure("ModuleNotFoundError: No module named 'tomli'", details)])
     assert found.module == "tomli"

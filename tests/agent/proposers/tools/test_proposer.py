@@ -98,8 +98,10 @@ async def test_a_tool_that_is_not_installed_is_said_to_be_missing(ask: Ask) -> N
 
 
 async def test_a_check_that_no_tool_mends_is_left_alone(ask: Ask) -> None:
-    proposal, _ = await ask({"a.py": "x=1\n"}, Check("build", "exit 3", "exit"))
+    proposal, case = await ask({"a.py": "x=1\n"}, Check("build", "exit 3", "exit"))
     assert (proposal.candidates, proposal.tried) == ((), 0)
+    assert "no failing check names a tool" in str(ToolsProposer().can_help(case))
+    assert ToolsProposer().can_help(replace(case, hints=("poetry.lock is not up to date with pyproject.toml",))) is None
 
 
 async def test_a_red_linter_is_healed_by_the_graph_without_a_model(tmp_path: Path) -> None:
@@ -216,6 +218,19 @@ async def test_several_missing_imports_of_several_files_make_one_change(ask: Ask
         "m.py": "import json\n\nfrom n import g\n\n\ndef f():\n    return json.loads(g())\n",
         "n.py": "import os\nimport re\n\n\ndef g():\n    return re.sub('a', '1', os.path.basename('a'))\n",
     } in afters(proposal)
+
+
+async def test_tests_that_were_hidden_behind_a_missing_import_are_looked_at_next(ask: Ask) -> None:
+    code = "ONE = json.loads('1')\n\n\ndef f():\n    return math.floor(ONE)\n"
+    tests = "".join(f"\ndef test_{n}():\n    assert f() == 1\n" for n in range(3))
+    proposal, _ = await ask({"m.py": code, "test_m.py": "from m import f\n" + tests}, PYTEST)
+    assert afters(proposal) == [{"m.py": "import json\nimport math\n\n" + code}]
+
+
+async def test_an_import_that_brings_another_thing_of_that_name_is_no_step(ask: Ask) -> None:
+    code = "def f():\n    year = datetime.now().year\n    return json.loads('1') if year else 0\n"
+    proposal, _ = await ask({"m.py": code, "n.py": "import datetime\n", "test_m.py": TEST_M}, PYTEST)
+    assert {"m.py": "import json\nfrom datetime import datetime\n\n\n" + code} in afters(proposal)
 
 
 async def test_a_name_that_a_test_asks_its_old_place_for_is_offered_there_again(ask: Ask) -> None:
