@@ -56,9 +56,6 @@ def open_state(file: Path | None, head: Head) -> State:
         if not any(line.strip() for line in lines):
             _write(file, msgspec.json.encode(head))
             return State(file)
-        if lines[-1]:  # cut off: the next entry begins on a line of its own
-            with file.open("ab") as stream:
-                stream.write(b"\n")
     except OSError as error:
         raise BadInput(f"{file} cannot be used to keep results: {error.strerror}; give a file that can be written") from error
     try:
@@ -67,6 +64,8 @@ def open_state(file: Path | None, head: Head) -> State:
         raise BadInput(f"{file} is not a file of earlier results; give another name to --resume") from error
     if found != head:
         raise BadInput(f"{file} holds results of {_told(found)}, not of {_told(head)}; give another name to --resume")
+    if lines[-1]:  # cut off: the next entry begins on a line of its own
+        _write(file, b"")
     return State(file, {entry.id: entry for line in lines[1:] if (entry := _entry(line)) is not None})
 
 

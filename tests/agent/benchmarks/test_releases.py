@@ -92,9 +92,12 @@ async def test_a_repair_is_set_beside_the_authors_fix(labs: Labs, bug: dict[str,
         assert same.details["equal_to_fix"] is True
         assert same.details["same_lines"] is True
         assert (same.details["changed_lines"], same.details["authors_changed_lines"]) == (2, 2)
-        spoiling = await trial.judge(repair("a - b", "a + b or None"))
-        assert spoiling.heldout_correct is True
-        assert spoiling.details["same_lines"] is False
+        other = await trial.judge(repair("a - b", "b + a"))
+        assert other.heldout_correct is True
+        assert other.details["same_lines"] is False
+        beside = await trial.judge(repair(OLD, OLD.replace("a - b", "a + b").replace("a * 2", "a * 3")))
+        assert beside.heldout_correct is False
+        assert [beside.details[key] for key in ("target_green", "nothing_else_red", "equal_to_fix")] == [True, False, False]
         half = await trial.judge(repair("a * 2", "a * 3"))
         assert half.heldout_correct is False
         assert [half.details[key] for key in ("target_green", "nothing_else_red", "equal_to_fix")] == [False, False, False]
