@@ -7,6 +7,7 @@ so that a timeout or a crash keeps what was seen before.
 
 import json
 import os
+import secrets
 import selectors
 import shutil
 import signal
@@ -97,7 +98,7 @@ class Supervisor:
         self.verdicts = {}  # id -> [verdict, seconds]
         self.failures = {}  # id -> {message, details, frames}
         self.notes = []
-        self.sentinel = "test_" + os.urandom(4).hex()
+        self.sentinel = "test_" + secrets.token_hex(4)
         self.forged = False
 
     def run(self):
