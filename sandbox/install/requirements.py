@@ -39,7 +39,8 @@ class Lines:
 def plain(line: str) -> str | None:
     """The requirement of `line` if it is a name with an optional version and marker.
 
-    None of these needs a `$`, and pip puts the worker's own variables where it finds `${NAME}`.
+    None of these needs a `$`, and pip puts the worker's own variables where it finds `${NAME}`; nor a character that ends a
+    line for pip (there are more than the newline), behind which an option of its own could stand.
     """
     text = _HASH.sub("", line.split(" #")[0]).strip()
     if "$" in text:
@@ -48,7 +49,7 @@ def plain(line: str) -> str | None:
         requirement = Requirement(text)
     except InvalidRequirement:
         return None
-    return None if requirement.url else str(requirement)
+    return None if requirement.url or not str(requirement).isprintable() else str(requirement)
 
 
 async def from_files(paths: tuple[str, ...], constraint_paths: tuple[str, ...], read: Read) -> Lines:

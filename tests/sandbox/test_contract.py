@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.base import Command, DeadlinePassed, LimitExceeded, Sandbox, Sandboxes, SandboxLost, UnsafeArchive, Workspace
+from sandbox.base import (
+    Command,
+    DeadlinePassed,
+    InstallFailed,
+    LimitExceeded,
+    Packages,
+    Sandbox,
+    Sandboxes,
+    SandboxLost,
+    UnsafeArchive,
+    Workspace,
+)
 from sandbox.jail import cgroup
 from tests.sandbox.conftest import FILES, LIMITS, MIB, chunks, tarball, there, until
 
@@ -207,6 +218,20 @@ async def test_a_tool_is_at_the_same_path_everywhere_and_cannot_be_changed(sandb
             assert (await workspace.run(Command(("cat", path), 10.0))).stdout == b"print('tool')"
         if sandbox.isolation.untrusted:
             assert (await sh(one, f"echo x > {path} || rm {path}")).exit_code != 0
+
+
+async def test_a_candidate_may_have_an_environment_of_its_own(sandbox: Sandbox) -> None:
+    await sandbox.install(Packages())
+    program = "import sys; print(sys.prefix)"
+    async with sandbox.candidate() as one, sandbox.candidate() as other:
+        assert (await one.install(Packages())).python.startswith("3.")
+        for workspace in (one, other, sandbox.base):
+            by_path = await workspace.run(Command(("python", "-c", program), 20.0))
+            assert by_path.stdout == (await workspace.run(Command((workspace.python, "-c", program), 20.0))).stdout
+            assert by_path.stdout.strip() == str(Path(workspace.python).parents[1]).encode()
+        with pytest.raises(InstallFailed):
+            await one.install(Packages(requirements=("no-such-thing==1.0",)))
+        assert (await one.run(Command(("python", "-c", program), 20.0))).exit_code == 0, "it keeps what it had"
 
 
 async def test_nothing_is_left_when_it_closes(sandboxes: Sandboxes, tmp_path: Path) -> None:

@@ -257,8 +257,10 @@ from tests.sandbox.conftest import FILES, LIMITS, make, tarball
 from sandbox.base import Command, Packages
 async def main():
     async with make("local", Path({str(folder / "own")!r})).open("unprivileged", LIMITS) as sandbox:
-        await sandbox.unpack(tarball(FILES))
+        await sandbox.unpack(tarball(FILES | {{"options.txt": b"--pre"}}))
         assert (await sandbox.install(Packages())).python
+        # With something left for the installer inside: a layer over the shared environment.
+        assert (await sandbox.install(Packages(requirement_files=("options.txt",)))).python
         async with sandbox.candidate() as workspace:
             script = "id -u; echo new > a.txt; rm run.sh; python -c 'print(6*7)'"
             ended = await workspace.run(Command(("sh", "-c", script), 20.0))
@@ -277,7 +279,7 @@ asyncio.run(main())
             env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
         assert done.stdout.splitlines() == [
-            "['1000', '42'] b'' ['a.txt', 'pkg/b.bin']",
+            "['1000', '42'] b'' ['a.txt', 'options.txt', 'pkg/b.bin']",
             "b'new\\n'",
             "b'first\\n'",
         ], done.stderr

@@ -38,6 +38,7 @@ def reader(files: dict[str, str]) -> requirements.Read:
         "",
         "# comment",
         "a b c",
+        *(f"a; python_version != 'x{end}-e /tmp #'" for end in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"),
     ],
 )
 def test_only_names_pass(line: str) -> None:
