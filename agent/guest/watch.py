@@ -61,18 +61,19 @@ class Watch(object):
 
     def __init__(self, root):
         self.files = set()
-        self._seen = _watched(root, self.files)
+        self._seen = _watched(root, self.is_test)
+
+    def is_test(self, path):
+        """Whether a file of the repository holds tests or what belongs to them."""
+        return path in self.files or bool(_TEST.fullmatch(os.path.basename(path))) or "/tests/" in "/" + path
 
     def marks(self):
         return list(self._seen)
 
 
-def _watched(root, files):
+def _watched(root, is_test):
     seen, busy, caller = set(), [], sys._getframe
     opened = {}
-
-    def is_test(path):
-        return path in files or bool(_TEST.fullmatch(os.path.basename(path))) or "/tests/" in "/" + path
 
     def culprit(frame, through):
         """The nearest file of the repository; "" where a test or an import is nearer."""
@@ -106,7 +107,7 @@ def _watched(root, files):
                 if not base.endswith(".py"):
                     return
                 inside = failures.inside(os.path.abspath(path), root)
-                if not inside or not (inside in files or _TEST.fullmatch(base)):
+                if not inside or not is_test(inside):
                     return
                 what, through = "open " + inside, True
         elif event.startswith("object."):

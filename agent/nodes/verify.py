@@ -15,7 +15,7 @@ from agent import words
 from agent.edits import apply
 from agent.endings import named
 from agent.events import Verified
-from agent.oracle import EXIT, Verification, broken, failures, turned, unexplained
+from agent.oracle import EXIT, Verification, broken, failures, meddling, turned, unexplained
 from agent.state import State, Work, pack
 from agent.task import Candidate, Check, CheckEvidence, CheckRun, Edits, Oracle, VerdictId
 from sandbox.base import LimitExceeded
@@ -80,6 +80,10 @@ async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verifi
     if spoilt:
         noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
         return Verification(False, f"it mends the failing {noun}s, but breaks {named(spoilt)}{why}", newly_red=spoilt)
+
+    for check in oracle.checks:
+        if found := meddling(base[check.name], whole[check.name], edits):
+            return Verification(False, f"it meddles with what runs the tests: {', '.join(found[:3])}")
 
     if without is None:
         without = await _runs(work, oracle, (), target_only=True)
