@@ -1,4 +1,4 @@
-"""What a run noticed of code that meddles with what runs its tests: the marks of `seal`, `watch`, `agreeing` and `holdings` together.
+"""What a run noticed of code that meddles with what runs its tests, from the rooms that look for it.
 
 Each is `PATH: WHAT`. They say nothing of guilt: the gate holds them against the run of the unchanged code.
 """
