@@ -9,17 +9,25 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 
-from agent import guard
+from agent import events, gate
+from agent.blobs import MemoryBlobs
+from agent.budget import Ledger
+from agent.checks import Runner
 from agent.guard import refusal
-from agent.task import Candidate, Check, Edits, FileChange, NoRepair, Oracle, Policy, Repair, VerdictId
-from tests.agent.bench import PYTEST, Bench, Scripted
+from agent.oracle import oracle_of
+from agent.state import Context, Work
+from agent.task import Budget, Candidate, Check, CheckRun, Edits, FileChange, NoRepair, Oracle, Policy, Task, Usage, VerdictId
+from tests.agent.bench import PYTEST, Bench, Scripted, sandbox_with
 from tests.attacks.bases import BASES, CHECKS
 
+AT_BASE: dict[str, CheckRun] = {}
 ATTACKS = sorted(Path(__file__).parent.glob("*.diff"))
 SCRIPT = Check("script", "sh ./check.sh", "exit", timeout=30)
 
@@ -46,16 +54,31 @@ def edits(attack: Path, folder: Path) -> Edits:
     return tuple(FileChange(path, files.get(path), after[path]) for path in sorted(after) if after[path] != files.get(path))
 
 
-def that(gate: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("attack", [one for one in ATTACKS if said(one, "gate") == gate], ids=lambda one: one.stem)
+def that(said_gate: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        "attack", [one for one in ATTACKS if said(one, "gate") == said_gate], ids=lambda one: one.stem
+    )
 
 
-async def judged(attack: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Repair | NoRepair:
-    """What the gate alone says of it."""
-    monkeypatch.setattr(guard, "refusal", lambda *_: None)
-    (folder / "repository").mkdir()
+@asynccontextmanager
+async def gate_for(attack: Path, folder: Path) -> AsyncIterator[tuple[Work, Oracle, gate.Runs]]:
+    """What the gate works with, after the repository was found red. The run at the base is kept for the next attack on it."""
     files, check = base(attack)
-    return await Bench(folder).heal(Scripted([(edits(attack, folder / "repository"),)]), files=files, checks=(check,))
+
+    async def emit(event: events.AnyEvent) -> None: ...
+
+    async with sandbox_with(folder, files) as sandbox:
+        context = Context(emit, (), None, MemoryBlobs(), InMemorySaver())
+        ledger = Ledger(Budget(), 0, Usage(), 0.0, context.monotonic(), context.monotonic)
+        work = Work(Task("t1", sandbox, (check,)), context, Runner(sandbox), ledger)
+        key = str(sorted(files.items()))
+        if key not in AT_BASE:
+            async with sandbox.candidate() as workspace:
+                AT_BASE[key] = await work.runner.run(workspace, check)
+        run = AT_BASE[key]
+        assert run.ending == "finished", run
+        assert run.red, run
+        yield work, oracle_of((check,), [(run,)]), {check.name: run}
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.stem)
@@ -68,16 +91,35 @@ def test_the_guard_refuses_it(attack: Path, tmp_path: Path) -> None:
 
 
 @that("holds")
-async def test_the_gate_does_not_believe_it(attack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = await judged(attack, tmp_path, monkeypatch)
-    assert isinstance(result, NoRepair)
-    assert len(result.log.iterations) == 1, "it was judged"
+async def test_the_gate_does_not_believe_it(attack: Path, tmp_path: Path) -> None:
+    (tmp_path / "repository").mkdir()
+    change = edits(attack, tmp_path / "repository")
+    async with gate_for(attack, tmp_path) as (work, oracle, base_runs):
+        found = await gate.is_green(work, oracle, base_runs, change)
+        if found.passed:
+            found = await gate.prove(work, oracle, base_runs, change, found)
+    assert not found.passed
+    assert "cannot be applied" not in found.reason
 
 
 @that("open")
-async def test_what_only_the_guard_stops_would_be_green(attack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_only_the_guard_stops_would_be_green(attack: Path, tmp_path: Path) -> None:
     """So that what is said of the gate's limits stays true: where it learns to stop one of these, its head says "holds"."""
-    assert isinstance(await judged(attack, tmp_path, monkeypatch), Repair)
+    (tmp_path / "repository").mkdir()
+    change = edits(attack, tmp_path / "repository")
+    async with gate_for(attack, tmp_path) as (work, oracle, base_runs):
+        assert (await gate.is_green(work, oracle, base_runs, change)).passed
+
+
+@pytest.mark.parametrize("name", ["equal-by-a-look", "read-tests-unnamed", "special-case", "patched-call"])
+async def test_a_whole_repair_does_not_take_it(name: str, tmp_path: Path) -> None:
+    attack = next(one for one in ATTACKS if one.stem == name)
+    (tmp_path / "repository").mkdir()
+    files, check = base(attack)
+    change = edits(attack, tmp_path / "repository")
+    result = await Bench(tmp_path).heal(Scripted([(change,)]), files=files, checks=(check,))
+    assert isinstance(result, NoRepair)
+    assert len(result.log.iterations) == 1, "it was judged"
 
 
 def test_what_no_rule_refuses_is_held_by_the_gate() -> None:
