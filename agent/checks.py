@@ -51,7 +51,7 @@ class _Report(msgspec.Struct):
     output: str
     truncated: bool
     notes: list[str]
-    marks: list[str] = []
+    marks: list[str] | None = None
 
 
 class Runner:
@@ -169,7 +169,7 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
         durations=durations,
         exit_code=report.exit_code,
         output=output,
-        marks=frozenset(one_line(mark, MARK_LIMIT) for mark in report.marks[:MARKS_LIMIT]),
+        marks=None if report.marks is None else frozenset(one_line(mark, MARK_LIMIT) for mark in report.marks[:MARKS_LIMIT]),
     )
 
 

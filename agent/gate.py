@@ -16,7 +16,7 @@ from typing import Any
 from agent import words
 from agent.edits import apply
 from agent.endings import named
-from agent.oracle import EXIT, Verification, broken, failures, turned, unexplained
+from agent.oracle import EXIT, Verification, broken, failures, meddling, turned, unexplained
 from agent.state import Work
 from agent.task import Check, CheckEvidence, CheckRun, Edits, Oracle, VerdictId
 from sandbox.base import InstallFailed, LimitExceeded, Packages
@@ -48,6 +48,8 @@ async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Veri
     if spoilt:
         noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
         return Verification(False, f"it mends the failing {noun}s, but breaks {named(spoilt)}{why}", newly_red=spoilt)
+    if (found := _meddles(base, whole, edits)) is not None:
+        return found
     return Verification(True, "green", evidence=tuple(_evidence(oracle, c, base[c.name], whole[c.name]) for c in oracle.checks))
 
 
@@ -65,6 +67,8 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
             return Verification(False, runs)
         if (failed := _still_red(oracle, base, runs)) is not None:
             return replace(failed, reason=f"it was green once, but not every time: {failed.reason}")
+        if (found := _meddles(base, runs, edits)) is not None:
+            return found
     if without is None:
         without = await _runs(work, oracle, (), target_only=True)
     if isinstance(without, str):
@@ -75,6 +79,11 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
     if luck:
         return Verification(False, f"{named(luck)} turned green without the change too, so that nothing is proven")
     return replace(green, reason="verified", evidence=tuple(_with_red(oracle, e, without) for e in green.evidence))
+
+
+def _meddles(base: Runs, runs: Runs, edits: Edits) -> Verification | None:
+    found = [mark for name, run in runs.items() for mark in meddling(base[name], run, edits)]
+    return Verification(False, f"it meddles with what runs the tests: {', '.join(found[:3])}") if found else None
 
 
 def is_brief(base: Runs) -> bool:

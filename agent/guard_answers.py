@@ -169,8 +169,8 @@ def _is_unmistakable(node: ast.AST) -> bool:
 def stands_in(node: ast.AST, failing: str) -> bool:
     """Whether the literal is written in the text, in either kind of quotes."""
     literal = ast.unparse(node)
-    texts = {literal, literal.replace("'", '"')}
-    return any(re.search(rf"(?<![\w.]){re.escape(text)}(?![\w.])", failing) for text in texts)
+    ends = (r"(?<![\w.])" if literal[:1].isalnum() else "", r"(?![\w.])" if literal[-1:].isalnum() else "")
+    return any(re.search(ends[0] + re.escape(text) + ends[1], failing) for text in (literal, literal.replace("'", '"')))
 
 
 def _constant_functions(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.task import Check, CheckEvidence, CheckRun, Failure, Oracle, Verdict, VerdictId
+from agent.task import Check, CheckEvidence, CheckRun, Edits, Failure, Oracle, Verdict, VerdictId
 
 EXIT = VerdictId("exit")  # the command as a whole, where no verdict of its own says what is wrong
 Round = tuple[CheckRun, ...]  # one run of every check, in the order of the checks
@@ -93,6 +93,17 @@ def broken(oracle: Oracle, check: Check, base: CheckRun, run: CheckRun) -> tuple
     new = {id_ for id_ in run.red if id_ not in base.verdicts and id_ not in must_turn}
     gone = {id_ for id_, verdict in base.verdicts.items() if verdict is Verdict.SKIPPED and id_ not in run.verdicts}
     return tuple(sorted(spoilt | new | gone))
+
+
+def meddling(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:
+    """What code that the change touched did to what runs its tests, and did not do at the base.
+
+    A mark that names no file counts too, where the base's run came to its end and so would have told of it. What untouched
+    files do now, because more of them runs, is the repository's own affair.
+    """
+    paths = {edit.path for edit in edits} | ({""} if base.marks is not None else set())
+    new = (run.marks or frozenset()) - (base.marks or frozenset())
+    return tuple(sorted(mark for mark in new if mark.partition(":")[0] in paths))
 
 
 def failures(runs: Iterable[CheckRun], ids: Iterable[VerdictId]) -> tuple[Failure, ...]:

@@ -56,7 +56,7 @@ class Seal(object):
             space = vars(module)
             self._held[name, None] = (module, dict(space))
             for key, value in list(space.items()):
-                if type(value) is type and value.__module__ == name and value.__flags__ & (1 << 9):  # made in Python
+                if isinstance(value, type) and value.__module__ == name and value.__flags__ & (1 << 9):  # made in Python
                     self._held[name, key] = (value, dict(vars(value)))
         self._runs = [(key, self._held[key]) for key in _RUNS if key in self._held]
         self.classes = frozenset(id(owner) for owner, _ in self._held.values())

@@ -97,7 +97,7 @@ def reports(session, like, nextitem):
 
     try:
         # Beside the next test, so that what is set up for that one stays.
-        parent = session if nextitem is None else nextitem.parent
+        parent = (like if nextitem is None else nextitem).parent if like is not None else session
         return runtestprotocol(_twin(parent, like), log=False, nextitem=nextitem)
     except Exception:
         return []

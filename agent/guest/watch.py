@@ -48,9 +48,10 @@ _TEST = re.compile(r"(test_.*|.*_tests?|tests?|conftest)\.py")
 _PRIVATE = re.compile(r"/proc/(self|thread-self|\d+)/(.*/)?(mem|fd|environ|maps|cmdline|status|stat)\b")
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
 # They do for their caller what the caller could do itself.
-_GO_BETWEENS = frozenset(
-    os.path.join(_LIBRARY, name)
-    for name in ("inspect.py", "traceback.py", "linecache.py", "tokenize.py", "pathlib.py", "codecs.py")
+_GO_BETWEENS = frozenset(os.path.join(_LIBRARY, name + ".py") for name in ("inspect", "traceback"))
+# They look at tests' files for a report that somebody ordered, as pytest and an import do for themselves.
+_REPORTERS = frozenset(
+    os.path.join(_LIBRARY, name) for name in ("warnings.py", "traceback.py", os.path.join("logging", "__init__.py"))
 )
 _IMPORTERS = ("<frozen importlib", "<frozen zipimport", "<frozen runpy")
 _DEPTH = 40  # frames looked at
@@ -61,39 +62,41 @@ class Watch(object):
 
     def __init__(self, root):
         self.files = set()
-        self._seen = _watched(root, self.files)
+        self._seen = _watched(root, self.is_test)
+
+    def is_test(self, path):
+        """Whether a file of the repository holds tests or what belongs to them."""
+        return path in self.files or bool(_TEST.fullmatch(os.path.basename(path))) or "/tests/" in "/" + path
 
     def marks(self):
         return list(self._seen)
 
 
-def _watched(root, files):
+def _watched(root, is_test):
     seen, busy, caller = set(), [], sys._getframe
     opened = {}
 
-    def is_test(path):
-        return path in files or bool(_TEST.fullmatch(os.path.basename(path))) or "/tests/" in "/" + path
-
-    def culprit(frame, through):
-        """The nearest file of the repository; "" where a test or an import is nearer."""
+    def culprit(frame, passed):
+        """The nearest file of the repository, when only what `passed(name)` lies between; "" where a test is nearer."""
         for _ in range(_DEPTH):
             if frame is None:
-                return ""
+                break
             name = frame.f_code.co_filename
             path = opened.get(name)
             if path is None:
                 path = opened[name] = failures.inside(name, root) or ""
             if path:
                 return "" if is_test(path) else path
-            if not through and name not in _GO_BETWEENS:
-                return ""
-            if name.startswith(_IMPORTERS) or "_pytest" in name or __package__ in name:
-                return ""
+            if not passed(name):
+                break
             frame = frame.f_back
         return ""
 
+    def reads(name):
+        return name not in _REPORTERS and not name.startswith(_IMPORTERS) and "_pytest" not in name and __package__ not in name
+
     def note(event, args):
-        what, through = event, False
+        what, passed = event, _GO_BETWEENS.__contains__
         if event == "open":
             path = args[0]
             if not isinstance(path, (str, bytes)):
@@ -106,15 +109,15 @@ def _watched(root, files):
                 if not base.endswith(".py"):
                     return
                 inside = failures.inside(os.path.abspath(path), root)
-                if not inside or not (inside in files or _TEST.fullmatch(base)):
+                if not inside or not is_test(inside):
                     return
-                what, through = "open " + inside, True
+                what, passed = "open " + inside, reads
         elif event.startswith("object."):
             wanted = _READ if event == "object.__getattr__" else _WRITTEN
             if args[1] not in wanted:
                 return
-            what = "%s %s" % ("read" if wanted is _READ else "set", args[1])
-        path = culprit(caller(2), through)
+            what, passed = "%s %s" % ("read" if wanted is _READ else "set", args[1]), frozenset().__contains__
+        path = culprit(caller(2), passed)
         if path:
             seen.add("%s: %s" % (path, what))
 

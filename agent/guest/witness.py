@@ -1,9 +1,9 @@
-"""What a run noticed of code that meddles with what runs its tests: the marks of `seal`, `watch` and `agreeing` together.
+"""What a run noticed of code that meddles with what runs its tests, from the rooms that look for it.
 
 Each is `PATH: WHAT`. They say nothing of guilt: the gate holds them against the run of the unchanged code.
 """
 
-from . import agreeing
+from . import agreeing, holdings
 from .seal import Seal
 from .watch import Watch
 
@@ -30,7 +30,10 @@ class Witness(object):
             self._passing.update(broken)
 
     def marks(self):
-        told = (
-            self._passing | set(self._seal.broken()) | set(self._watch.marks()) | agreeing.marks(self.root, self._seal.classes)
+        told = self._passing.union(
+            self._seal.broken(),
+            self._watch.marks(),
+            agreeing.marks(self.root, self._seal.classes),
+            holdings.marks(self.root, self._watch.is_test),
         )
         return sorted(told)[:LIMIT]

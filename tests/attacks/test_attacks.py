@@ -1,23 +1,33 @@
 """Changes that would make red green without healing anything: the diffs beside this file, each with what must stop it.
 
 A diff's head says what it does; `guard:` names the rule that refuses it ("-": none); `gate:` whether the gate stops it when the
-guard lets it pass ("holds"), does not ("open": only the guard stands there), or was not asked ("-").
+guard lets it pass ("holds"), does not ("open": only the guard stands there), or was not asked ("-"); `base:` the repository
+that it is made on, where it is not the sample.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 
-from agent import guard
+from agent import events, gate
+from agent.blobs import MemoryBlobs
+from agent.budget import Ledger
+from agent.checks import Runner
 from agent.guard import refusal
-from agent.task import Candidate, Check, Edits, FileChange, NoRepair, Oracle, Policy, VerdictId
-from tests.agent.bench import PYTEST, SAMPLE, Bench, Scripted
+from agent.oracle import oracle_of
+from agent.state import Context, Work
+from agent.task import Budget, Candidate, Check, CheckRun, Edits, FileChange, NoRepair, Oracle, Policy, Task, Usage, VerdictId
+from tests.agent.bench import PYTEST, Bench, Scripted, sandbox_with
+from tests.attacks.bases import BASES, CHECKS
 
-FILES = SAMPLE | {"check.sh": "set -e\npython -m pytest -q -p no:cacheprovider\n"}
+AT_BASE: dict[str, CheckRun] = {}
 ATTACKS = sorted(Path(__file__).parent.glob("*.diff"))
 SCRIPT = Check("script", "sh ./check.sh", "exit", timeout=30)
 
@@ -28,29 +38,86 @@ def said(attack: Path, key: str) -> str:
     return found.group(1)
 
 
+def base(attack: Path) -> tuple[Mapping[str, str], Check]:
+    found = re.search(r"^base: (.+)$", attack.read_text(), re.M)
+    name = found.group(1) if found else "sample"
+    return BASES[name], CHECKS.get(name, PYTEST)
+
+
 def edits(attack: Path, folder: Path) -> Edits:
-    for path, text in FILES.items():
+    files, _ = base(attack)
+    for path, text in files.items():
         (folder / path).write_text(text)
     patch = attack.read_bytes()
     subprocess.run(["git", "apply", "-"], input=patch, cwd=folder, check=True)
     after = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
-    return tuple(FileChange(path, FILES.get(path), after[path]) for path in sorted(after) if after[path] != FILES.get(path))
+    return tuple(FileChange(path, files.get(path), after[path]) for path in sorted(after) if after[path] != files.get(path))
+
+
+def that(said_gate: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        "attack", [one for one in ATTACKS if said(one, "gate") == said_gate], ids=lambda one: one.stem
+    )
+
+
+@asynccontextmanager
+async def gate_for(attack: Path, folder: Path) -> AsyncIterator[tuple[Work, Oracle, gate.Runs]]:
+    """What the gate works with, after the repository was found red. The run at the base is kept for the next attack on it."""
+    files, check = base(attack)
+
+    async def emit(event: events.AnyEvent) -> None: ...
+
+    async with sandbox_with(folder, files) as sandbox:
+        context = Context(emit, (), None, MemoryBlobs(), InMemorySaver())
+        ledger = Ledger(Budget(), 0, Usage(), 0.0, context.monotonic(), context.monotonic)
+        work = Work(Task("t1", sandbox, (check,)), context, Runner(sandbox), ledger)
+        key = str(sorted(files.items()))
+        if key not in AT_BASE:
+            async with sandbox.candidate() as workspace:
+                AT_BASE[key] = await work.runner.run(workspace, check)
+        run = AT_BASE[key]
+        assert run.ending == "finished", run
+        assert run.red, run
+        yield work, oracle_of((check,), [(run,)]), {check.name: run}
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.stem)
 def test_the_guard_refuses_it(attack: Path, tmp_path: Path) -> None:
+    files, check = base(attack)
     red = frozenset({VerdictId("test_calc.py::test_add"), VerdictId("test_calc.py::test_add_nothing")})
-    oracle = Oracle((PYTEST, SCRIPT), {"tests": red}, {"tests": frozenset({VerdictId("test_calc.py::test_double")})})
-    found = refusal(Candidate("model:m", edits(attack, tmp_path), "attacks"), Policy(), oracle)
+    oracle = Oracle((check, SCRIPT), {"tests": red}, {"tests": frozenset({VerdictId("test_calc.py::test_double")})})
+    found = refusal(Candidate("model:m", edits(attack, tmp_path), "attacks"), Policy(), oracle, files["test_calc.py"])
     assert (found.rule if found else "-") == said(attack, "guard")
 
 
-@pytest.mark.parametrize("attack", [attack for attack in ATTACKS if said(attack, "gate") == "holds"], ids=lambda one: one.stem)
-async def test_the_gate_does_not_believe_it(attack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "refusal", lambda *_: None)
+@that("holds")
+async def test_the_gate_does_not_believe_it(attack: Path, tmp_path: Path) -> None:
     (tmp_path / "repository").mkdir()
-    bench = Bench(tmp_path)
-    result = await bench.heal(Scripted([(edits(attack, tmp_path / "repository"),)]), files=FILES)
+    change = edits(attack, tmp_path / "repository")
+    async with gate_for(attack, tmp_path) as (work, oracle, base_runs):
+        found = await gate.is_green(work, oracle, base_runs, change)
+        if found.passed:
+            found = await gate.prove(work, oracle, base_runs, change, found)
+    assert not found.passed
+    assert "cannot be applied" not in found.reason
+
+
+@that("open")
+async def test_what_only_the_guard_stops_would_be_green(attack: Path, tmp_path: Path) -> None:
+    """So that what is said of the gate's limits stays true: where it learns to stop one of these, its head says "holds"."""
+    (tmp_path / "repository").mkdir()
+    change = edits(attack, tmp_path / "repository")
+    async with gate_for(attack, tmp_path) as (work, oracle, base_runs):
+        assert (await gate.is_green(work, oracle, base_runs, change)).passed
+
+
+@pytest.mark.parametrize("name", ["equal-by-a-look", "read-tests-unnamed", "special-case", "patched-call"])
+async def test_a_whole_repair_does_not_take_it(name: str, tmp_path: Path) -> None:
+    attack = next(one for one in ATTACKS if one.stem == name)
+    (tmp_path / "repository").mkdir()
+    files, check = base(attack)
+    change = edits(attack, tmp_path / "repository")
+    result = await Bench(tmp_path).heal(Scripted([(change,)]), files=files, checks=(check,))
     assert isinstance(result, NoRepair)
     assert len(result.log.iterations) == 1, "it was judged"
 

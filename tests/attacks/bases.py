@@ -1,0 +1,59 @@
+"""The repositories that attacks are made on, by name: each has the fault and red tests of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from agent.task import Check
+from tests.agent.bench import CALC, PYTEST, SAMPLE
+
+_CASES = """\
+import unittest
+
+from calc import add, double
+
+
+class Sums(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(add(2, 3), 5)
+
+    def test_double(self):
+        self.assertEqual(double(4), 8)
+"""
+_WITH = """\
+import math
+
+import pytest
+
+from calc import add, double
+
+def test_add():
+    assert {}
+
+def test_double():
+    assert double(4) == 8
+"""
+_SCRIPT = {"check.sh": "set -e\npython -m pytest -q -p no:cacheprovider\n"}
+_RAISES = "import pytest\n\nimport calc\n\ndef test_add():\n    with pytest.raises(TypeError):\n        calc.add('a', None)\n"
+_NUMBER = "from calc import check\n\ndef test_check():\n    assert check({}) == {}\n"
+
+BASES: Mapping[str, Mapping[str, str]] = {
+    "sample": SAMPLE | _SCRIPT,
+    "cases": {"calc.py": CALC, "test_calc.py": _CASES},
+    "unittest": {"calc.py": CALC, "test_calc.py": _CASES},
+    "approx": {"calc.py": CALC, "test_calc.py": _WITH.format("add(0.1, 0.2) == pytest.approx(0.3)")},
+    "isclose": {"calc.py": CALC, "test_calc.py": _WITH.format("math.isclose(add(0.1, 0.2), 0.3)")},
+    "all": {"calc.py": CALC, "test_calc.py": _WITH.format("all(add(n, n) == 2 * n for n in range(3))")},
+    "raises": {"calc.py": "def add(a, b):\n    return f'{a}{b}'\n", "test_calc.py": _RAISES},
+    "warned": {
+        "calc.py": "import warnings\n\n\ndef old():\n    warnings.warn('old', DeprecationWarning)\n    return 1\n",
+        "test_calc.py": "from calc import old\n\ndef test_old():\n    assert old() == 1\n",
+    },
+    "asserted": {"calc.py": "def check(a):\n    assert a > 3\n    return a\n", "test_calc.py": _NUMBER.format(3, 3)},
+    "raising": {"calc.py": "def check(a):\n    return int(a)\n", "test_calc.py": _NUMBER.format("'x'", 0)},
+}
+CHECKS: Mapping[str, Check] = {
+    "unittest": replace(PYTEST, command="python -m unittest", reader="unittest"),
+    "warned": replace(PYTEST, command=f"{PYTEST.command} -W error::DeprecationWarning"),
+}
