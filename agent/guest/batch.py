@@ -110,8 +110,10 @@ class Batch(object):
     def _work(self, write, jobs, start, stop, patient, surveying):
         bound_memory()
         server, limit = os.getppid(), Limit()
-        base = self._lines(limit)
         keeper = Keeper(self.root, self.paths)
+        base = self._lines(limit)
+        if not keeper.restore():  # what the first run of a process sets up once and for all
+            keeper = Keeper(self.root, self.paths)
         index = start
         for index in range(start, stop):
             self.mark[:8] = struct.pack("q", index)

@@ -22,6 +22,7 @@ from .limits import Limit
 from .server import affordable, attempt, serve
 
 IMPORTING = 10.0  # seconds of wall time for collecting in a fresh process
+DOUBTED = 5  # times as long is looked on after a hit that breaks what a docstring promises
 INSIDE = 30  # tests that are run of files which could not be collected before
 
 
@@ -66,7 +67,6 @@ class Driver(object):
         self.frontier = 1.0  # score of what the server tries now
         self.batched, self.forked = [0, 0.0], [0, 0.0]
         self.fresh, self.fresh_seconds = 0, 0.0
-        self.plausible = 0
 
     def say(self, event):
         os.write(self.answers, (json.dumps(event) + "\n").encode())
@@ -127,11 +127,11 @@ class Driver(object):
             self.found(word[1], word[2], word[3])
 
     def found(self, ids, tests, kept):
-        self.plausible += 1
         self.say({"event": "plausible", "id": ids[0], "also": ids[1] if len(ids) > 1 else -1, "tests": tests,
                   "kept": kept[0], "promised": kept[1], "seconds": self.since()})  # fmt: skip
-        if self.plausible == 1:
-            self.deadline = min(self.deadline, time.monotonic() + self.plan["after_hit"])
+        # Where a docstring is against it, the right one is probably still to come.
+        patience = self.plan["after_hit"] * (1 if kept[0] == kept[1] else DOUBTED)
+        self.deadline = min(self.deadline, time.monotonic() + patience)
 
     def import_afresh(self, candidate):
         begin = time.monotonic()

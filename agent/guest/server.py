@@ -20,6 +20,7 @@ WAIT = 1.0  # seconds of wall time a test may take besides: for sleeps and locks
 RETURNS = 300  # calls of one function whose variables are looked at
 OTHER_TYPE, SAME_TYPE = 0.35, 1.15  # what a name of another type, and of the same, does to a change's score
 PARTIAL, PARTNERS = 12, 1500  # improving changes that are combined, and with how many others each
+LAST = 150  # changes that are judged in forks where batches found nothing
 SLOW_SHARE = 0.3  # of the time that is left, for changes that were too slow at first
 
 NUMBERS = frozenset(("int", "float", "bool", "complex"))
@@ -214,13 +215,14 @@ class Server(object):
         gc.freeze()
         order = self.ordered()
         self._prepare_batch()
-        done = self.first_order(order) and self.second_order(order)
+        done = self.first_order(order) and self.second_order(order) and self.last_resort(order)
         self.tell(0.0)
         self.write(["done", done])
 
     def _prepare_batch(self):
         """Batches need at least one failing test that can be run again and again."""
-        names = self.repeatable(self.red[:8] + self.green[:3], (self.until - time.monotonic()) * 0.15)
+        names = [n for n in self.red[:8] + self.green[:3] if self.tests[n].is_repeatable]
+        names = self.repeatable(names, (self.until - time.monotonic()) * 0.15)
         red = [n for n in names if n in self.red]
         green = [n for n in names if n in self.green]
         if red:
@@ -284,6 +286,14 @@ class Server(object):
             elif outcome is None:
                 self.tell(0.0)
         return time.monotonic() < self.until
+
+    def last_resort(self, order):
+        """The best ones once more in forks: perhaps a batch is not the place for these tests."""
+        for candidate in order[:LAST] if self.batch is not None and not self.hits else ():
+            if time.monotonic() >= self.until:
+                return False
+            self.judge([candidate])
+        return True
 
     def judge(self, edits):
         """In a fork of its own: every failing test and the related passing ones, each as its own runner runs it."""

@@ -120,6 +120,7 @@ class _Listener(object):
 class File(object):
     """Stands for a file: green when it could be collected. `tests` are those in it."""
 
+    is_repeatable = False
     reached = None
 
     def __init__(self, is_collected, tests):
@@ -135,6 +136,8 @@ class _PytestTest(object):
     def __init__(self, item, listener):
         self.item, self.listener = item, listener
         self.is_plain = _is_plain(item)
+        # Before pytest 7 what is set up was kept otherwise.
+        self.is_repeatable = isinstance(getattr(item.session._setupstate, "stack", None), dict)
         self.arguments = None  # as they were before the first run, where a run might change them
         self.reached = None  # line of the test's function in which the last run failed, where known
 
@@ -214,6 +217,7 @@ def _warnings_of(item):
 class _UnittestTest(object):
     """A case, or all of a class or module, with the fixtures around them set up anew for each run."""
 
+    is_repeatable = True
     reached = None
 
     def __init__(self, name):

@@ -28,10 +28,10 @@ def progress(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     others = [n for n in sorted(assigned(node.body)) if n not in asked]
     for name in asked:
-        texts = [f"{name} -= 1", f"{name} += 1", f"{name} //= 2", f"{name} //= 10", f"{name} = {name}[1:]"]
-        texts += [f"{name} = {other}" for other in others]
-        for rank, text in enumerate(texts):
-            yield from _appended(source, node, text, 0.85 - 0.03 * rank)
+        for rank, form in enumerate(("{} -= 1", "{} += 1", "{} //= 2", "{} //= 10", "{0} = {0}[1:]")):
+            yield from _appended(source, node, form.format(name), 0.85 - 0.03 * rank)
+        for other in others:
+            yield from _appended(source, node, f"{name} = {other}", 0.45)
 
 
 def updates(source: Source, node: ast.AST) -> Iterator[Rewrite]:

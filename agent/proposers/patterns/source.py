@@ -126,7 +126,8 @@ class Source:
     def replaced(self, node: ast.expr, text: str, *, compound: bool, title: str, prior: float) -> Rewrite:
         """The expression replaced; in parentheses where its new text might bind differently."""
         start, end = self.span(node)
-        if compound and not self._stands_alone(node):
+        is_element = isinstance(self.parents[node], ast.Tuple | ast.List | ast.Set) and "," not in text
+        if compound and not is_element and not self._stands_alone(node):
             text = f"({text})"
         return Rewrite(start, end, text, title, prior)
 
