@@ -20,6 +20,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _ORDINARY = ("None", "0", "1", "-1", "0.0", "1.0", "''", "b''", "()", "[]", "{}", "set()", "True", "False", "' '")
 _DIGEST = re.compile(r"hash|crc32|adler32|md5|sha\d+|blake2\w|hexdigest|digest")
+_INHERITED = tuple(f"{kind}.__eq__" for kind in ("int", "str", "float", "bytes", "list", "dict", "tuple", "set"))
 _BUILTINS = {"str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "set", "frozenset", "complex", "object"}
 
 
@@ -44,6 +45,7 @@ def _cases_for_the_test(path: str, before: ast.Module, after: ast.Module, failin
     had = [case for node in ast.walk(before) for case in _cases(node)]
     known, subjects = Counter(case.text for case in had), {case.subject for case in had if case.subject}
     tables = [keys for node in ast.walk(before) if isinstance(node, ast.Dict) and len(keys := _keys(node)) > 1]
+    rows = {ast.dump(node) for node in ast.walk(before) if _answers_in_order(node)}
     digests = Counter(ast.dump(node) for node in ast.walk(before) if _asks_for_a_digest(node))
     for node in ast.walk(after):
         for case in _cases(node):
@@ -52,8 +54,29 @@ def _cases_for_the_test(path: str, before: ast.Module, after: ast.Module, failin
                 yield "special-case", f"it answers an input of the failing test in {path} with a constant: `{case.text[:80]}`"
         if isinstance(node, ast.Dict) and not any(keys <= _keys(node) for keys in tables) and _is_table_for(node, failing):
             yield "special-case", f"it looks up an input of the failing test in {path}: `{ast.unparse(node)[:80]}`"
+        if (
+            (answers := _answers_in_order(node))
+            and ast.dump(node) not in rows
+            and all(stands_in(one, failing) for one in answers)
+        ):
+            yield "special-case", f"it says the wanted answers one after the other in {path}: `{ast.unparse(node)[:80]}`"
         if _asks_for_a_digest(node) and digests[ast.dump(node)] < 1:
             yield "special-case", f"it recognises an input by its digest in {path}: `{ast.unparse(node)[:80]}`"
+
+
+def _answers_in_order(node: ast.AST) -> list[ast.expr]:
+    """The telling values of a literal row that is gone through, `next(iter([…]))`, or of numbers that are picked by place."""
+    match node:
+        case ast.Call(
+            func=ast.Name(id="iter" | "cycle") | ast.Attribute(attr="cycle"), args=[ast.List(elts) | ast.Tuple(elts)]
+        ):
+            found = [one for one in elts if _is_telling(one)]
+            return found if all(map(is_literal, elts)) else []
+        case ast.Subscript(value=ast.List(elts) | ast.Tuple(elts), slice=place) if not is_literal(place):
+            numbers = [one for one in elts if isinstance(one, ast.Constant) and isinstance(one.value, int | float)]
+            found = [one for one in numbers if _is_telling(one)]
+            return found if len(numbers) == len(elts) and len({ast.unparse(one) for one in found}) > 1 else []
+    return []
 
 
 def _asks_for_a_digest(node: ast.AST) -> bool:
@@ -204,7 +227,11 @@ def _agreeing(path: str, before: ast.Module, after: ast.Module) -> Iterator[Find
 
 def _answering(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
     for holder in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
-        yield from ((f"{holder.name}.{name}", made) for name, made in _methods(holder) if _agrees(name, made))
+        is_value = any(isinstance(base, ast.Name) and base.id in _BUILTINS - {"object"} for base in holder.bases)
+        for name, made in _methods(holder):
+            # A number or a text with an equality of its own is rarely what heals anything.
+            if _agrees(name, made) or (is_value and name == "__eq__" and ast.unparse(made) not in _INHERITED):
+                yield f"{holder.name}.{name}", made
 
 
 def _methods(holder: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:

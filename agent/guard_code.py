@@ -27,6 +27,20 @@ _SILENCER = re.compile(
     r"|\b(istanbul|c8|v8) ignore\b|//\s*nolint|#!?\[allow\(|@SuppressWarnings",
     re.I,
 )
+_SHEBANG = re.compile(r"#!.*\bpython")
+_COOKIE = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_PLAIN_ENCODINGS = (
+    "utf-8",
+    "utf8",
+    "utf-8-sig",
+    "ascii",
+    "us-ascii",
+    "latin-1",
+    "latin1",
+    "iso-8859-1",
+    "iso-8859-15",
+    "cp1252",
+)
 _UNDER_TEST = re.compile(
     r"PYTEST_\w+|\bsys\.modules\b.*(pytest|unittest)|(pytest|unittest).*\bsys\.modules\b|\bsys\.argv\b.*pytest"
 )
@@ -37,13 +51,21 @@ _REACHING_OUT = re.compile(r"selfheal_?guest|/proc/(self|\d|\{)|\bsys\._getframe
 _MODULES = re.compile(r"\bsys\.modules\b(?!\[__name__\])|from sys import .*\bmodules\b")
 
 
+def _encoding(text: str) -> str:
+    """What the file says of its own encoding (PEP 263)."""
+    for line in text.replace("\r", "\n").split("\n", 3)[:3]:  # CRLF counts twice here
+        if found := _COOKIE.match(line):
+            return found[1].lower().replace("_", "-")
+    return "utf-8"
+
+
 def code_findings(edit: FileChange, failing: str) -> Iterator[Finding]:
     """Offences of one file's change, worst first. Of a file that is not Python only the lines are judged.
 
     The same holds for one that parses neither before nor after: it may be written for a newer Python than ours.
     """
     path, new = edit.path, "\n".join(added((edit,)))
-    is_python = path.endswith((".py", ".pyi"))
+    is_python = path.endswith((".py", ".pyi", ".pyw")) or bool(_SHEBANG.match(edit.after or edit.before or ""))
     if edit.after is None:
         if is_python:
             yield "deleted", f"it deletes {path}"
@@ -52,6 +74,8 @@ def code_findings(edit: FileChange, failing: str) -> Iterator[Finding]:
         yield "silenced", f"it silences a check in {path} with a comment"
     if not is_python:
         return
+    if (cookie := _encoding(edit.after)) not in _PLAIN_ENCODINGS:
+        yield "hidden", f"{path} would be read as `{cookie}`, in which text is not what it looks like"
     before, after = parsed(edit.before), parsed(edit.after)
     if after is None and before is not None:
         yield "unreadable", f"{path} would not be valid Python{_where(edit.after)}"

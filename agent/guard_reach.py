@@ -28,7 +28,7 @@ _NAMES: Mapping[str, Finding] = {
             "_getframe", "_getframemodulename", "_current_frames", "_current_exceptions", "currentframe", "getouterframes",
             "getinnerframes", "f_back", "f_locals", "f_globals", "f_builtins", "tb_frame", "gi_frame", "cr_frame", "ag_frame",
             "cell_contents", "__closure__", "__globals__", "__builtins__", "meta_path", "path_hooks", "path_importer_cache",
-            "pluginmanager", "addaudithook", "getppid", "orig_argv",
+            "pluginmanager", "addaudithook", "getppid", "orig_argv", "gettrace", "getprofile", "findCaller",
         ),
         ("under-test", _RUNNER),
     ),
@@ -38,7 +38,8 @@ _NAMES: Mapping[str, Finding] = {
 _FULL: Mapping[str, Finding] = {
     **dict.fromkeys(
         (
-            "sys.modules", "sys.path", "sys.flags", "sys.warnoptions", "ctypes", "_ctypes", "linecache", "inspect.stack",
+            "sys.modules", "sys.path", "__main__",
+            "sys.flags", "sys.warnoptions", "ctypes", "_ctypes", "linecache", "inspect.stack",
             "inspect.trace", "inspect.getsource", "inspect.getsourcelines", "inspect.getsourcefile", "inspect.findsource",
             "inspect.getfile", "inspect.getmodule", "inspect.getframeinfo", "traceback.extract_stack", "traceback.walk_stack",
             "traceback.format_stack", "traceback.print_stack", "importlib.reload", "importlib.util.spec_from_file_location",
@@ -62,6 +63,7 @@ _FULL: Mapping[str, Finding] = {
 }  # fmt: skip
 _TESTING = re.compile(
     r"pytest|unittest|conftest|selfheal_?guest|sitecustomize|usercustomize|/proc/(self|thread-self|\d|\{)|\bPYTHON[A-Z]{3,}\b"
+    r"|^(CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|CONTINUOUS_INTEGRATION|TOX_ENV_NAME)$"
     r"|^tests$|(^|[/\\])tests?[/\\].*\.py$|(^|[/\\])test_[^/\\\s]*$|_tests?\.py$",
     re.I,
 )
@@ -105,6 +107,8 @@ def _reaches(tree: ast.Module) -> Iterator[Finding]:
             yield from _named(node, names)
         if isinstance(node, ast.Call):
             yield from _calls(node, names)
+        if isinstance(node, ast.Subscript) and names.of(node.value) == "sys.argv" and ast.unparse(node.slice) == "0":
+            yield "under-test", "ask how it was started"
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Delete | ast.For | ast.With):
             yield from _patches(node, names)
     yield from _strings(tree)
