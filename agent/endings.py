@@ -81,6 +81,15 @@ def out_of_budget(bound: str, tried: int) -> Ending:
     )
 
 
+def rejected(why: str) -> Ending:
+    """By a person who was asked."""
+    return Ending(
+        Outcome.CANCELLED,
+        f"A person said no{f': {why}' if why else ''}.",
+        "Start again when something has changed, or fork the attempt with a hint.",
+    )
+
+
 def needs_test_change(cause: str) -> Ending:
     return Ending(
         Outcome.NEEDS_TEST_CHANGE,

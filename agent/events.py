@@ -24,6 +24,7 @@ class StepStarted(Event, frozen=True, tag="step_started", kw_only=True):
 class StepDone(Event, frozen=True, tag="step_done", kw_only=True):
     step: str
     seconds: float
+    tokens: int = 0  # that models used in it
 
 
 class Reproduced(Event, frozen=True, tag="reproduced", kw_only=True):
@@ -37,11 +38,19 @@ class Localized(Event, frozen=True, tag="localized", kw_only=True):
     suspects: list[str]  # "pkg/a.py:10-24 score reason", best first, at most 20
 
 
+class Remembered(Event, frozen=True, tag="remembered", kw_only=True):
+    """What earlier attempts at this repository learned from failures like this one."""
+
+    attempts: list[str]  # their ids
+    lessons: list[str]
+
+
 class Diagnosed(Event, frozen=True, tag="diagnosed", kw_only=True):
     cause: str
     category: str
     confidence: float
     by: str
+    evidence: list[str] = []
 
 
 class Proposed(Event, frozen=True, tag="proposed", kw_only=True):
@@ -59,13 +68,54 @@ class Guarded(Event, frozen=True, tag="guarded", kw_only=True):
 
 
 class Verified(Event, frozen=True, tag="verified", kw_only=True):
-    """The gate's verdict on one candidate."""
+    """Whether everything is green with one candidate."""
 
     title: str
     passed: bool
     still_red: list[str]
     newly_red: list[str]
     seconds: float
+
+
+class Selected(Event, frozen=True, tag="selected", kw_only=True):
+    """The tournament's winner among the candidates that are green."""
+
+    title: str
+    among: int
+    why: str
+    diff: str
+
+
+class Proven(Event, frozen=True, tag="proven", kw_only=True):
+    """The gate's last word on the winner: green every time, red again without it."""
+
+    title: str
+    passed: bool
+    why: str
+    seconds: float
+
+
+class Opined(Event, frozen=True, tag="opined", kw_only=True):
+    """A second opinion on the proven candidate: `challenge`, `review`, or a node from outside."""
+
+    step: str
+    title: str
+    accepted: bool
+    reasons: list[str]
+
+
+class Asked(Event, frozen=True, tag="asked", kw_only=True):
+    """A person is asked; the repair sleeps until they answer."""
+
+    about: str  # "round" or "publish"
+    question: str
+    diff: str
+
+
+class Answered(Event, frozen=True, tag="answered", kw_only=True):
+    about: str
+    approved: bool
+    why: str
 
 
 class Reflected(Event, frozen=True, tag="reflected", kw_only=True):
@@ -111,10 +161,16 @@ AnyEvent = (
     | StepDone
     | Reproduced
     | Localized
+    | Remembered
     | Diagnosed
     | Proposed
     | Guarded
     | Verified
+    | Selected
+    | Proven
+    | Opined
+    | Asked
+    | Answered
     | Reflected
     | RungSpent
     | ModelCalled

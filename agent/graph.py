@@ -1,13 +1,15 @@
 """The repair of one task, whole, on one page.
 
-    reproduce ─red─▶ localize ─▶ propose, rung by rung ─▶ guard ─allowed─▶ verify ─passed─▶ report
-        │ not red                  ▲   (before a model:     │ refused        │ failed         ▲
-        │                          │    diagnose)           ▼                ▼                │
-        │                          └──── another try ──── reflect ◀──────────┘                │
-        └─────────────────────────────────────────────────────┴── nothing left, no budget ───┘
+    reproduce ─red─▶ localize ─▶ recall ─▶ climb ─a rung─▶ diagnose? ─▶ propose × strategies ─▶ guard ─▶ verify × candidates
+        │ not red                           ▲  │                                                  │             │
+        │                                   │  └─none left, no budget─▶ report                    │ refused     ▼
+        │                                   └───────────── reflect ◀──────────────────────────────┴─ failed ─ select
+        │                                            objected ▲ ▲ luck                                          │ green
+        └──▶ report ◀─ approve ◀─ second opinions ◀───────────┴─┴─────────────── prove ◀────────────────────────┘
 
 Every step is checkpointed when it is done, so that another worker can go on after a kill: a step may run twice, and its result
-counts once. Nothing that a step needs lives outside the state, the blobs and the `Context`.
+counts once. Nothing that a step needs lives outside the state, the blobs and the `Context`. Where a person is asked
+(`approve`, `approve_round`) the repair sleeps in its checkpoint.
 """
 
 from __future__ import annotations
@@ -21,36 +23,52 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
+from langgraph.types import Command, Send
 
-from agent import words
+from agent import tracing, words
 from agent.blobs import BlobMissing
 from agent.budget import Ledger
 from agent.checks import Runner
 from agent.events import Degraded, StepDone, StepStarted
+from agent.nodes.approve import approve, approve_round, asks_before
+from agent.nodes.climb import climb
 from agent.nodes.diagnose import diagnose
 from agent.nodes.guard import guard
 from agent.nodes.localize import localize
 from agent.nodes.propose import propose
+from agent.nodes.prove import prove
+from agent.nodes.recall import recall
 from agent.nodes.reflect import reflect
 from agent.nodes.report import report
 from agent.nodes.reproduce import reproduce
+from agent.nodes.select import select
 from agent.nodes.verify import verify
-from agent.state import Context, State, Work, spent
-from agent.task import NoRepair, Repair, Task
+from agent.state import Context, Opinion, State, Work, pack, spent, unpack
+from agent.task import NoRepair, Question, Repair, Reply, Task, Usage, Waiting
 
-GRAPH_VERSION = 1  # raise it when a node is renamed or the state changes its meaning
+GRAPH_VERSION = 2  # raise it when a node is renamed or the state changes its meaning
 MOST_STEPS = 1000  # a bound for loops that should not be; the budget ends a repair long before
+ABREAST = 4  # candidates of a model's round that are verified beside each other; those of a search come one by one
 
-STEPS: dict[str, Callable[[State, Work], Awaitable[State]]] = {
+Step = Callable[[State, Work], Awaitable[State]]
+STEPS: dict[str, Step] = {
     "reproduce": reproduce,
     "localize": localize,
+    "recall": recall,
+    "climb": climb,
+    "approve_round": approve_round,
     "diagnose": diagnose,
     "propose": propose,
     "guard": guard,
     "verify": verify,
+    "select": select,
+    "prove": prove,
+    "approve": approve,
     "reflect": reflect,
     "report": report,
 }
+OPINIONS: dict[str, Step] = {}
+"""Second opinions on the proven candidate, in their order; each may object, and those from outside come after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +80,32 @@ class Resources:
     runner: Runner
 
 
-def build(checkpointer: BaseCheckpointSaver[str]) -> CompiledStateGraph[State, Resources, State, State]:
+def build(
+    checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...] = ()
+) -> CompiledStateGraph[State, Resources, State, State]:
     """The flow: nodes, edges, and the questions that choose between them."""
     graph = StateGraph(State, context_schema=Resources)
     for name, step in STEPS.items():
         graph.add_node(name, _recorded(name, step))
     graph.add_edge(START, "reproduce")
     graph.add_conditional_edges("reproduce", is_red)
-    graph.add_conditional_edges("localize", can_afford_another)
-    graph.add_edge("diagnose", "propose")
-    graph.add_conditional_edges("propose", what_is_next)
-    graph.add_conditional_edges("guard", is_allowed)
-    graph.add_conditional_edges("verify", has_passed)
-    graph.add_conditional_edges("reflect", what_is_next)
+    graph.add_edge("localize", "recall")
+    graph.add_edge("recall", "climb")
+    graph.add_conditional_edges("climb", who_is_asked, ["report", "approve_round", "diagnose", "propose"])
+    graph.add_conditional_edges("approve_round", who_proposes, ["report", "diagnose", "propose"])
+    graph.add_conditional_edges("diagnose", in_every_strategy, ["propose"])
+    graph.add_edge("propose", "guard")
+    graph.add_conditional_edges("guard", what_is_left, ["verify", "select", "reflect", "climb"])
+    graph.add_edge("verify", "select")
+    graph.add_conditional_edges("select", has_winner)
+    last = "prove"
+    for name, step in (*OPINIONS.items(), *((opinion.name, opinion.step) for opinion in opinions)):
+        graph.add_node(name, _recorded(name, step))
+        graph.add_conditional_edges(last, _is_accepted_then(name), [name, "reflect"])
+        last = name
+    graph.add_conditional_edges(last, _is_accepted_then("approve"), ["approve", "reflect"])
+    graph.add_conditional_edges("approve", is_approved)
+    graph.add_conditional_edges("reflect", what_is_left, ["verify", "select", "reflect", "climb"])
     graph.add_edge("report", END)
     return graph.compile(checkpointer=checkpointer)
 
@@ -83,72 +114,114 @@ def is_red(state: State) -> Literal["localize", "report"]:
     return "report" if "ending" in state else "localize"
 
 
-def what_is_next(state: State, runtime: Runtime[Resources]) -> Literal["guard", "diagnose", "propose", "report"]:
-    """The next of the changes that wait, as long as there is time; then the next proposal, as long as it can be paid."""
-    return "guard" if state["pending"] and has_time(state, runtime) else can_afford_another(state, runtime)
+def who_is_asked(state: State, runtime: Runtime[Resources]) -> str | list[Send]:
+    """A person, where the policy says so; else the rung. Nobody where the ladder or the budget ends."""
+    is_asking = state["strategies"] and asks_before(state, runtime.context.task.policy.autonomy)
+    return "approve_round" if is_asking else who_proposes(state, runtime)
 
 
-def is_allowed(state: State) -> Literal["verify", "reflect"]:
-    return "verify" if state["verification"] is None else "reflect"
-
-
-def has_passed(state: State) -> Literal["report", "reflect"]:
-    return "report" if state["verification"]["passed"] else "reflect"
-
-
-def has_time(state: State, runtime: Runtime[Resources]) -> bool:
-    return _work(state, runtime).ledger.seconds_left() > 0
-
-
-def can_afford_another(state: State, runtime: Runtime[Resources]) -> Literal["diagnose", "propose", "report"]:
-    work = _work(state, runtime)
-    if state["rung"] >= len(work.ladder) or work.ledger.spent_up() is not None:
+def who_proposes(state: State, runtime: Runtime[Resources]) -> str | list[Send]:
+    if not state["strategies"] or "ending" in state:
         return "report"
-    return "diagnose" if work.ladder[state["rung"]].rung.startswith("model") and "diagnosis" not in state else "propose"
+    is_model = _work(state, runtime).ladder[state["rung"]].rung.startswith("model")
+    return "diagnose" if is_model and not state.get("diagnosis") else in_every_strategy(state)
 
 
-async def repair(task: Task, context: Context) -> Repair | NoRepair:
+def in_every_strategy(state: State) -> list[Send]:
+    return [Send("propose", {**state, "strategy": strategy}) for strategy in state["strategies"]]
+
+
+def what_is_left(state: State, runtime: Runtime[Resources]) -> str | list[Send]:
+    """First what failed is learned from, then what is green or allowed comes to its turn, then the ladder goes on."""
+    if state.get("failed"):
+        return "reflect"
+    work = _work(state, runtime)
+    if work.ledger.seconds_left() > 0:
+        if state.get("passed"):
+            return "select"
+        if allowed := state.get("allowed"):
+            abreast = ABREAST if work.ladder[state["rung"]].rung.startswith("model") else 1
+            return [Send("verify", {**state, "judging": ref}) for ref in allowed[:abreast]]
+    return "climb"
+
+
+def has_winner(state: State) -> Literal["prove", "reflect"]:
+    return "prove" if state["winner"] else "reflect"
+
+
+def _is_accepted_then(following: str) -> Callable[[State], str]:
+    def is_accepted(state: State) -> str:
+        return following if state.get("winner") and not state.get("objection") else "reflect"
+
+    return is_accepted
+
+
+def is_approved(state: State) -> Literal["report", "reflect"]:
+    return "report" if state.get("winner") or "ending" in state else "reflect"
+
+
+async def repair(task: Task, context: Context, reply: Reply | None = None) -> Repair | NoRepair | Waiting:
     """Heal one task; goes on from the checkpoint of thread `task.id` if there is one, and repeats a finished one's result.
 
-    Raises `sandbox.base.SandboxLost` and `SandboxUnavailable`: the caller opens another sandbox and calls again.
+    `reply` answers the question that it waits for. Raises `sandbox.base.SandboxLost` and `SandboxUnavailable`: the caller opens
+    another sandbox and calls again.
     """
     try:
-        return await _run(task, context, afresh=False)
+        return await _run(task, context, reply, afresh=False)
     except BlobMissing as error:
         why = f"what it had kept is gone ({str(error)[:12]}…), so it starts afresh"
         await context.emit(Degraded(text=why, step="resume", why=why))
-        return await _run(task, context, afresh=True)
+        return await _run(task, context, None, afresh=True)
 
 
-async def finished(task_id: str, context: Context) -> Repair | NoRepair | None:
-    """The result that `repair` would repeat; None while there is something to do, for which it needs a sandbox."""
+async def standing(task_id: str, context: Context) -> Repair | NoRepair | Waiting | None:
+    """What `repair` would say without doing anything, for which it needs no sandbox; None while there is something to do."""
     config = RunnableConfig(configurable={"thread_id": task_id})
-    known: State = (await build(context.checkpointer).aget_state(config)).values  # type: ignore[assignment]
-    if "result" not in known or known.get("version") != GRAPH_VERSION:
+    snapshot = await build(context.checkpointer, context.opinions).aget_state(config)
+    known: State = snapshot.values  # type: ignore[assignment]
+    if known.get("version") != _version(context):
         return None
     try:
-        return await _result(known, context)
+        return await _result(known, context) if "result" in known else _waiting(snapshot)
     except BlobMissing:
         return None
 
 
-async def _run(task: Task, context: Context, *, afresh: bool) -> Repair | NoRepair:
-    graph = build(context.checkpointer)
+async def _run(task: Task, context: Context, reply: Reply | None, *, afresh: bool) -> Repair | NoRepair | Waiting:
+    graph = build(context.checkpointer, context.opinions)
     config = RunnableConfig(configurable={"thread_id": task.id}, recursion_limit=MOST_STEPS)
-    known: State = {} if afresh else (await graph.aget_state(config)).values  # type: ignore[assignment]
-    if known and known.get("version") != GRAPH_VERSION:
-        why = f"its checkpoint is of graph {known.get('version')}, this is {GRAPH_VERSION}: it starts afresh"
+    snapshot = await graph.aget_state(config)
+    known: State = {} if afresh else snapshot.values  # type: ignore[assignment]
+    if known and known.get("version") != _version(context):
+        why = f"its checkpoint is of graph {known.get('version')}, this is {_version(context)}: it starts afresh"
         await context.emit(Degraded(text=why, step="resume", why=why))
         known = {}
-    if "result" not in known:
-        if not known:
-            await context.checkpointer.adelete_thread(task.id)
-        runner = Runner(task.sandbox)
-        await runner.prepare()
-        start: State | None = None if known else {"version": GRAPH_VERSION, "seconds": 0.0}
-        resources = Resources(task, context, runner)
-        known = await graph.ainvoke(start, config, context=resources, durability="sync")  # type: ignore[assignment]
-    return await _result(known, context)
+    if "result" in known:
+        return await _result(known, context)
+    start: Any = None
+    if not known:
+        await context.checkpointer.adelete_thread(task.id)
+        start = {"version": _version(context), "seconds": 0.0}
+    elif (waiting := _waiting(snapshot)) is not None:
+        if reply is None:
+            return waiting
+        start = Command(resume=pack(reply))
+    runner = Runner(task.sandbox)
+    await runner.prepare()
+    await graph.ainvoke(start, config, context=Resources(task, context, runner), durability="sync")
+    snapshot = await graph.aget_state(config)
+    return _waiting(snapshot) or await _result(snapshot.values, context)  # type: ignore[arg-type]
+
+
+def _version(context: Context) -> str:
+    """Of the flow: a checkpoint cannot be resumed where a step is gone or new."""
+    return " ".join([str(GRAPH_VERSION), *(opinion.name for opinion in context.opinions)])
+
+
+def _waiting(snapshot: Any) -> Waiting | None:
+    """The question that the repair sleeps on."""
+    asked = [asking.value for task in snapshot.tasks for asking in task.interrupts]
+    return Waiting(unpack(Question, asked[0]), spent(snapshot.values)) if asked else None
 
 
 async def _result(state: State, context: Context) -> Repair | NoRepair:
@@ -164,16 +237,18 @@ def _work(state: State, runtime: Runtime[Resources]) -> Work:
     return Work(lent.task, lent.context, lent.runner, ledger)
 
 
-def _recorded(name: str, step: Callable[[State, Work], Awaitable[State]]) -> Any:
+def _recorded(name: str, step: Step) -> Any:
     """A node that tells when it starts and ends, and books its time."""
 
     async def node(state: State, runtime: Runtime[Resources]) -> State:
         work = _work(state, runtime)
         rung = work.ladder[at].rung if (at := state.get("rung", 0)) < len(work.ladder) else ""
         await work.context.emit(StepStarted(text=words.step(name, rung), step=name))
-        update = await step(state, work)
+        with tracing.step(name, work.task.id):
+            update = await step(state, work)
         seconds = work.context.monotonic() - work.ledger.began
-        await work.context.emit(StepDone(text="", step=name, seconds=seconds))
-        return {**update, "seconds": seconds}
+        used = sum((unpack(Usage, usage) for usage in update.get("usage", [])), Usage())
+        await work.context.emit(StepDone(text="", step=name, seconds=seconds, tokens=used.tokens_in + used.tokens_out))
+        return {**update, "seconds": work.ledger.seconds + seconds}
 
     return node

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
+from agent.edits import diff
+from agent.oracle import Verification
 from agent.state import Context, State, unpack
-from agent.task import Diagnosis, Iteration, ReflectionLog, RungCost
+from agent.task import Candidate, Diagnosis, Iteration, ReflectionLog, RungCost
 
 
 async def log_of(state: State, context: Context, last: Iteration | None, diagnosis: Diagnosis | None) -> ReflectionLog:
-    """The history so far. `last` is the round that ended it, where one did."""
+    """The history so far. `last` is the round that ended it, where one did; what failed beside it comes before."""
     rounds = [await context.recall(Iteration, ref) for ref in state.get("iterations", [])]
+    for ref, packed in state.get("failed", []):
+        candidate, verification = await context.recall(Candidate, ref), unpack(Verification, packed)
+        rounds.append(await told(candidate, verification, state["iteration"]))
     return ReflectionLog(
         diagnosis=diagnosis,
         iterations=(*rounds, last) if last else tuple(rounds),
@@ -18,6 +24,12 @@ async def log_of(state: State, context: Context, last: Iteration | None, diagnos
         rungs=tuple(unpack(RungCost, rung) for rung in state.get("rungs", [])),
         notes=tuple(state.get("notes", [])),
     )
+
+
+async def told(candidate: Candidate, verification: Verification, number: int, lesson: str = "") -> Iteration:
+    """What became of one candidate, for the log."""
+    shown = await asyncio.to_thread(diff, candidate.edits)
+    return Iteration(number, candidate.rung, candidate.title, shown, verification.reason, lesson)
 
 
 def fenced(text: str, language: str = "") -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
 
@@ -17,9 +17,11 @@ import msgspec
 
 from agent.blobs import Blobs
 from agent.budget import Ledger
-from agent.events import Emit
+from agent.events import Degraded, Emit
+from agent.memory import Memory
+from agent.oracle import failures
 from agent.proposers.base import Proposer
-from agent.task import Check, Task, Usage
+from agent.task import Check, CheckRun, Failure, Oracle, Task, Usage
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -32,6 +34,14 @@ LESSONS = 5  # as many travel from iteration to iteration
 
 
 @dataclass(frozen=True, slots=True)
+class Opinion:
+    """A step from outside that gives a second opinion on the proven candidate (see `objection`)."""
+
+    name: str
+    step: Callable[[State, Work], Awaitable[State]]
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """What the caller lends to a repair; the same at the start and at every resume."""
 
@@ -40,6 +50,8 @@ class Context:
     models: Models | None
     blobs: Blobs
     checkpointer: BaseCheckpointSaver[str]
+    memory: Memory | None = None  # of this repository; None remembers nothing
+    opinions: tuple[Opinion, ...] = ()  # further steps after `review`, from outside
     monotonic: Callable[[], float] = time.monotonic
 
     async def keep(self, value: object) -> str:
@@ -71,34 +83,72 @@ class Work:
         return tuple(proposer for proposer in self.context.proposers if proposer.rung.partition(":")[0] in allowed)
 
 
-class State(TypedDict, total=False):
-    """Everything that a resumed repair needs. `…_ref` names a blob."""
+def _longest(one: float, other: float) -> float:
+    """Steps beside each other count once. (LangGraph cannot read the signature of `max`.)"""
+    return max(one, other)
 
-    version: int
-    seconds: Annotated[float, operator.add]  # worked so far, over all workers
+
+class State(TypedDict, total=False):
+    """Everything that a resumed repair needs. A ref names a blob; a verdict is [ref of Candidate, `Verification`]."""
+
+    version: str
+    seconds: Annotated[float, _longest]  # worked so far, over all workers
     usage: Annotated[list[Any], operator.add]  # packed `Usage`, one a step that asked a model
-    notes: Annotated[list[str], operator.add]  # what was degraded or skipped, and why
+    notes: Annotated[list[str], operator.add]  # what was degraded or skipped, and why, in sentences
+    degraded: Annotated[list[str], operator.add]  # the steps that fell back to something weaker
 
     oracle_ref: str  # Oracle
     base_ref: str  # tuple[CheckRun, ...]: the first run of each check at the base
     suspects_ref: str  # tuple[Span, ...]
-    diagnosis: Any  # packed `Diagnosis`
+    memories: list[Any]  # packed `Recollection`, the most alike first
+    guidance: list[str]  # what a person said on the way
+    diagnosis: Any  # packed `Diagnosis`, or None where it was refuted
 
-    rung: int  # where on the ladder the next proposal is asked
+    rung: int  # of the ladder: the one that is asked
+    strategies: list[str]  # in which it is asked now; none when the ladder ends
+    strategy: str  # of one branch
     iteration: int
     fruitless: int  # rounds of the current rung, in a row, that brought nothing new to judge
-    rungs: Annotated[list[Any], operator.add]  # packed `RungCost`, one a proposal
-    pending: list[str]  # refs of Candidate that wait for their judgement, best first
-    alternatives: int  # further candidates of the same proposal that passed the failing verdicts
-    judged_ref: str  # the Candidate that was judged last
-    verification: Any  # packed `Verification` of it
+    rounds: Annotated[list[Any], operator.add]  # packed `Round`, one a strategy, until `climb` has read them
+    rungs: Annotated[list[Any], operator.add]  # packed `RungCost`, one a strategy
+    alternatives: int  # further candidates of the same search that passed the failing verdicts
+
+    proposed: Annotated[list[str], operator.add]  # refs of Candidate that wait for the guard
+    allowed: list[str]  # refs that wait for `verify`, best first
+    judging: str  # ref, of one branch
+    judged: Annotated[list[Any], operator.add]  # verdicts that wait for `select`
+    passed: list[Any]  # verdicts of candidates that are green and were not selected yet
+    winner: Any  # verdict of the candidate that was selected, in the end with its proof; None where there is none
+    objection: Any  # packed `Objection` of a second opinion to the winner
+    opinions: Annotated[list[Any], operator.add]  # packed `Opined` events on winners
+    failed: Annotated[list[Any], operator.add]  # verdicts that wait for `reflect`
     tried: Annotated[list[str], operator.add]  # digests of judged changes
     refused: Annotated[list[str], operator.add]  # guard rules that refused a candidate, in order
     iterations: Annotated[list[str], operator.add]  # refs of Iteration
     lessons: list[str]
 
+    asked: int  # the last iteration that a person was asked about
     ending: Any  # packed `Ending`: the attempt is over without a repair
     result: list[str]  # ["repair" | "no_repair", ref]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one strategy of a rung brought."""
+
+    fresh: int  # candidates that were not judged before
+    plausible: int
+    exhausted: bool
+    repeated: bool  # it proposed only what was judged before
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a second opinion does not accept the winner; it becomes a failure with its reason."""
+
+    by: str
+    reason: str
 
 
 def pack(value: object) -> Any:
@@ -116,7 +166,25 @@ def spent(state: State) -> Usage:
     return sum((unpack(Usage, usage) for usage in state.get("usage", [])), Usage())
 
 
-def remember(state: State, lesson: str) -> list[str]:
+def remember(lessons: list[str], lesson: str) -> list[str]:
     """The lessons with one more; the oldest is forgotten, and the same lesson is not learned twice."""
-    kept = [known for known in state.get("lessons", []) if known != lesson]
+    kept = [known for known in lessons if known != lesson]
     return [*kept, lesson][-LESSONS:]
+
+
+async def base_of(state: State, context: Context) -> dict[str, CheckRun]:
+    """The base's runs by the names of their checks."""
+    return {run.check: run for run in await context.recall(tuple[CheckRun, ...], state["base_ref"])}
+
+
+async def red_of(state: State, context: Context) -> tuple[Failure, ...]:
+    """The failures that must turn."""
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
+    return failures(base, (id_ for ids in oracle.must_turn.values() for id_ in ids))
+
+
+async def fell_back(work: Work, step: str, why: str) -> State:
+    """Tell, note and count that a step did something weaker; the confidence of a repair drops with it."""
+    await work.context.emit(Degraded(text=why, step=step, why=why))
+    return {"notes": [why], "degraded": [step]}

@@ -156,6 +156,8 @@ class Diagnosis:
     category: str  # "logic", "boundary", "import", "dependency", "lint", "types", …
     confidence: float  # 0..1
     by: str  # "model:<name>" or "verdicts and change"
+    evidence: tuple[str, ...] = ()  # what was seen that speaks for it, a line each
+    hypotheses: tuple[str, ...] = ()  # other causes that may be it, where the confidence is low
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,7 @@ class Repair:
     usage: Usage
     log: ReflectionLog
     alternatives: int = 0  # other candidates that passed the same failing tests
+    doubts: tuple[str, ...] = ()  # why the confidence is not higher, a clause each
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +266,31 @@ class NoRepair:
     next_step: str  # what that person can do
     usage: Usage
     log: ReflectionLog
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked before the repair goes on."""
+
+    about: Literal["round", "publish"]
+    text: str  # one sentence
+    diff: str = ""  # of what would be published
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A person's word on the question."""
+
+    approved: bool
+    why: str = ""  # in their own words; with a rejection it becomes feedback for the next round
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Neither healed nor ended: the repair sleeps in its checkpoints until a person replies."""
+
+    question: Question
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +304,10 @@ class Budget:
     reserve: float = 60.0  # seconds kept back to publish what is found
 
 
+Autonomy = Literal["full", "review_publish", "review_repairs", "review_all"]
+"""When a person is asked: never; before anything is published; before each further round too; before the first proposal too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What a repair may do in this repository; a repository's own configuration can only narrow it."""
@@ -285,6 +317,7 @@ class Policy:
     max_files: int = 10
     max_changed_lines: int = 400
     rungs: tuple[str, ...] = ("tools", "patterns", "model")
+    autonomy: Autonomy = "full"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ _STEPS = {
     "localize": "Looking for the place: which lines do the failing tests run?",
     "diagnose": "Asking the model for the cause",
     "guard": "Reading the change: may a repair do this?",
-    "verify": "Checking the change: green with it, nothing else broken, red again without it",
+    "verify": "Checking the change: green with it, nothing else broken",
+    "prove": "Proving it: green again and again with the change, red without it",
     "reflect": "Noting what the failed change taught",
     "report": "Writing down what was found",
 }
@@ -55,9 +56,12 @@ def rung(name: str) -> str:
 
 
 def step(name: str, rung_name: str) -> str:
-    """What a step of the graph is about to do, as one line. `rung_name` is the rung that proposes next, "" where none is."""
+    """What a step of the graph is about to do, as one line; nothing of steps that take no time.
+
+    `rung_name` is the rung that proposes next, "" where none is.
+    """
     if name != "propose":
-        return _STEPS.get(name, name)
+        return _STEPS.get(name, "")
     kind = rung_name.partition(":")[0]
     if kind == "model":
         return f"Asking {rung(rung_name)} for a change"

@@ -16,7 +16,7 @@ from agent.blobs import Blobs
 from agent.ci.configuration import NO_CONFIGURATION, Configuration
 from agent.ci.plan import FailedJob, Plan, plan
 from agent.events import Emit, StepDone, StepStarted
-from agent.task import Budget, NoRepair, Outcome, Policy, ReflectionLog, Repair, Task, Usage
+from agent.task import Budget, NoRepair, Outcome, Policy, ReflectionLog, Repair, Reply, Task, Usage, Waiting
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Limits, Sandbox, Sandboxes, UnsafeArchive
 
 if TYPE_CHECKING:
@@ -49,19 +49,20 @@ class Engine:
     budget: Budget
     limits: Limits
 
-    async def heal(self, case: Case, *, blobs: Blobs, emit: Emit) -> Repair | NoRepair:
-        """Take one case from its files to a repair or the reason why there is none.
+    async def heal(self, case: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None = None) -> Repair | NoRepair | Waiting:
+        """Take one case from its files to a repair, the reason why there is none, or a question to a person.
 
-        A case that the graph has finished gets the same answer again, without a sandbox.
+        A case that the graph has finished, or that waits for a `reply`, gets the same answer again, without a sandbox.
         """
         # Seconds of imports, beside the installer; commands that never repair start without them.
         loading = asyncio.create_task(asyncio.to_thread(importlib.import_module, "agent.graph"))
         if await self.checkpointer.aget_tuple({"configurable": {"thread_id": case.id}}) is not None:
             await loading
-            from agent.graph import finished
+            from agent.graph import standing
 
-            if (result := await finished(case.id, self._context(blobs, emit))) is not None:
-                return result
+            known = await standing(case.id, self._context(blobs, emit))
+            if known is not None and not (isinstance(known, Waiting) and reply is not None):
+                return known
         async with self.sandboxes.open(case.label, self.limits) as sandbox:
             prepared = await self._prepare(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
@@ -71,7 +72,7 @@ class Engine:
 
             if self.models is not None:
                 self.models.warm()
-            return await repair(prepared, self._context(blobs, emit))
+            return await repair(prepared, self._context(blobs, emit), reply)
 
     async def forget(self, case_id: str) -> None:
         """Drop the checkpoints of a case whose end is told and written down; until then a repeated `heal` goes on from them."""

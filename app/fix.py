@@ -20,7 +20,7 @@ from agent.blobs import MemoryBlobs
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
 from agent.ci.configuration import PATH as CONFIGURATION
 from agent.events import Degraded
-from agent.task import NoRepair, Outcome, Repair
+from agent.task import NoRepair, Outcome, Repair, Waiting
 from app import checkout, terminal
 from app.assembly import budget_of, limits_of, models_of
 from app.engine import Case, Engine, without_a_run
@@ -68,7 +68,9 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
             limits=limits_of(settings),
         )
         case = Case(id=uuid4().hex, label=root.name, archive=checkout.packed(root), configuration=configuration, command=test)
-        return await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
+        result = await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
+        assert not isinstance(result, Waiting), "nobody is asked: nothing is published"
+        return result
     except checkout.CheckoutUnreadable as error:
         return without_a_run(Outcome.REFUSED, f"{error}.", "Make it readable, or let git ignore it, and run again.")
     except SandboxError as error:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from agent.events import StepStarted
-from agent.task import NoRepair, Outcome, Repair
+from agent.task import NoRepair, Outcome, Repair, Waiting
 from app import publish
 from app.endings import ENDINGS
 from app.engine import Case, Engine, without_a_run
@@ -167,7 +167,9 @@ async def _repaired(work: Work, head: Head, gathered: Gathered, publication: Pub
     )
     timeline = Timeline(work.lease, publication, work.writing)
     try:
-        return await work.deps.engine.heal(case, blobs=work.deps.store.blobs, emit=timeline.emit)
+        result = await work.deps.engine.heal(case, blobs=work.deps.store.blobs, emit=timeline.emit)
+        assert not isinstance(result, Waiting), "no configuration offers an autonomy that asks"
+        return result
     except SandboxError as error:
         if isinstance(error, SandboxUnavailable) and error.retry_after is not None and _has_patience(work):
             raise Postponed(str(error), error.retry_after) from error

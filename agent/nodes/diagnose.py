@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from agent import diagnosis, words
-from agent.events import Degraded, Diagnosed
+from agent.events import Diagnosed
 from agent.model import ModelError
 from agent.nodes.propose import situation_of
-from agent.oracle import failures
 from agent.proposers.model import diagnosis_by
-from agent.state import State, Work, pack
-from agent.task import CheckRun, Oracle, Usage
+from agent.state import State, Work, fell_back, pack, red_of
+from agent.task import Usage
 
 
 async def diagnose(state: State, work: Work) -> State:
     """Raises `SandboxError` when the sandbox is lost; a model's error makes the diagnosis weaker, never fails the attempt."""
     context = work.context
-    oracle = await context.recall(Oracle, state["oracle_ref"])
-    base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
-    red = failures(base, (id_ for ids in oracle.must_turn.values() for id_ in ids))
-    found, usage, notes = diagnosis.from_verdicts(red), Usage(), []
+    red = await red_of(state, context)
+    found, usage, fallen = diagnosis.from_verdicts(red), Usage(), State()
     if context.models is not None:
         try:
             found, usage = await diagnosis_by(context.models, await situation_of(state, work))
         except ModelError as error:
-            usage, notes = error.usage, [f"No diagnosis by the model: {error}"]
-            await context.emit(Degraded(text=notes[0], step="diagnose", why=str(error)))
+            usage = error.usage
+            fallen = await fell_back(work, "diagnose", f"No diagnosis by the model: {error}")
     await context.emit(
         Diagnosed(
             text=f"The cause, as {_by(found.by)}: {found.cause}",
@@ -32,9 +29,10 @@ async def diagnose(state: State, work: Work) -> State:
             category=found.category,
             confidence=found.confidence,
             by=found.by,
+            evidence=list(found.evidence),
         )
     )
-    return {"diagnosis": pack(found), "usage": [pack(usage)], "notes": notes}
+    return {"diagnosis": pack(found), "usage": [pack(usage)], **fallen}
 
 
 def _by(by: str) -> str:

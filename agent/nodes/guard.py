@@ -1,37 +1,49 @@
-"""May this change be made at all? The rules of `agent/guard.py`, before anything runs."""
+"""May these changes be made at all? The rules of `agent/guard.py`, on every new candidate of a round, before anything runs."""
 
 from __future__ import annotations
 
 import asyncio
 
+from langgraph.types import Overwrite
+
 from agent import guard as rules
+from agent.edits import digest
 from agent.events import Guarded
-from agent.oracle import Verification, failures
-from agent.state import State, Work, pack
-from agent.task import Candidate, CheckRun, Oracle
+from agent.oracle import Verification
+from agent.state import Round, State, Work, pack, red_of, unpack
+from agent.task import Candidate, Oracle
 
 
 async def guard(state: State, work: Work) -> State:
-    """Takes the next candidate: allowed ones go to `verify`, refused ones to `reflect`."""
+    """Allowed candidates go to `verify`, refused ones to `reflect`; what several strategies proposed alike is judged once."""
     context = work.context
-    ref, *rest = state["pending"]
-    candidate = await context.recall(Candidate, ref)
-    oracle = await context.recall(Oracle, state["oracle_ref"])
-    base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
-    red = failures(base, (id_ for ids in oracle.must_turn.values() for id_ in ids))
-    failing = "\n".join(f"{f.message}\n{f.details}" for f in red)
-    refusal = await asyncio.to_thread(rules.refusal, candidate, work.task.policy, oracle, failing)
-    taken: State = {"pending": rest, "judged_ref": ref, "verification": None}
-    if refusal is None:
-        return taken
-    await context.emit(
-        Guarded(text=f"Refused, because {refusal.sentence}: {candidate.title}", title=candidate.title, rule=refusal.rule)
-    )
-    before = state.get("refused", [])
-    insists = refusal.rule == rules.TESTS and before[-1:] == [rules.TESTS]
+    tried = set(state.get("tried", []))
+    allowed, failed, refused = [], [], []
+    for ref in state.get("proposed", []):
+        candidate = await context.recall(Candidate, ref)
+        if (name := digest(candidate.edits)) in tried:
+            continue
+        tried.add(name)
+        refusal = await refusal_of(candidate, state, work)
+        if refusal is None:
+            allowed.append(ref)
+            continue
+        text = f"Refused, because {refusal.sentence}: {candidate.title}"
+        await context.emit(Guarded(text=text, title=candidate.title, rule=refusal.rule))
+        refused.append(refusal.rule)
+        failed.append([ref, pack(Verification(False, f"refused: {refusal.sentence}"))])
+    plausible = sum(unpack(Round, packed).plausible for packed in state.get("rounds", []))
     return {
-        **taken,
-        "verification": pack(Verification(False, f"refused: {refusal.sentence}")),
-        "refused": [refusal.rule],
-        "rung": state["rung"] + 1 if insists and not rest else state["rung"],
+        "proposed": Overwrite([]),  # type: ignore[typeddict-item]
+        "allowed": allowed,
+        "failed": failed,
+        "refused": refused,
+        "alternatives": max(0, plausible - 1),
     }
+
+
+async def refusal_of(candidate: Candidate, state: State, work: Work) -> rules.Refusal | None:
+    """The first rule that a candidate breaks, or None."""
+    oracle = await work.context.recall(Oracle, state["oracle_ref"])
+    failing = "\n".join(f"{failure.message}\n{failure.details}" for failure in await red_of(state, work.context))
+    return await asyncio.to_thread(rules.refusal, candidate, work.task.policy, oracle, failing)

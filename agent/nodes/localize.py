@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent import words
-from agent.events import Degraded, Localized
+from agent.events import Localized
 from agent.localization import localize as suspects_of
-from agent.state import State, Work
+from agent.state import State, Work, fell_back
 from agent.task import CheckRun, Oracle, Span
 from sandbox.base import DeadlinePassed, LimitExceeded
 
@@ -19,18 +19,17 @@ async def localize(state: State, work: Work) -> State:
     context = work.context
     oracle = await context.recall(Oracle, state["oracle_ref"])
     red = await context.recall(tuple[CheckRun, ...], state["base_ref"])
-    notes = []
+    fallen: State = {}
     try:
         suspects = await suspects_of(
             work.task.sandbox, work.runner, oracle, red, emit=context.emit, seconds=min(LONGEST, work.ledger.seconds_left() / 4)
         )
     except (LimitExceeded, DeadlinePassed) as error:
         suspects = ()
-        notes = [f"Localization was given up: {error}."]
-        await context.emit(Degraded(text=notes[0], step="localize", why=str(error)))
+        fallen = await fell_back(work, "localize", f"Localization was given up: {error}.")
     shown = [f"{s.path}:{s.first_line}-{s.last_line} {s.score:.2f} {s.reason}" for s in suspects[:20]]
     await context.emit(Localized(text=_told(suspects), suspects=shown))
-    return {"suspects_ref": await context.keep(suspects), "notes": notes, "rung": 0, "iteration": 0, "pending": []}
+    return {"suspects_ref": await context.keep(suspects), **fallen}
 
 
 def _told(suspects: Sequence[Span]) -> str:

@@ -1,4 +1,4 @@
-"""Ask the current rung of the ladder for changes. Rungs that cannot help are skipped, and the log says why."""
+"""Ask the current rung of the ladder for changes, in one of its strategies; those of a round are asked beside each other."""
 
 from __future__ import annotations
 
@@ -6,59 +6,41 @@ import asyncio
 from dataclasses import replace
 
 from agent import words
+from agent.costs import tell_cost
 from agent.edits import diff, digest
-from agent.events import AnyEvent, Degraded, ModelCalled, Proposed, RungSpent
+from agent.events import AnyEvent, Degraded, ModelCalled, Proposed
+from agent.memory import Recollection
 from agent.model import ModelError
 from agent.proposers.base import Proposal, Situation
-from agent.state import State, Work, pack, remember, unpack
+from agent.state import Round, State, Work, pack, unpack
 from agent.task import CheckRun, Diagnosis, Oracle, RungCost, Span, Usage
 from sandbox.base import DeadlinePassed, LimitExceeded
 
-FRUITLESS = 2  # rounds in a row without anything new to judge, after which a rung is left
 GRACE = 20.0  # seconds that a rung may run over its time before it is stopped
 
 
 async def propose(state: State, work: Work) -> State:
     """Raises `SandboxError` when the sandbox is lost; a model's error is noted and counts as a fruitless round."""
-    context, rung = work.context, state["rung"]
-    proposer = work.ladder[rung]
-    situation = await situation_of(state, work)
-    if (reason := proposer.can_help(situation)) is not None:
-        return await _left(work, rung, proposer.rung, reason)
-    if proposer.rung.startswith("model") and (bound := work.ledger.model_spent_up()) is not None:
-        return await _left(work, rung, proposer.rung, bound)
-
+    context, proposer = work.context, work.ladder[state["rung"]]
+    situation = replace(await situation_of(state, work), strategy=state["strategy"])
     began = context.monotonic()
-    proposal = await _ask(work, rung, situation)
-    cost = RungCost(
-        proposer.rung, context.monotonic() - began, proposal.tried, proposal.plausible, proposal.usage, proposal.note
-    )
-    await _emit_cost(work, cost)
-
-    fresh = {digest(candidate.edits): candidate for candidate in proposal.candidates}
-    fresh = {name: candidate for name, candidate in fresh.items() if name not in situation.tried}
-    for candidate in fresh.values():
+    proposal = await _ask(work, state["rung"], situation)
+    seconds = context.monotonic() - began
+    cost = RungCost(proposer.rung, seconds, proposal.tried, proposal.plausible, proposal.usage, proposal.note)
+    await tell_cost(work, cost)
+    fresh = [candidate for candidate in proposal.candidates if digest(candidate.edits) not in situation.tried]
+    for candidate in fresh:
         text = f"Proposed: {candidate.title}"
         shown = diff(candidate.edits)[:20_000]
         await context.emit(
             Proposed(text=text, rung=candidate.rung, title=candidate.title, diff=shown, iteration=situation.iteration)
         )
-    lessons = state.get("lessons", [])
-    if proposal.candidates and not fresh:
-        lessons = remember(state, "The same change as before was proposed again; propose something else.")
-    elif not proposal.candidates and not proposal.exhausted and proposal.note:
-        lessons = remember(state, proposal.note)
-    fruitless = 0 if fresh else state.get("fruitless", 0) + 1
-    is_spent = proposal.exhausted or fruitless >= FRUITLESS
+    repeated = bool(proposal.candidates) and not fresh
     return {
-        "pending": [await context.keep(candidate) for candidate in fresh.values()],
-        "alternatives": max(0, proposal.plausible - 1),
-        "iteration": situation.iteration,
-        "rung": rung + 1 if is_spent else rung,
-        "fruitless": 0 if is_spent else fruitless,
+        "proposed": [await context.keep(candidate) for candidate in fresh],
+        "rounds": [pack(Round(len(fresh), proposal.plausible, proposal.exhausted, repeated, proposal.note))],
         "rungs": [pack(cost)],
         "usage": [pack(proposal.usage)],
-        "lessons": lessons,
     }
 
 
@@ -68,6 +50,7 @@ async def situation_of(state: State, work: Work) -> Situation:
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     rungs_left = max(1, len(work.ladder) - state["rung"])
     gate = 3 * sum(run.seconds for run in base)
+    known = state.get("diagnosis")
     return Situation(
         sandbox=work.task.sandbox,
         runner=work.runner,
@@ -77,11 +60,12 @@ async def situation_of(state: State, work: Work) -> Situation:
         policy=work.task.policy,
         emit=context.emit,
         seconds=max(1.0, (work.ledger.seconds_left() - gate) / rungs_left),
-        diagnosis=unpack(Diagnosis, state["diagnosis"]) if "diagnosis" in state else None,
+        diagnosis=unpack(Diagnosis, known) if known else None,
         lessons=tuple(state.get("lessons", [])),
-        hints=work.task.hints,
+        hints=(*work.task.hints, *state.get("guidance", [])),
+        memories=tuple(unpack(Recollection, memory) for memory in state.get("memories", [])),
         tried=frozenset(state.get("tried", [])),
-        iteration=state["iteration"] + 1,
+        iteration=max(1, state.get("iteration", 0)),
     )
 
 
@@ -110,25 +94,3 @@ async def _ask(work: Work, rung: int, situation: Situation) -> Proposal:
         why, proposal = str(error), Proposal(usage=spent, note=str(error))
     await work.context.emit(Degraded(text=f"From {words.rung(proposer.rung)} came nothing: {why}", step="propose", why=why))
     return proposal
-
-
-async def _left(work: Work, rung: int, name: str, reason: str) -> State:
-    cost = RungCost(name, 0.0, 0, 0, Usage(), reason)
-    await _emit_cost(work, cost)
-    return {"rung": rung + 1, "fruitless": 0, "pending": [], "rungs": [pack(cost)]}
-
-
-async def _emit_cost(work: Work, cost: RungCost) -> None:
-    who, note = words.rung(cost.rung), f" ({cost.note})" if cost.note else ""
-    await work.context.emit(
-        RungSpent(
-            text=f"{who[0].upper()}{who[1:]} {words.effort(cost)}{note}",
-            rung=cost.rung,
-            seconds=cost.seconds,
-            tried=cost.tried,
-            passed=cost.passed,
-            tokens=cost.usage.tokens_in + cost.usage.tokens_out,
-            cost=cost.usage.cost,
-            note=cost.note,
-        )
-    )

@@ -1,35 +1,50 @@
-"""What a failed candidate teaches. The lesson is told from the verdicts, so it costs no call of a model.
+"""What failed candidates teach. The lesson is told from the verdicts, so it costs no call of a model.
 
 Reflexion (Shinn et al., 2023) carries such lessons from try to try; here at most five travel on.
 """
 
 from __future__ import annotations
 
-import asyncio
+from langgraph.types import Overwrite
 
-from agent.edits import diff, digest
+from agent.edits import digest
 from agent.events import Reflected
 from agent.oracle import Verification
-from agent.state import State, Work, remember, unpack
-from agent.task import Candidate, Iteration
+from agent.reflection import told
+from agent.state import Objection, State, Work, pack, remember, unpack
+from agent.task import Candidate
 
 
 async def reflect(state: State, work: Work) -> State:
-    """Writes the round into the log; the same change is never judged again."""
+    """Writes what failed into the log; the same change is never judged again."""
     context = work.context
-    candidate = await context.recall(Candidate, state["judged_ref"])
-    verification = unpack(Verification, state["verification"])
-    advice = _advice(verification)
-    lesson = _lesson(candidate, verification, advice)
-    lessons = remember(state, lesson)
-    shown = await asyncio.to_thread(diff, candidate.edits)
-    iteration = Iteration(state["iteration"], candidate.rung, candidate.title, shown, verification.reason, advice)
-    await context.emit(Reflected(text=f"Learned: {advice}", lesson=lesson, lessons=lessons))
+    failed = [*state["failed"], *_objected(state)]
+    lessons, refs, tried = state.get("lessons", []), [], []
+    for ref, packed in failed:
+        candidate, verification = await context.recall(Candidate, ref), unpack(Verification, packed)
+        advice = _advice(verification)
+        lesson = _lesson(candidate, verification, advice)
+        lessons = remember(lessons, lesson)
+        iteration = await told(candidate, verification, state["iteration"], advice)
+        await context.emit(Reflected(text=f"Learned: {advice}", lesson=lesson, lessons=lessons))
+        refs.append(await context.keep(iteration))
+        tried.append(digest(candidate.edits))
     return {
-        "iterations": [await context.keep(iteration)],
-        "tried": [digest(candidate.edits)],
+        "failed": Overwrite([]),  # type: ignore[typeddict-item]
+        "winner": None,
+        "objection": None,
+        "iterations": refs,
+        "tried": tried,
         "lessons": lessons,
     }
+
+
+def _objected(state: State) -> list[list[object]]:
+    """The winner that a second opinion does not accept, as a failure with its reason."""
+    if not state.get("objection") or not state.get("winner"):
+        return []
+    objection = unpack(Objection, state["objection"])
+    return [[state["winner"][0], pack(Verification(False, f"{objection.by} objects: {objection.reason}"))]]
 
 
 def _advice(verification: Verification) -> str:
@@ -39,6 +54,8 @@ def _advice(verification: Verification) -> str:
         return "Keep the idea only if what it breaks can stay as it was."
     if verification.still_red:
         return "The cause lies elsewhere, or the change does not go far enough."
+    if "objects:" in verification.reason or "a person rejected" in verification.reason:
+        return "Meet the objection; that the checks are green is not enough."
     return "Propose something that can be verified."
 
 

@@ -2,66 +2,72 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
-from agent import diagnosis, endings, guard, words
-from agent.edits import changed_lines, diff
+from agent import confidence, diagnosis, endings, guard, words
+from agent.edits import diff
 from agent.endings import Ending
 from agent.events import Ended
-from agent.oracle import Verification, failures
-from agent.reflection import log_of
-from agent.state import State, Work, spent, unpack
+from agent.memory import Recollection, signature
+from agent.oracle import Verification
+from agent.reflection import log_of, told
+from agent.state import State, Work, red_of, spent, unpack
 from agent.task import (
     Candidate,
-    CheckRun,
     Diagnosis,
     Evidence,
-    Failure,
-    Iteration,
     NoRepair,
-    Oracle,
     Outcome,
     Repair,
     RungCost,
     Span,
 )
 
+MEMORABLE = 8_000  # characters of a repair's diff that are remembered
 NAMED = 5  # failing ids, and suspicious places, that a person is told when there is no repair
 
 
 async def report(state: State, work: Work) -> State:
-    """Puts `Repair` or `NoRepair` into the blobs."""
-    if (packed := state.get("verification")) and (verification := unpack(Verification, packed)).passed:
-        return await _repaired(state, work, verification)
+    """Puts `Repair` or `NoRepair` into the blobs, and what was learned into the memory."""
+    if state.get("winner") and "ending" not in state:
+        return await _repaired(state, work)
     known, suspects = await _known(state, work), await _suspects(state, work)
     ending = unpack(Ending, state["ending"]) if "ending" in state else _ending(state, work, known, suspects)
     log = await log_of(state, work.context, None, known)
     if "oracle_ref" in state:
-        ids = [str(failure.id) for failure in await _red(state, work)]
+        ids = [str(failure.id) for failure in await red_of(state, work.context)]
         log = replace(log, notes=(f"Red here: {endings.named(ids, NAMED)}.", *_places(suspects), *log.notes))
     result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log)
+    await _keep_in_memory(state, work, Recollection(work.task.id, "", ending.outcome, log.lessons))
     await work.context.emit(Ended(text=ending.reason, outcome=ending.outcome, reason=ending.reason, next_step=ending.next_step))
     return {"result": ["no_repair", await work.context.keep(result)]}
 
 
-async def _repaired(state: State, work: Work, verification: Verification) -> State:
-    candidate = await work.context.recall(Candidate, state["judged_ref"])
-    if candidate.rung.startswith("model") and "diagnosis" in state:
+async def _repaired(state: State, work: Work) -> State:
+    ref, packed = state["winner"]
+    candidate, verification = await work.context.recall(Candidate, ref), unpack(Verification, packed)
+    if candidate.rung.startswith("model") and state.get("diagnosis"):
         known = unpack(Diagnosis, state["diagnosis"])
     else:
-        known = diagnosis.from_verdicts(await _red(state, work), candidate)
-    last = Iteration(state["iteration"], candidate.rung, candidate.title, diff(candidate.edits), verification.reason)
+        known = diagnosis.from_verdicts(await red_of(state, work.context), candidate)
+    shown = diff(candidate.edits)
+    last = await told(candidate, verification, state["iteration"])
     alternatives = state.get("alternatives", 0)
+    sure = confidence.estimate(candidate, alternatives, state.get("degraded", []))
+    log = await log_of(state, work.context, last, known)
     result = Repair(
         edits=candidate.edits,
         title=candidate.title,
         diagnosis=known,
         evidence=Evidence(verification.evidence, work.task.environment),
-        confidence=confidence(candidate, alternatives),
+        confidence=sure.value,
         usage=spent(state),
-        log=await log_of(state, work.context, last, known),
+        log=log,
         alternatives=alternatives,
+        doubts=sure.doubts,
+    )
+    await _keep_in_memory(
+        state, work, Recollection(work.task.id, "", Outcome.HEALED, log.lessons, candidate.title, shown[:MEMORABLE])
     )
     reason = f"Proven red, green, red: {candidate.title}"
     await work.context.emit(
@@ -70,23 +76,18 @@ async def _repaired(state: State, work: Work, verification: Verification) -> Sta
     return {"result": ["repair", await work.context.keep(result)]}
 
 
-def confidence(candidate: Candidate, alternatives: int) -> float:
-    """0..1: how likely the change is right and not only green.
-
-    Begins at what was measured for a single plausible patch of the search (33 of 36), or 0.85 for a model's; each other
-    plausible change takes off 3 % (44 of 56 at eight), each ten changed lines 5 %, and the proposer's own prior up to a tenth.
-    """
-    start = 0.85 if candidate.rung.startswith("model") else 0.92
-    shared = math.pow(0.97, min(alternatives, 10))
-    size = math.pow(0.95, changed_lines(candidate.edits) / 10)
-    return round(min(1.0, max(0.05, start * shared * size * (0.9 + 0.1 * candidate.prior))), 2)
+async def _keep_in_memory(state: State, work: Work, recollection: Recollection) -> None:
+    """Only what was red here can be met again."""
+    if work.context.memory is not None and "oracle_ref" in state:
+        looks = signature(await red_of(state, work.context))
+        await work.context.memory.keep(replace(recollection, signature=looks))
 
 
 async def _known(state: State, work: Work) -> Diagnosis | None:
     """What is believed to be wrong, where anything was red at all."""
-    if "diagnosis" in state:
+    if state.get("diagnosis"):
         return unpack(Diagnosis, state["diagnosis"])
-    return diagnosis.from_verdicts(await _red(state, work)) if "oracle_ref" in state else None
+    return diagnosis.from_verdicts(await red_of(state, work.context)) if "oracle_ref" in state else None
 
 
 async def _suspects(state: State, work: Work) -> tuple[Span, ...]:
@@ -98,18 +99,12 @@ def _places(suspects: tuple[Span, ...]) -> tuple[str, ...]:
     return (f"Places to look at, the likeliest first: {told}.",) if told else ()
 
 
-async def _red(state: State, work: Work) -> tuple[Failure, ...]:
-    oracle = await work.context.recall(Oracle, state["oracle_ref"])
-    base = await work.context.recall(tuple[CheckRun, ...], state["base_ref"])
-    return failures(base, (id_ for ids in oracle.must_turn.values() for id_ in ids))
-
-
 def _ending(state: State, work: Work, known: Diagnosis | None, suspects: tuple[Span, ...]) -> Ending:
     refused = state.get("refused", [])
     judged = len(state.get("iterations", []))
     if refused and len(refused) == judged and set(refused) == {guard.TESTS}:
         return endings.needs_test_change(known.cause if known else "unknown.")
-    bound = work.ledger.spent_up() if state["rung"] < len(work.ladder) else None
+    bound = work.ledger.spent_up() if state.get("rung", 0) < len(work.ladder) else None
     if bound is None and (bound := work.ledger.model_spent_up()) is None:
         return endings.gave_up(judged, [unpack(RungCost, packed) for packed in state.get("rungs", [])], suspects)
     return endings.out_of_budget(bound, judged)

@@ -1,38 +1,21 @@
-"""The gate: red became green, nothing else broke, and it is this change that did it. Same for every rung.
-
-Three times in fresh workspaces and fresh processes: the failing verdicts with the change, then everything with the change, then
-the failing verdicts without it, which must be red again. Where the base took little time, the first and the last run beside
-each other; everything is always run alone, as the base was that it is held against.
-"""
+"""Green with the change? One candidate; those of a round are asked beside each other."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any
-
-from agent import words
-from agent.edits import apply
-from agent.endings import named
+from agent import gate
 from agent.events import Verified
-from agent.oracle import EXIT, Verification, broken, failures, turned, unexplained
-from agent.state import State, Work, pack
-from agent.task import Candidate, Check, CheckEvidence, CheckRun, Edits, Oracle, VerdictId
-from sandbox.base import LimitExceeded
-
-Runs = Mapping[str, CheckRun]  # by the check's name
-_HOW = {"timeout": "does not end in time", "crashed": "crashes", "out_of_memory": "runs out of memory"}
-BRIEF = 5.0  # seconds of the base's run, up to which two may run side by side
+from agent.oracle import Verification
+from agent.state import State, Work, base_of, pack
+from agent.task import Candidate, Oracle
 
 
 async def verify(state: State, work: Work) -> State:
-    """Raises `SandboxError` when the sandbox is lost; a bound that the candidate ran into is the candidate's failure."""
-    context = work.context
-    candidate = await context.recall(Candidate, state["judged_ref"])
+    """Judges `state["judging"]`. Raises `SandboxError` when the sandbox is lost; a bound it ran into is the candidate's."""
+    context, ref = work.context, state["judging"]
+    candidate = await context.recall(Candidate, ref)
     oracle = await context.recall(Oracle, state["oracle_ref"])
-    base = {run.check: run for run in await context.recall(tuple[CheckRun, ...], state["base_ref"])}
     began = context.monotonic()
-    verification = await _judge(work, oracle, base, candidate.edits)
+    verification = await gate.is_green(work, oracle, await base_of(state, context), candidate.edits)
     await context.emit(
         Verified(
             text=_told(candidate, verification),
@@ -43,137 +26,10 @@ async def verify(state: State, work: Work) -> State:
             seconds=context.monotonic() - began,
         )
     )
-    return {"verification": pack(verification)}
+    return {"judged": [[ref, pack(verification)]]}
 
 
 def _told(candidate: Candidate, verification: Verification) -> str:
     if verification.passed:
-        return f"Proven red, green, red: {candidate.title}"
+        return f"All green with it: {candidate.title}"
     return f"Not good enough, because {verification.reason}: {candidate.title}"
-
-
-async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
-    target: Runs | str | None = None
-    without: Runs | str | None = None
-    if sum(run.seconds for run in base.values()) <= BRIEF:
-        target, without = await _side_by_side(
-            _runs(work, oracle, edits, target_only=True), _runs(work, oracle, (), target_only=True)
-        )
-        if _is_starved(target) or _is_starved(without):
-            target = without = None  # they share the sandbox's memory: each gets it alone
-    if target is None:
-        target = await _runs(work, oracle, edits, target_only=True)
-    if isinstance(target, str):
-        return Verification(False, target)
-    if (failed := _still_red(oracle, base, target)) is not None:
-        return failed
-
-    whole = await _runs(work, oracle, edits, target_only=False)
-    if isinstance(whole, str):
-        return Verification(False, whole)
-    if (failed := _still_red(oracle, base, whole)) is not None:
-        return failed
-    spoilt = tuple(id_ for check in oracle.checks for id_ in broken(oracle, check, base[check.name], whole[check.name]))
-    exits = next((run for run in whole.values() if unexplained(run)), None)
-    if exits is not None and not set(spoilt) - {EXIT}:
-        return Verification(False, _still_exits(exits), newly_red=spoilt)
-    if spoilt:
-        noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
-        return Verification(False, f"it mends the failing {noun}s, but breaks {named(spoilt)}{why}", newly_red=spoilt)
-
-    if without is None:
-        without = await _runs(work, oracle, (), target_only=True)
-    if isinstance(without, str):
-        return Verification(False, without)
-    luck = sorted(id_ for check, run in without.items() for id_ in oracle.must_turn[check] - run.red)
-    if luck and (odd := _odd(without)) is not None:
-        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} without the change, so nothing is proven")
-    if luck:
-        return Verification(False, f"{named(luck)} turned green without the change too, so that nothing is proven")
-    evidence = tuple(_evidence(oracle, c, base[c.name], whole[c.name], without.get(c.name)) for c in oracle.checks)
-    return Verification(True, "verified", evidence=evidence)
-
-
-async def _side_by_side(*works: Coroutine[Any, Any, Runs | str]) -> list[Runs | str]:
-    """All to their ends; then the first error, if one failed."""
-    done = await asyncio.gather(*works, return_exceptions=True)
-    for ended in done:
-        if isinstance(ended, BaseException):
-            raise ended
-    return [ended for ended in done if not isinstance(ended, BaseException)]
-
-
-async def _runs(work: Work, oracle: Oracle, edits: Edits, *, target_only: bool) -> Runs | str:
-    """Each check in a workspace of its own; a clause when the change cannot be applied, a bound is reached or time is up."""
-    runs = {}
-    for check in oracle.checks:
-        target = oracle.must_turn[check.name]
-        if target_only and not target:
-            continue
-        if work.ledger.seconds_left() <= 0:
-            return "the time of the attempt was up before it could be judged"
-        only = target if target_only and check.reader in ("pytest", "unittest") else None
-        try:
-            async with work.task.sandbox.candidate() as workspace:
-                if (problem := await apply(workspace, edits)) is not None:
-                    return f"it cannot be applied: {problem.sentence}"
-                runs[check.name] = await work.runner.run(workspace, check, only=only, timeout=work.patience(check))
-        except LimitExceeded as error:
-            return f"{'with' if edits else 'without'} the change {error}"
-    return runs
-
-
-def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
-    red: list[VerdictId] = []
-    total = 0
-    for check in oracle.checks:
-        if check.name not in runs:
-            continue
-        target = oracle.must_turn[check.name]
-        total += len(target)
-        red += sorted(target - set(turned(check, base[check.name], runs[check.name], target)))
-    if (odd := _odd(runs)) is not None:
-        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} with the change", still_red=tuple(red))
-    if not red:
-        return None
-    noun, stay = f"failing {words.noun(oracle.checks)}", "stays" if len(red) == 1 else "stay"
-    return Verification(
-        False,
-        f"{len(red)} of {words.counted(total, noun)} {stay} red: {named(red)}{_messages(runs, red)}",
-        still_red=tuple(red),
-    )
-
-
-def _still_exits(run: CheckRun) -> str:
-    last = next((line.strip() for line in reversed(run.output.splitlines()) if line.strip()), "it printed nothing")
-    return f"its tests pass, but the command still exits with {run.exit_code}: {last[:200]}"
-
-
-def _odd(runs: Runs) -> CheckRun | None:
-    return next((run for run in runs.values() if run.ending != "finished"), None)
-
-
-def _is_starved(runs: Runs | str) -> bool:
-    return isinstance(runs, str) or any(run.ending == "out_of_memory" for run in runs.values())
-
-
-def _messages(runs: Runs, ids: tuple[VerdictId, ...] | list[VerdictId]) -> str:
-    told = failures(runs.values(), ids)
-    return f" ({told[0].message[:200]})" if told else ""
-
-
-def _evidence(oracle: Oracle, check: Check, base: CheckRun, whole: CheckRun, without: CheckRun | None) -> CheckEvidence:
-    target = oracle.must_turn[check.name]
-    return CheckEvidence(
-        check=check.name,
-        command=check.command,
-        target=tuple(sorted(target)),
-        base_red=len(base.red),
-        base_green=len(base.green),
-        base_seconds=base.seconds,
-        with_red=len(whole.red),
-        with_green=len(whole.green),
-        with_seconds=whole.seconds,
-        without_red=len(target & without.red) if without else 0,
-        without_seconds=without.seconds if without else 0.0,
-    )

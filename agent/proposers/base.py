@@ -6,9 +6,10 @@ A rung only proposes. Every candidate, whoever proposed it, goes through the sam
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from agent.events import Emit
+from agent.memory import Recollection
 from agent.task import Candidate, CheckRun, Diagnosis, Oracle, Policy, Span, Usage
 from sandbox.base import Sandbox
 
@@ -31,8 +32,10 @@ class Situation:
     diagnosis: Diagnosis | None = None
     lessons: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    memories: tuple[Recollection, ...] = ()  # earlier attempts at failures like these
     tried: frozenset[str] = frozenset()  # digests (`agent.edits.digest`) of changes that were already judged
     iteration: int = 1
+    strategy: str = ""  # one of the rung's `strategies`; "" where it has but one way
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +62,11 @@ class Proposer(Protocol):
 
     async def propose(self, situation: Situation) -> Proposal:
         """Raises `agent.model.ModelError` and `sandbox.base.SandboxError`; everything else it answers as values."""
+
+
+@runtime_checkable
+class Strategist(Protocol):
+    """A rung that may be asked in several independent ways, beside each other."""
+
+    def strategies(self, situation: Situation) -> tuple[str, ...]:
+        """Their names, at least one; each becomes a call of `propose` with `Situation.strategy` set."""

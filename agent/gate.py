@@ -1,0 +1,176 @@
+"""The gate: red became green, nothing else broke, and it is this change that did it. Same for every rung.
+
+Each in fresh workspaces and fresh processes. `is_green` asks a candidate: the failing verdicts with the change and everything
+with it (where the base took little time, everything at once). `prove` asks the one that was selected: the failing verdicts
+again with the change, and without it, where they must be red again. Everything is always run alone, as the base was that it is
+held against.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from typing import Any
+
+from agent import words
+from agent.edits import apply
+from agent.endings import named
+from agent.oracle import EXIT, Verification, broken, failures, turned, unexplained
+from agent.state import Work
+from agent.task import Check, CheckEvidence, CheckRun, Edits, Oracle, VerdictId
+from sandbox.base import LimitExceeded
+
+Runs = Mapping[str, CheckRun]  # by the check's name
+_HOW = {"timeout": "does not end in time", "crashed": "crashes", "out_of_memory": "runs out of memory"}
+BRIEF = 5.0  # seconds of the base's run, up to which two may run side by side
+GREENS = 3  # times that the target of brief checks turns green in all; twice for the others
+
+
+async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
+    """Does everything pass with the change? Evidence has no red without it yet. Raises `SandboxError` when it is lost."""
+    if not is_brief(base):
+        target = await _runs(work, oracle, edits, target_only=True)
+        if isinstance(target, str):
+            return Verification(False, target)
+        if (failed := _still_red(oracle, base, target)) is not None:
+            return failed
+    whole = await _runs(work, oracle, edits, target_only=False)
+    if isinstance(whole, str):
+        return Verification(False, whole)
+    if (failed := _still_red(oracle, base, whole)) is not None:
+        return failed
+    spoilt = tuple(id_ for check in oracle.checks for id_ in broken(oracle, check, base[check.name], whole[check.name]))
+    exits = next((run for run in whole.values() if unexplained(run)), None)
+    if exits is not None and not set(spoilt) - {EXIT}:
+        return Verification(False, _still_exits(exits), newly_red=spoilt)
+    if spoilt:
+        noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
+        return Verification(False, f"it mends the failing {noun}s, but breaks {named(spoilt)}{why}", newly_red=spoilt)
+    return Verification(True, "green", evidence=tuple(_evidence(oracle, c, base[c.name], whole[c.name]) for c in oracle.checks))
+
+
+async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Verification) -> Verification:
+    """Is it no luck, and is it this change? `green` is what `is_green` found. Raises `SandboxError` when it is lost."""
+    again: list[Runs | str] = []
+    without: Runs | str | None = None
+    if is_brief(base):
+        again, without = await _side_by_side(_again(work, oracle, edits, GREENS - 1), _runs(work, oracle, (), target_only=True))
+        if any(map(_is_starved, (*again, without))):
+            again, without = [], None  # they share the sandbox's memory: each gets it alone
+    again = again or await _again(work, oracle, edits, GREENS - 1 if is_brief(base) else 1)
+    for runs in again:
+        if isinstance(runs, str):
+            return Verification(False, runs)
+        if (failed := _still_red(oracle, base, runs)) is not None:
+            return replace(failed, reason=f"it was green once, but not every time: {failed.reason}")
+    if without is None:
+        without = await _runs(work, oracle, (), target_only=True)
+    if isinstance(without, str):
+        return Verification(False, without)
+    luck = sorted(id_ for check, run in without.items() for id_ in oracle.must_turn[check] - run.red)
+    if luck and (odd := _odd(without)) is not None:
+        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} without the change, so nothing is proven")
+    if luck:
+        return Verification(False, f"{named(luck)} turned green without the change too, so that nothing is proven")
+    return replace(green, reason="verified", evidence=tuple(_with_red(oracle, e, without) for e in green.evidence))
+
+
+def is_brief(base: Runs) -> bool:
+    return sum(run.seconds for run in base.values()) <= BRIEF
+
+
+async def _again(work: Work, oracle: Oracle, edits: Edits, times: int) -> list[Runs | str]:
+    """The target with the change, so many times, one after the other."""
+    return [await _runs(work, oracle, edits, target_only=True) for _ in range(times)]
+
+
+async def _side_by_side(*works: Coroutine[Any, Any, Any]) -> list[Any]:
+    """All to their ends; then the first error, if one failed."""
+    done = await asyncio.gather(*works, return_exceptions=True)
+    for ended in done:
+        if isinstance(ended, BaseException):
+            raise ended
+    return list(done)
+
+
+async def _runs(work: Work, oracle: Oracle, edits: Edits, *, target_only: bool) -> Runs | str:
+    """Each check in a workspace of its own; a clause when the change cannot be applied, a bound is reached or time is up."""
+    runs = {}
+    for check in oracle.checks:
+        target = oracle.must_turn[check.name]
+        if target_only and not target:
+            continue
+        if work.ledger.seconds_left() <= 0:
+            return "the time of the attempt was up before it could be judged"
+        only = target if target_only and check.reader in ("pytest", "unittest") else None
+        try:
+            async with work.task.sandbox.candidate() as workspace:
+                if (problem := await apply(workspace, edits)) is not None:
+                    return f"it cannot be applied: {problem.sentence}"
+                runs[check.name] = await work.runner.run(workspace, check, only=only, timeout=work.patience(check))
+        except LimitExceeded as error:
+            return f"{'with' if edits else 'without'} the change {error}"
+    return runs
+
+
+def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
+    red: list[VerdictId] = []
+    total = 0
+    for check in oracle.checks:
+        if check.name not in runs:
+            continue
+        target = oracle.must_turn[check.name]
+        total += len(target)
+        red += sorted(target - set(turned(check, base[check.name], runs[check.name], target)))
+    if (odd := _odd(runs)) is not None:
+        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} with the change", still_red=tuple(red))
+    if not red:
+        return None
+    noun, stay = f"failing {words.noun(oracle.checks)}", "stays" if len(red) == 1 else "stay"
+    return Verification(
+        False,
+        f"{len(red)} of {words.counted(total, noun)} {stay} red: {named(red)}{_messages(runs, red)}",
+        still_red=tuple(red),
+    )
+
+
+def _still_exits(run: CheckRun) -> str:
+    last = next((line.strip() for line in reversed(run.output.splitlines()) if line.strip()), "it printed nothing")
+    return f"its tests pass, but the command still exits with {run.exit_code}: {last[:200]}"
+
+
+def _odd(runs: Runs) -> CheckRun | None:
+    return next((run for run in runs.values() if run.ending != "finished"), None)
+
+
+def _is_starved(runs: Runs | str) -> bool:
+    return isinstance(runs, str) or any(run.ending == "out_of_memory" for run in runs.values())
+
+
+def _messages(runs: Runs, ids: tuple[VerdictId, ...] | list[VerdictId]) -> str:
+    told = failures(runs.values(), ids)
+    return f" ({told[0].message[:200]})" if told else ""
+
+
+def _evidence(oracle: Oracle, check: Check, base: CheckRun, whole: CheckRun) -> CheckEvidence:
+    return CheckEvidence(
+        check=check.name,
+        command=check.command,
+        target=tuple(sorted(oracle.must_turn[check.name])),
+        base_red=len(base.red),
+        base_green=len(base.green),
+        base_seconds=base.seconds,
+        with_red=len(whole.red),
+        with_green=len(whole.green),
+        with_seconds=whole.seconds,
+        without_red=0,
+        without_seconds=0.0,
+    )
+
+
+def _with_red(oracle: Oracle, evidence: CheckEvidence, without: Runs) -> CheckEvidence:
+    run = without.get(evidence.check)
+    if run is None:
+        return evidence
+    return replace(evidence, without_red=len(oracle.must_turn[evidence.check] & run.red), without_seconds=run.seconds)

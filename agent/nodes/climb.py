@@ -1,0 +1,55 @@
+"""Where on the ladder? Stay on the rung while it brings something new, else the next one that can help and can be paid."""
+
+from __future__ import annotations
+
+from langgraph.types import Overwrite
+
+from agent import guard
+from agent.costs import tell_cost
+from agent.nodes.propose import situation_of
+from agent.proposers.base import Strategist
+from agent.state import Round, State, Work, pack, remember, unpack
+from agent.task import RungCost, Usage
+
+FRUITLESS = 2  # rounds in a row without anything new to judge, after which a rung is left
+
+
+async def climb(state: State, work: Work) -> State:
+    """Sets `rung`, `strategies` and `iteration` of the next round; no strategies where the ladder or the budget ends."""
+    rung, fruitless, lessons = _after_the_round(state)
+    update: State = {"rounds": Overwrite([]), "strategies": [], "lessons": lessons}  # type: ignore[typeddict-item]
+    costs = []
+    while rung < len(work.ladder) and work.ledger.spent_up() is None:
+        proposer = work.ladder[rung]
+        situation = await situation_of({**state, **update, "rung": rung}, work)
+        reason = proposer.can_help(situation)
+        if reason is None and proposer.rung.startswith("model"):
+            reason = work.ledger.model_spent_up()
+        if reason is None:
+            update["strategies"] = list(proposer.strategies(situation) if isinstance(proposer, Strategist) else ("",))
+            break
+        costs.append(RungCost(proposer.rung, 0.0, 0, 0, Usage(), reason))
+        await tell_cost(work, costs[-1])
+        rung, fruitless = rung + 1, 0
+    update |= {"rung": rung, "fruitless": fruitless, "rungs": [pack(cost) for cost in costs]}
+    if update["strategies"]:
+        update["iteration"] = state.get("iteration", 0) + 1
+    return update
+
+
+def _after_the_round(state: State) -> tuple[int, int, list[str]]:
+    """Rung, fruitless rounds and lessons after the round that has just ended, where there was one."""
+    rung, fruitless, lessons = state.get("rung", 0), state.get("fruitless", 0), state.get("lessons", [])
+    rounds = [unpack(Round, packed) for packed in state.get("rounds", [])]
+    if not rounds:
+        return rung, fruitless, lessons
+    for each in rounds:
+        if each.repeated:
+            lessons = remember(lessons, "The same change as before was proposed again; propose something else.")
+        elif not each.fresh and not each.exhausted and each.note:
+            lessons = remember(lessons, each.note)
+    fruitless = 0 if any(each.fresh for each in rounds) else fruitless + 1
+    insists = state.get("refused", [])[-2:] == [guard.TESTS] * 2
+    if all(each.exhausted for each in rounds) or fruitless >= FRUITLESS or insists:
+        return rung + 1, 0, lessons
+    return rung, fruitless, lessons

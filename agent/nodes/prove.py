@@ -1,0 +1,30 @@
+"""The proof of the candidate that was selected: green every time, and red again without it."""
+
+from __future__ import annotations
+
+from agent import gate
+from agent.events import Proven
+from agent.oracle import Verification
+from agent.state import State, Work, base_of, pack, unpack
+from agent.task import Candidate, Oracle
+
+
+async def prove(state: State, work: Work) -> State:
+    """Raises `SandboxError` when the sandbox is lost."""
+    context = work.context
+    ref, green = state["winner"]
+    candidate = await context.recall(Candidate, ref)
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    began = context.monotonic()
+    base = await base_of(state, context)
+    verification = await gate.prove(work, oracle, base, candidate.edits, unpack(Verification, green))
+    seconds = context.monotonic() - began
+    if verification.passed:
+        text = f"Proven red, green, red: {candidate.title}"
+    else:
+        text = f"Not proven, because {verification.reason}: {candidate.title}"
+    await context.emit(
+        Proven(text=text, title=candidate.title, passed=verification.passed, why=verification.reason, seconds=seconds)
+    )
+    proof: State = {"winner": [ref, pack(verification)]}
+    return proof if verification.passed else {"winner": None, "failed": [[ref, pack(verification)]]}

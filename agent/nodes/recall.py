@@ -1,0 +1,22 @@
+"""What did earlier attempts learn from failures like this one?"""
+
+from __future__ import annotations
+
+from agent.events import Remembered
+from agent.memory import signature
+from agent.state import State, Work, pack, red_of
+
+
+async def recall(state: State, work: Work) -> State:
+    """Nothing where the repository has no memory; an attempt does not remember itself."""
+    memory = work.context.memory
+    if memory is None:
+        return {}
+    alike = await memory.recall(signature(await red_of(state, work.context)))
+    alike = tuple(each for each in alike if each.attempt != work.task.id)
+    if not alike:
+        return {}
+    names, lessons = [each.attempt for each in alike], [lesson for each in alike for lesson in each.lessons]
+    text = f"Learned from {', '.join(f'attempt {name}' for name in names)}"
+    await work.context.emit(Remembered(text=text, attempts=names, lessons=lessons))
+    return {"memories": [pack(each) for each in alike], "notes": [f"{text}."]}

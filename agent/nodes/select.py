@@ -1,0 +1,80 @@
+"""The tournament among the candidates that are green: the smallest wins, after every hunk that is not needed was dropped.
+
+Ties go to the candidate that most strategies and rungs proposed alike, then to the one its proposer believed in most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from langgraph.types import Overwrite
+
+from agent import gate
+from agent.edits import changed_lines, diff
+from agent.events import Selected
+from agent.hunks import hunks, without_hunk
+from agent.nodes.guard import refusal_of
+from agent.oracle import Verification
+from agent.state import State, Work, base_of, pack, unpack
+from agent.task import Candidate, Oracle
+
+MOST_DROPS = 8  # hunks of one candidate that are tried to be dropped
+
+
+async def select(state: State, work: Work) -> State:
+    """Puts the winner into `winner`, or None. Raises `SandboxError` when the sandbox is lost."""
+    context = work.context
+    judged = state.get("judged", [])
+    green = [*state.get("passed", []), *(verdict for verdict in judged if unpack(Verification, verdict[1]).passed)]
+    update: State = {
+        "judged": Overwrite([]),  # type: ignore[typeddict-item]
+        "allowed": [ref for ref in state.get("allowed", []) if ref not in {verdict[0] for verdict in judged}],
+        "failed": [verdict for verdict in judged if not unpack(Verification, verdict[1]).passed],
+        "passed": [],
+        "winner": None,
+    }
+    if not green:
+        return update
+    contest = []
+    for ref, packed in green:
+        candidate, verification = await _smallest(
+            state, work, await context.recall(Candidate, ref), unpack(Verification, packed)
+        )
+        contest.append(
+            (await asyncio.to_thread(changed_lines, candidate.edits), -candidate.prior, candidate, verification, ref)
+        )
+    contest.sort(key=lambda entry: entry[:2])
+    size, _, winner, verification, ref = contest[0]
+    update["winner"] = [await context.keep(winner), pack(verification)]
+    update["passed"] = [verdict for verdict in green if verdict[0] != ref]
+    await context.emit(
+        Selected(
+            text=f"Selected among {len(green)}: {winner.title}" if len(green) > 1 else "",
+            title=winner.title,
+            among=len(green),
+            why=f"the smallest change, {size} lines" if len(green) > 1 else "the only one",
+            diff=(await asyncio.to_thread(diff, winner.edits))[:20_000],
+        )
+    )
+    return update
+
+
+async def _smallest(
+    state: State, work: Work, candidate: Candidate, verification: Verification
+) -> tuple[Candidate, Verification]:
+    """The candidate without the hunks that it does not need to be green."""
+    oracle = await work.context.recall(Oracle, state["oracle_ref"])
+    base = await base_of(state, work.context)
+    at = 0
+    for _ in range(min(MOST_DROPS, count) if (count := await asyncio.to_thread(hunks, candidate.edits)) > 1 else 0):
+        if work.ledger.seconds_left() <= 0:
+            break
+        smaller = replace(candidate, edits=without_hunk(candidate.edits, at))
+        if await refusal_of(smaller, state, work) is None:
+            judged = await gate.is_green(work, oracle, base, smaller.edits)
+            if judged.passed:
+                candidate, verification = smaller, judged
+                continue
+        at += 1
+    return candidate, verification
