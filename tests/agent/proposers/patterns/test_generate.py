@@ -49,6 +49,7 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("return not a or b", "return a is not None and b"),
         ("for x in a:\n        break", "for x in a:\n        continue"),
         ("return [a, b]", "return [b, a]"),
+        ("return hasattr(a, 'iteritems') and a.iteritems()", "return hasattr(a, 'items') and a.items()"),
         ("return a", "return a[b:]"),
         ("return a", "return a - b"),
         ("return f('a')", "return f(a)"),
