@@ -20,6 +20,7 @@ WAIT = 1.0  # seconds of wall time a test may take besides: for sleeps and locks
 RETURNS = 300  # calls of one function whose variables are looked at
 OTHER_TYPE, SAME_TYPE = 0.35, 1.15  # what a name of another type, and of the same, does to a change's score
 PARTIAL, PARTNERS = 12, 1500  # improving changes that are combined, and with how many others each
+BEST = 1500  # changes after which pairs of them are tried, before the unlikely ones
 LAST = 150  # changes that are judged in forks where batches found nothing
 SLOW_SHARE = 0.3  # of the time that is left, for changes that were too slow at first
 
@@ -215,7 +216,10 @@ class Server(object):
         gc.freeze()
         order = self.ordered()
         self._prepare_batch()
-        done = self.first_order(order) and self.second_order(order) and self.last_resort(order)
+        best, rest = order[:BEST], order[BEST:]
+        half = time.monotonic() + (self.until - time.monotonic()) / 2
+        done = self.first_order(best) and self.second_order(best, half if rest else self.until)
+        done = done and self.first_order(rest) and self.last_resort(order)
         self.tell(0.0)
         self.write(["done", done])
 
@@ -264,13 +268,13 @@ class Server(object):
                 self.tell(order[index]["score"])
         return slow
 
-    def second_order(self, order):
+    def second_order(self, order, until):
         """Pairs, of which one alone turned a failing test green or got further; only where nothing was found before."""
         if self.batch is None or self.hits:
             return True
         found = []
-        jobs = [[c] for c in order]
-        for index, outcome in self.batch.run(jobs, time.monotonic() + (self.until - time.monotonic()) * 0.3, surveying=True):
+        survey = time.monotonic() + (until - time.monotonic()) / 2
+        for index, outcome in self.batch.run([[c] for c in order], survey, surveying=True):
             if isinstance(outcome, tuple):
                 found.append((-outcome[1], -outcome[2], index))
         pairs = []
@@ -280,7 +284,7 @@ class Server(object):
             others = [c for c in others if c["end"] <= first["start"] or c["start"] >= first["end"]]
             pairs += [(rank // 3, -c["score"], [first, c]) for c in others if c is not first]
         pairs.sort(key=lambda pair: pair[:2])
-        for index, outcome in self.batch.run([pair for _, _, pair in pairs], self.until):
+        for index, outcome in self.batch.run([pair for _, _, pair in pairs], until):
             if outcome == "passed":
                 self.judge(pairs[index][2])
             elif outcome is None:

@@ -135,6 +135,7 @@ class File(object):
 class _PytestTest(object):
     def __init__(self, item, listener):
         self.item, self.listener = item, listener
+        item.repr_failure = _untold  # nobody reads it, and telling it costs more than most tests
         self.is_plain = _is_plain(item)
         # Before pytest 7 what is set up was kept otherwise.
         self.is_repeatable = isinstance(getattr(item.session._setupstate, "stack", None), dict)
@@ -167,6 +168,10 @@ class _PytestTest(object):
             self.reached = _line_in(error.__traceback__, getattr(item.obj, "__code__", None))
             raise
         return True
+
+
+def _untold(excinfo, style=None):
+    return "failed"
 
 
 def _is_same(one, other):

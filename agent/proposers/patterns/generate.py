@@ -24,6 +24,7 @@ PATTERNS: tuple[Pattern, ...] = (
     values.constants,
     values.bounds,
     calls.families,
+    calls.renamed,
     calls.arguments,
     names.variables,
     names.forgotten,

@@ -103,6 +103,13 @@ class Source:
             yield parent
             node = parent
 
+    def inside(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes below this one whose place in the text is known: before Python 3.12 not those of f-strings."""
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.JoinedStr):
+                yield child
+                yield from self.inside(child)
+
     def function(self, node: ast.AST) -> FunctionNode | None:
         """The innermost function around the node."""
         return next((n for n in self.above(node) if isinstance(n, FunctionNode)), None)
