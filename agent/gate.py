@@ -9,6 +9,7 @@ held against.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
@@ -58,10 +59,12 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
     again: list[Runs | str] = []
     without: Runs | str | None = None
     if is_brief(base):
-        again, without = await _side_by_side(_again(work, oracle, edits, GREENS - 1), _runs(work, oracle, (), target_only=True))
-        if any(map(_is_starved, (*again, without))):
+        once = functools.partial(_runs, work, oracle, target_only=True)
+        *again, without = await _side_by_side(*(once(edits) for _ in range(GREENS - 1)), once(()))
+        if any(_is_starved(runs) for runs in (*again, without)):
             again, without = [], None  # they share the sandbox's memory: each gets it alone
-    again = again or await _again(work, oracle, edits, GREENS - 1 if is_brief(base) else 1)
+    for _ in range(0 if again else GREENS - 1 if is_brief(base) else 1):
+        again.append(await _runs(work, oracle, edits, target_only=True))
     for runs in again:
         if isinstance(runs, str):
             return Verification(False, runs)
@@ -88,11 +91,6 @@ def _meddles(base: Runs, runs: Runs, edits: Edits) -> Verification | None:
 
 def is_brief(base: Runs) -> bool:
     return sum(run.seconds for run in base.values()) <= BRIEF
-
-
-async def _again(work: Work, oracle: Oracle, edits: Edits, times: int) -> list[Runs | str]:
-    """The target with the change, so many times, one after the other."""
-    return [await _runs(work, oracle, edits, target_only=True) for _ in range(times)]
 
 
 async def _side_by_side(*works: Coroutine[Any, Any, Any]) -> list[Any]:

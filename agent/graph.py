@@ -14,6 +14,7 @@ counts once. Nothing that a step needs lives outside the state, the blobs and th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -80,6 +81,7 @@ class Resources:
     runner: Runner
 
 
+@functools.lru_cache(maxsize=8)  # compiling it takes longer than many a step
 def build(
     checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...] = ()
 ) -> CompiledStateGraph[State, Resources, State, State]:
