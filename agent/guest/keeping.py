@@ -35,8 +35,9 @@ class Keeper(object):
             return
         seen.add(id(space))
         self.spaces.append((space, list(map(id, space.values()))))
-        for value in list(space.values()):
-            self._add(value, seen)
+        for name, value in list(space.items()):
+            if not name.startswith("__"):  # above all not the builtins
+                self._add(value, seen)
 
     def _add(self, value, seen):
         if id(value) in seen or len(seen) > MANY:

@@ -82,3 +82,12 @@ def test_a_thread_that_stays_ends_the_process(tmp_path: Path, module: ModuleType
     finally:
         done.set()
         thread.join()
+
+
+def test_what_belongs_to_python_is_left_alone(tmp_path: Path, module: ModuleType) -> None:
+    builtins = {"len": len}
+    vars(module)["__builtins__"] = builtins
+    kept = keeper(tmp_path)
+    builtins["_"] = len
+    assert kept.restore()
+    assert "_" in builtins

@@ -166,6 +166,13 @@ def test_a_byte_order_mark_does_not_move_the_change() -> None:
     assert text.replace("<", "<=") in all_changes(text)
 
 
+def test_a_constant_is_as_suspicious_as_the_lines_that_read_it() -> None:
+    text = "FAR = 1\nNEAR = 2\n\ndef f(a):\n    return a < NEAR\n\ndef g(a):\n    return a < FAR\n"
+    found, _ = changes({"m.py": text}, [Span("m.py", 5, 5, 1.0, "")], 1000)
+    best = {line: max(c.score for c in found if c.line == line) for line in (1, 2, 5)}
+    assert best[5] > best[2] > best[1]
+
+
 FILES = ("bisect.py", "fnmatch.py", "asyncio/locks.py")
 
 
