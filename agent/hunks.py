@@ -24,6 +24,37 @@ def without_hunk(edits: Edits, number: int) -> Edits:
     return tuple(kept)
 
 
+def together(one: Edits, other: Edits) -> Edits | None:
+    """Both changes as one, where they were made for the same files and touch different lines; else None."""
+    merged = {change.path: change for change in one}
+    for change in other:
+        known = merged.get(change.path)
+        both = change if known is None else _merged(known, change)
+        if both is None:
+            return None
+        merged[change.path] = both
+    return tuple(merged.values())
+
+
+def _merged(one: FileChange, other: FileChange) -> FileChange | None:
+    if one.before is None or one.before != other.before or one.after is None or other.after is None:
+        return None
+    before = lines(one.before)
+    changed = []
+    for change in (one, other):
+        after = lines(change.after or "")
+        changed += [(i, end, after[j:j_end]) for tag, i, end, j, j_end in opcodes(before, after) if tag != "equal"]
+    changed.sort(key=lambda hunk: hunk[:2])
+    text: list[str] = []
+    at = 0
+    for start, end, new in changed:
+        if start < at:
+            return None
+        text += before[at:start] + new
+        at = end
+    return FileChange(one.path, one.before, "".join(text + before[at:]))
+
+
 def _count(change: FileChange) -> int:
     if change.before is None or change.after is None:
         return 1

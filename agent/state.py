@@ -114,6 +114,7 @@ class State(TypedDict, total=False):
     alternatives: int  # further candidates of the same search that passed the failing verdicts
 
     proposed: Annotated[list[str], operator.add]  # refs of Candidate that wait for the guard
+    groundwork: str  # ref of a Candidate of the tools that mended its own check and broke nothing: others build on it
     support: dict[str, int]  # digest of a change → how many proposed it
     allowed: list[str]  # refs that wait for `verify`, best first
     judging: str  # ref, of one branch

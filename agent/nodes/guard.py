@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from langgraph.types import Overwrite
 
 from agent import guard as rules
 from agent.edits import digest
 from agent.events import Guarded
+from agent.hunks import together
 from agent.oracle import Verification
 from agent.state import Round, State, Work, pack, red_of, unpack
 from agent.task import Candidate, Oracle
@@ -19,9 +21,13 @@ async def guard(state: State, work: Work) -> State:
     context = work.context
     tried = set(state.get("tried", []))
     support = dict(state.get("support", {}))
-    allowed, failed, refused = [], [], []
+    allowed, failed, refused, taken = [], [], [], []
     for ref in state.get("proposed", []):
         candidate = await context.recall(Candidate, ref)
+        if (whole := await _on_the_groundwork(candidate, state, work)) is not None:
+            tried.add(digest(candidate.edits))
+            taken.append(digest(candidate.edits))
+            candidate, ref = whole, await context.keep(whole)
         name = digest(candidate.edits)
         support[name] = support.get(name, 0) + 1
         if name in tried:
@@ -42,8 +48,18 @@ async def guard(state: State, work: Work) -> State:
         "allowed": allowed,
         "failed": failed,
         "refused": refused,
+        "tried": taken,
         "alternatives": max(0, plausible - 1),
     }
+
+
+async def _on_the_groundwork(candidate: Candidate, state: State, work: Work) -> Candidate | None:
+    """The candidate together with what the tools have mended already, so that both checks turn; None where it stands alone."""
+    if not (ref := state.get("groundwork")) or candidate.rung == "tools":
+        return None
+    ground = await work.context.recall(Candidate, ref)
+    edits = await asyncio.to_thread(together, ground.edits, candidate.edits)
+    return None if edits is None else replace(candidate, edits=edits, title=f"{candidate.title}; {ground.title}")
 
 
 async def refusal_of(candidate: Candidate, state: State, work: Work) -> rules.Refusal | None:

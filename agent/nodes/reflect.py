@@ -11,8 +11,8 @@ from agent.edits import digest
 from agent.events import Reflected
 from agent.oracle import Verification
 from agent.reflection import told
-from agent.state import Objection, State, Work, pack, remember, unpack
-from agent.task import Candidate
+from agent.state import Context, Objection, State, Work, pack, remember, unpack
+from agent.task import Candidate, Oracle
 
 
 async def reflect(state: State, work: Work) -> State:
@@ -29,7 +29,10 @@ async def reflect(state: State, work: Work) -> State:
         await context.emit(Reflected(text=f"Learned: {advice}", lesson=lesson, lessons=lessons))
         refs.append(await context.keep(iteration))
         tried.append(digest(candidate.edits))
+    ground = [ref for ref, packed in failed if await _is_groundwork(ref, unpack(Verification, packed), state, context)]
+    update: State = {"groundwork": ground[0]} if ground and not state.get("groundwork") else {}
     return {
+        **update,
         "failed": Overwrite([]),  # type: ignore[typeddict-item]
         "winner": None,
         "objection": None,
@@ -45,6 +48,14 @@ def _objected(state: State) -> list[list[object]]:
         return []
     objection = unpack(Objection, state["objection"])
     return [[state["winner"][0], pack(Verification(False, f"{objection.by} objects: {objection.reason}"))]]
+
+
+async def _is_groundwork(ref: str, verification: Verification, state: State, context: Context) -> bool:
+    """Of the tools, and it turned a part of what must turn without breaking anything: a formatting beside a failing test."""
+    if verification.newly_red or not verification.still_red or (await context.recall(Candidate, ref)).rung != "tools":
+        return False
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    return len(verification.still_red) < sum(map(len, oracle.must_turn.values()))
 
 
 def _advice(verification: Verification) -> str:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from agent.edits import changed_lines
-from agent.hunks import hunks, without_hunk
+from agent.hunks import hunks, together, without_hunk
 from agent.task import FileChange
 
 LINES = [f"line {n}\n" for n in range(30)]
@@ -49,3 +49,16 @@ def test_each_hunk_left_out_makes_the_change_smaller(seed: int) -> None:
         smaller = without_hunk(edits, number)
         assert hunks(smaller) == count - 1
         assert changed_lines(smaller) < changed_lines(edits)
+
+
+def test_changes_of_different_lines_become_one() -> None:
+    assert together((changed(3),), (changed(20, 21),)) == (changed(3, 20, 21),)
+    other = FileChange("b.py", None, "x\n")
+    assert together((changed(3),), (other,)) == (changed(3), other)
+
+
+def test_changes_of_the_same_lines_stay_apart() -> None:
+    mine = FileChange("a.py", "a\nb\n", "A\nb\n")
+    assert together((mine,), (FileChange("a.py", "a\nb\n", "X\nb\n"),)) is None
+    assert together((mine,), (FileChange("a.py", "other\n", "X\n"),)) is None
+    assert together((mine,), (FileChange("a.py", "a\nb\n", None),)) is None

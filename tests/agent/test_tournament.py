@@ -11,7 +11,7 @@ import pytest
 from agent import events
 from agent.proposers.base import Proposal, Situation
 from agent.task import Candidate, Check, Edits, FileChange, Repair
-from tests.agent.bench import CALC, RIGHT, SAMPLE, WRONG, Bench, Scripted, change
+from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, WRONG, Bench, Scripted, change
 
 SUM = change("a - b", "sum((a, b))")
 LONG = (
@@ -114,3 +114,17 @@ async def test_a_check_that_is_no_test_is_judged_the_same_way(bench: Bench) -> N
     result = await bench.heal(InSeveralWays({"one": LONG, "two": RIGHT}), checks=(check,))
     assert isinstance(result, Repair), result
     assert result.edits == RIGHT
+
+
+LINT = Check("lint", f"{sys.executable} -m ruff check --isolated --no-cache --select F .", "findings", timeout=30)
+
+
+async def test_what_the_tools_mend_is_built_on_where_a_test_is_red_as_well(bench: Bench) -> None:
+    source = "import os\n\n\n" + CALC
+    (mended,) = change("import os\n\n\n", "", source=source)
+    (fixed,) = change("a - b", "a + b", source=source)
+    tools, model = Scripted([((mended,),)], rung="tools"), Scripted([((fixed,),)], rung="model:scripted")
+    result = await bench.heal(tools, model, files={**SAMPLE, "calc.py": source}, checks=(PYTEST, LINT))
+    assert isinstance(result, Repair), result
+    assert result.edits[0].after == CALC.replace("a - b", "a + b")
+    assert result.title == "changes calc.py; changes calc.py"
