@@ -22,7 +22,7 @@ from sandbox.base import Installed, InstallFailed, LimitExceeded, Limits, Sandbo
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from agent.model import Models
+    from agent.models import Models
     from agent.state import Context
 
 
@@ -125,13 +125,13 @@ class Engine:
         )
 
     def _context(self, blobs: Blobs, emit: Emit) -> Context:
-        from agent.proposers.model import ModelProposer
+        from agent.proposers.model import model_rungs
         from agent.proposers.patterns.proposer import PatternsProposer
         from agent.state import Context
 
         return Context(
             emit=emit,
-            proposers=(PatternsProposer(), *((ModelProposer(self.models),) if self.models else ())),
+            proposers=(PatternsProposer(), *model_rungs(self.models)),
             models=self.models,
             blobs=blobs,
             checkpointer=self.checkpointer,

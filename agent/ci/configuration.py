@@ -70,6 +70,7 @@ class _File(_Strict):
     rungs: tuple[Literal["tools", "patterns", "model"], ...] | None = None
     budget: Narrowed = Narrowed()
     branches: Branches = Branches()
+    guidance: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] = ""
 
     @field_validator("python", mode="before")
     @classmethod
@@ -105,6 +106,7 @@ class Configuration:
     rungs: tuple[str, ...] | None = None
     budget: Narrowed = field(default_factory=Narrowed)
     branches: Branches = field(default_factory=Branches)
+    guidance: str = ""  # for whoever repairs, quoted as data
 
     def wants_branch(self, branch: str) -> bool:
         """Whether automatic attempts are wanted on `branch`."""
@@ -122,6 +124,7 @@ class Configuration:
                 allow_test_edits=policy.allow_test_edits or self.allow_test_edits,
                 protected=policy.protected + self.protected,
                 rungs=rungs,
+                guidance=self.guidance,
             ),
             replace(budget, **limits),
         )
@@ -189,6 +192,7 @@ def _configuration(file: _File) -> Configuration:
         rungs=file.rungs,
         budget=file.budget,
         branches=file.branches,
+        guidance=file.guidance,
     )
 
 

@@ -66,6 +66,10 @@ async def situation_of(state: State, work: Work) -> Situation:
         memories=tuple(unpack(Recollection, memory) for memory in state.get("memories", [])),
         tried=frozenset(state.get("tried", [])),
         iteration=max(1, state.get("iteration", 0)),
+        round=max(1, state.get("round", 0)),
+        refuted=tuple(state.get("refuted", [])),
+        stuck=state.get("stuck", 0),
+        calls=work.ledger.calls_left(),
     )
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agent import events, model
-from agent.model import Answer, Message, Models, ModelSettings, find_local_model
+from agent import events, model, provider
+from agent.model import Answer, Message, ModelSettings, Prompt
+from agent.models import Models, find_local_model
 from tests.standins.model import (
     Reply,
     ScriptedModel,
@@ -35,6 +36,7 @@ HALF = (
     b'"message": {"role": "assistant", "content": "a\\ud800b\\u0000c"}}]}'
 )
 MESSAGES: list[Message] = [{"role": "user", "content": "Say hello."}]
+HELLO = Prompt("repair", 7, tuple(MESSAGES))
 
 
 class Asked:
@@ -47,7 +49,7 @@ class Asked:
         self.events.append(event)
 
     async def ask(self, seconds: float = 30.0) -> Answer:
-        return await self.models.ask("repair", MESSAGES, seconds=seconds, emit=self.emit)
+        return await self.models.ask(HELLO, seconds=seconds, emit=self.emit)
 
     def calls(self) -> list[events.ModelCalled]:
         return [event for event in self.events if isinstance(event, events.ModelCalled)]
@@ -62,7 +64,7 @@ async def test_an_answer_comes_with_what_it_cost() -> None:
     assert answer.usage.cost is None  # nobody knows the price of this model
     assert server.asked[0].messages == MESSAGES
     (call,) = asked.calls()
-    assert (call.role, call.tokens_in, call.error) == ("repair", 100, "")
+    assert (call.role, call.prompt, call.tokens_in, call.error) == ("repair", "repair/7", 100, "")
 
 
 async def test_ollama_is_asked_with_its_whole_window() -> None:
@@ -87,7 +89,7 @@ async def test_no_content_is_an_empty_answer() -> None:
 
 async def test_a_huge_answer_is_cut() -> None:
     async with ScriptedModel([huge()]) as server:
-        assert len((await Asked(server).ask()).text) == model.LONGEST_ANSWER
+        assert len((await Asked(server).ask()).text) == provider.LONGEST_ANSWER
 
 
 async def test_half_characters_and_nul_do_not_get_through() -> None:
@@ -173,7 +175,9 @@ async def test_a_prompt_that_cannot_fit_is_not_sent() -> None:
     async with ScriptedModel([Reply("hello", tokens=(100, 20))]) as server:
         asked = Asked(server)
         with pytest.raises(model.ContextTooLong):
-            await asked.models.ask("repair", [{"role": "user", "content": "x" * 100_000}], seconds=5, emit=asked.emit)
+            await asked.models.ask(
+                Prompt("repair", 7, ({"role": "user", "content": "x" * 100_000},)), seconds=5, emit=asked.emit
+            )
     assert server.asked == []
 
 
@@ -249,7 +253,7 @@ async def test_the_loop_is_never_blocked_by_a_call_and_only_the_model_is_asked(n
         models = Models(ModelSettings(name, base, "sk-secret-of-the-test", 20.0))
         answers = []
         for _ in range(2):
-            answers.append(await models.ask("repair", MESSAGES, seconds=20.0, emit=silent))
+            answers.append(await models.ask(HELLO, seconds=20.0, emit=silent))
             await asyncio.sleep(0.3)  # what LiteLLM does after an answer, it does now
     assert [answer.text for answer in answers] == ["hello", "hello"]
     assert server.asked == [path, path]
@@ -257,7 +261,7 @@ async def test_the_loop_is_never_blocked_by_a_call_and_only_the_model_is_asked(n
 
 def test_an_env_file_around_is_not_obeyed(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://elsewhere.invalid\n")
-    program = "import os, agent.model; agent.model._litellm(); print(os.environ.get('OPENAI_BASE_URL'))"
+    program = "import os, agent.provider; agent.provider.load(); print(os.environ.get('OPENAI_BASE_URL'))"
     environment = {name: value for name, value in os.environ.items() if name not in ("LITELLM_MODE", "OPENAI_BASE_URL")}
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)},
