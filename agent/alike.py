@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 SAME = 0.75  # share of all their words that both have
-_WORD = re.compile(r"[A-Za-z_][\w.]*|\d+|[^\w\s'\"`.,;:()]+")
+_WORD = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*|\d+|[^\w\s'\"`.,;:()]+")
 _EMPTY = frozenset(
     {"a", "an", "the", "is", "are", "was", "of", "to", "in", "on", "and", "it", "its", "that", "this", "which", "so"}
 )

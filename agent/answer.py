@@ -31,6 +31,7 @@ _FUNCTION = re.compile(r"[#*`\s]*FUNCTION:?\s+`?(?:(?P<path>[^:`\s]+)::)?(?P<nam
 _FENCE = re.compile(r"\s*(?P<ticks>`{3,}|~{3,})[\w+-]*\s*$")
 _FILE = re.compile(r"(---|\+\+\+) (?P<path>[^\t\n]+)")
 _NONE = "/dev/null"
+_MARKS = ("", " ", "+", "-", "\\")  # a hunk's line begins with one of them; without a fence, another one is prose
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
     """A unified diff, with or without a fence; its line numbers are not believed, only its lines."""
     changes: list[Change] = []
     path, old, new = "", list[str](), list[str]()
-    in_hunk = False
+    in_hunk = in_fence = False
 
     def close() -> None:
         if path and (old or new) and old != new:
@@ -115,6 +116,7 @@ def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
         new.clear()
 
     for line, following in zip(rest, [*rest[1:], ""], strict=True):
+        in_fence ^= bool(_FENCE.match(line))
         if line.startswith("--- ") and following.startswith("+++ "):
             close()
             in_hunk, path = False, _diff_path(line, following)
@@ -123,7 +125,9 @@ def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
         elif line.startswith("@@") and path:
             close()
             in_hunk = True
-        elif in_hunk and (line.startswith(("diff --git", "index ")) or _FENCE.match(line)):
+        elif in_hunk and (
+            line.startswith(("diff --git", "index ")) or _FENCE.match(line) or (line[:1] not in _MARKS and not in_fence)
+        ):
             close()
             in_hunk = False
         elif in_hunk and not line.startswith("\\"):

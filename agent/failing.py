@@ -12,7 +12,9 @@ from agent.task import Failure
 
 MOST = 12  # verdicts that are named
 LONGEST = 40  # lines of one traceback
-_SOURCE = re.compile(r"(?:    |\s+\^+\s*$)")  # pytest prints the whole function around each line; ours has no need to
+_SOURCE = re.compile(
+    r"(?:    |(?:async )?def |@|\s+\^+\s*$)"
+)  # pytest prints the whole function around each line; ours has no need to
 _RULE = re.compile(r"(?:_ ){5,}|-{10,}|={10,}")
 
 

@@ -88,6 +88,7 @@ class Models:
         """
         first = self._first(prompt.role, rung)
         asked = [first, *(provider for provider in self._fallbacks if provider.settings.name != first.settings.name)]
+        await asyncio.to_thread(load)  # seconds, once, that are not the model's
         deadline, spent = time.monotonic() + seconds, Usage()
         for at, provider in enumerate(asked):
             # Time is kept back for those that may have to stand in.
@@ -133,7 +134,6 @@ class _Call:
         settings, size = self._provider.settings, self._prompt.tokens
         if size > settings.context:
             raise ContextTooLong(f"the prompt has about {size} tokens, the model's window {settings.context}")
-        await asyncio.to_thread(load)
         tries, spent = 0, Usage()
         while True:
             try:

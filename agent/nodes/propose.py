@@ -76,6 +76,8 @@ async def situation_of(state: State, work: Work) -> Situation:
 async def _ask(work: Work, rung: int, situation: Situation) -> Proposal:
     """A rung's answer; its errors and its time limit as values, with what it had spent until then."""
     proposer = work.ladder[rung]
+    if proposer.rung.startswith("model") and (bound := work.ledger.model_spent_up()) is not None:
+        return Proposal(note=bound)  # the diagnosis was the last that could be paid
     spent = Usage()
 
     async def emit(event: AnyEvent) -> None:

@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from agent import events, model, provider
+from agent import events, model, provider, tracing
 from agent.model import Answer, Message, ModelSettings, Prompt
 from agent.models import Models, find_local_model
 from tests.standins.model import (
@@ -179,6 +182,124 @@ async def test_a_prompt_that_cannot_fit_is_not_sent() -> None:
                 Prompt("repair", 7, ({"role": "user", "content": "x" * 100_000},)), seconds=5, emit=asked.emit
             )
     assert server.asked == []
+
+
+def settings(server: ScriptedModel, name: str = "openai/scripted") -> ModelSettings:
+    return ModelSettings(name, server.openai_url, "sk-secret-of-the-test", 20.0)
+
+
+async def test_the_next_model_stands_in_where_one_declines_and_it_is_told() -> None:
+    async with (
+        ScriptedModel([refused()]) as first,
+        ScriptedModel([unauthorized()]) as second,
+        ScriptedModel(["hello"]) as third,
+    ):
+        standing_in = [settings(second, "openai/second"), settings(third, "openai/third")]
+        asked = Asked(first)
+        asked.models = Models(settings(first), fallbacks=standing_in)
+        answer = await asked.ask()
+    assert (answer.text, answer.model, answer.usage.calls) == ("hello", "openai/third", 3)
+    assert [event.why.partition(": asking ")[2] for event in asked.events if isinstance(event, events.Degraded)] == [
+        "openai/second instead",
+        "openai/third instead",
+    ]
+
+
+async def test_no_other_model_is_asked_for_an_answer_that_was_cut() -> None:
+    async with ScriptedModel([truncated("half")]) as first, ScriptedModel() as second:
+        asked = Asked(first)
+        asked.models = Models(settings(first), fallbacks=[settings(second, "openai/second")])
+        with pytest.raises(model.Truncated):
+            await asked.ask()
+
+
+async def test_the_last_models_error_tells_what_all_of_them_cost() -> None:
+    async with ScriptedModel([refused()]) as first, ScriptedModel([unauthorized()]) as second:
+        asked = Asked(first)
+        asked.models = Models(settings(first), fallbacks=[settings(second, "openai/second")])
+        with pytest.raises(model.Misconfigured) as caught:
+            await asked.ask()
+    assert caught.value.usage.calls == 2
+
+
+def test_a_role_has_its_own_model_and_a_rung_its_own() -> None:
+    small, strong, critic, coder = (ModelSettings(f"openai/{name}") for name in ("small", "strong", "critic", "coder"))
+    models = Models(small, strong, roles={"review": critic})
+    assert models.rungs == ("openai/small", "openai/strong")
+    assert models.settings("diagnose", "openai/strong") is strong
+    assert models.settings("diagnose", "openai/small") is small
+    assert models.settings("review", "openai/strong") is critic
+    models = Models(small, strong, roles={"repair": coder})
+    assert models.rungs == ("openai/coder", "openai/strong")
+    assert models.settings("repair", "openai/coder") is coder
+    assert models.settings("repair", "openai/strong") is strong
+    assert models.settings("diagnose", "openai/coder") is small
+
+
+async def test_texts_become_vectors_and_without_a_model_for_it_a_person_has_to_act() -> None:
+    async with ScriptedModel() as server:
+        models = Models(settings(server), embedding=settings(server, "openai/embedder"))
+        one, other = await models.embed(["test", "tests"])
+        assert await models.embed([]) == []
+        assert server.embedded == ["test", "tests"]
+        assert len(one) == len(other) > 0
+        assert models.can_embed
+        with pytest.raises(model.Misconfigured):
+            await Models(settings(server)).embed(["test"])
+    with pytest.raises(model.Unavailable):
+        await models.embed(["nobody is there any more"])
+
+
+async def test_a_call_is_a_span_without_a_word_of_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter = InMemorySpanExporter()
+    tracer = TracerProvider()
+    tracer.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(tracing, "_tracer", tracer.get_tracer("test"))
+    async with ScriptedModel([Reply("hi there", tokens=(100, 20)), Reply("Say hello. is bad", status=401)]) as server:
+        await Asked(server).ask()
+        with pytest.raises(model.Misconfigured):
+            await Asked(server).ask()
+    answered, failed = exporter.get_finished_spans()
+    assert answered.name == "chat openai/scripted"
+    assert answered.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "openai/scripted",
+        "gen_ai.request.temperature": 0.0,
+        "gen_ai.usage.input_tokens": 100,
+        "gen_ai.usage.output_tokens": 20,
+        "gen_ai.response.finish_reasons": ("stop",),
+    }
+    assert failed.attributes is not None
+    assert failed.attributes["error.type"] == "Misconfigured"
+    told = "".join(span.to_json() for span in (answered, failed))
+    assert "hello" not in told.lower()
+    assert "hi there" not in told
+
+
+async def test_anthropic_is_told_to_keep_the_beginning_of_the_prompt() -> None:
+    class Anthropic(OnThisLoop):
+        async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            body = await reader.readexactly(int(head.partition("content-length:")[2].split("\r")[0]))
+            self.asked.append(body.decode())
+            said = {
+                "id": "1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+                "content": [{"type": "text", "text": "hello"}], "usage": {"input_tokens": 1, "output_tokens": 1},
+            }  # fmt: skip
+            sent = json.dumps(said).encode()
+            lines = ("HTTP/1.1 200 OK", "content-type: application/json", f"content-length: {len(sent)}", "connection: close")
+            writer.write("\r\n".join((*lines, "", "")).encode() + sent)
+            await writer.drain()
+            writer.close()
+
+    server = Anthropic()
+    prompt = Prompt("repair", 1, ({"role": "system", "content": "Rules."}, {"role": "user", "content": "Say hello."}))
+    async with server as base:
+        models = Models(ModelSettings("anthropic/claude-3-5-haiku-latest", base, "sk-ant-secret-of-the-test", 20.0))
+        assert (await models.ask(prompt, seconds=20.0, emit=silent)).text == "hello"
+    (system,) = json.loads(server.asked[0])["system"]
+    assert system == {"type": "text", "text": "Rules.", "cache_control": {"type": "ephemeral"}}
 
 
 @pytest.mark.parametrize(

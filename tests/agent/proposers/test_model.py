@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from agent.proposers.model import ModelProposer
 from agent.task import Budget, NoRepair, Outcome, Repair
 from tests.agent.bench import SAMPLE, Bench
 from tests.standins.model import (
+    Asked,
     Reply,
     ScriptedModel,
     empty,
@@ -44,15 +45,17 @@ class ModelBench(Bench):
     def __init__(self, folder: Path, server: ScriptedModel) -> None:
         super().__init__(folder)
         self.server = server
-        self.models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-secret-of-the-test", timeout=5.0))
+        self.models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-secret-of-the-test", timeout=30.0))
 
     async def heal_by_model(self, budget: Budget = Budget()) -> Repair | NoRepair:
         return await self.heal(ModelProposer(self.models), budget=budget, models=self.models)  # type: ignore[arg-type]
 
 
 @asynccontextmanager
-async def bench_with(folder: Path, *script: Reply) -> AsyncIterator[ModelBench]:
-    async with ScriptedModel(script) as server:
+async def bench_with(folder: Path, *script: Reply | Callable[[Asked], Reply]) -> AsyncIterator[ModelBench]:
+    """One function answers for ever, replies once each."""
+    (first, *_) = script
+    async with ScriptedModel(script if isinstance(first, Reply) else first) as server:
         yield ModelBench(folder, server)
 
 
@@ -71,16 +74,60 @@ async def test_a_failure_that_stands_out_takes_one_direct_call_and_a_review(tmp_
     assert "secret-of-the-test" not in prompt
 
 
+def by_role(*repairs: Reply, diagnosis: Reply = DIAGNOSIS, review: Reply = ACCEPTED) -> Callable[[Asked], Reply]:
+    """A model that answers each role; of several repairs one after the other, the last one for ever."""
+    left = list(repairs)
+
+    def answer(asked: Asked) -> Reply:
+        if "You repair" in asked.prompt:
+            return left.pop(0) if len(left) > 1 else left[0]
+        return review if "You review" in asked.prompt else diagnosis
+
+    return answer
+
+
 async def test_what_failed_teaches_and_is_diagnosed_before_the_next_try(tmp_path: Path) -> None:
-    async with bench_with(tmp_path, WRONG, DIAGNOSIS, FIX, ACCEPTED) as bench:
-        result = await bench.heal_by_model(Budget(tokens=30_000))
+    async with bench_with(tmp_path, by_role(WRONG, FIX)) as bench:
+        result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
     assert result.diagnosis.cause == "add subtracts"
-    looked, repaired = bench.server.asked[1].prompt, bench.server.asked[2].prompt
-    assert "assert 6 == 5" in looked
-    assert "assert 6 == 5" in repaired
-    assert "add subtracts" in repaired
-    assert bench.server.asked[2].body["temperature"] > bench.server.asked[0].body["temperature"]
+    direct, looked, *ways = [asked for asked in bench.server.asked if "You review" not in asked.prompt]
+    assert "You find out" in looked.prompt
+    assert "assert 6 == 5" in looked.prompt
+    assert len(ways) == 2, "a second round is worth two ways"
+    assert all("assert 6 == 5" in way.prompt and "add subtracts" in way.prompt for way in ways)
+    assert any("writing the one function anew" in way.prompt for way in ways)
+    assert all(way.body["temperature"] > direct.body["temperature"] for way in ways)
+    assert len(bench.of(events.Verified)) == 2, "what both ways proposed alike is judged once"
+
+
+UNSURE = Reply(
+    '{"cause": "a is wrong", "category": "logic", "confidence": 0.2, "hypotheses": ["b is wrong", "double is wrong"]}'
+)
+
+
+async def test_an_unsure_diagnosis_has_each_of_its_causes_tried_and_refuted_ones_never_again(tmp_path: Path) -> None:
+    again = Reply('{"cause": "B is wrong.", "confidence": 0.9}')
+    double = "FUNCTION calc.py::double\n```python\ndef double(a):\n    return a * 2  # {}\n```\n"
+    useless = [Reply(double.format(n)) for n in range(5)]
+    diagnoses = [UNSURE, again, again]
+
+    def answer(asked: Asked) -> Reply:
+        if "You repair" in asked.prompt:
+            return useless.pop(0)
+        return diagnoses.pop(0)
+
+    async with bench_with(tmp_path, answer) as bench:
+        result = await bench.heal_by_model(Budget(iterations=3))
+    assert isinstance(result, NoRepair)
+    repairs = [asked.prompt for asked in bench.server.asked if "You repair" in asked.prompt]
+    believed = ("a is wrong", "b is wrong", "double is wrong")
+    assert [sum(cause in prompt.partition("Not the cause")[0] for cause in believed) for prompt in repairs[1:4]] == [1, 1, 1]
+    assert not any("believed to be wrong\n```text\nB is wrong" in prompt for prompt in repairs[4:]), "it was refuted"
+    looked = [asked.prompt for asked in bench.server.asked if "You find out" in asked.prompt]
+    assert "b is wrong" in looked[1].partition("Not the cause")[2]
+    assert "was refuted" in looked[2]
+    assert any("No diagnosis by the model" in event.why for event in bench.of(events.Degraded))
 
 
 async def test_a_malformed_answer_goes_back_once_with_what_is_wrong(tmp_path: Path) -> None:
