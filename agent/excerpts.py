@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from agent.affinity import affinities
 from agent.edits import read_text
 from agent.failing import red
 from agent.model import estimate_tokens
@@ -19,7 +20,9 @@ from agent.testfiles import is_test
 
 MARGIN = 12  # lines around a place that lies in no function, or in one that is too long
 LONGEST = 160  # lines of one excerpt
-TESTS, SUSPECTS, CALLERS = 3, 8, 4
+TESTS, SUSPECTS, CALLERS = 3, 12, 4
+CLOSE, CALLED = 1.0, 0.2  # suspiciousness that the words of a failing test add, and that being called in it adds
+HELPER = 30  # lines of a function in the traceback, up to which it is shown before what is only suspicious
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,9 @@ async def excerpts(situation: Situation, tokens: int) -> list[Excerpt]:
     shown = _Shown(tokens)
     for place in tests[:1]:
         shown.add(place, always=True)
+    for place in frames:
+        if place.last - place.first < HELPER:
+            shown.add(place)
     for at, place in enumerate([*suspects[:SUSPECTS], *frames]):
         shown.add(place, always=at == 0)
     for place in tests[1:TESTS]:
@@ -146,22 +152,31 @@ async def _tests(failing: tuple[Failure, ...], sources: _Sources) -> list[Place]
 
 
 async def _suspects(situation: Situation, sources: _Sources, called: frozenset[str]) -> list[Place]:
-    """The suspicious functions, likeliest first; of equal ones, those that the failing test names."""
-    groups: dict[tuple[str, int], list[Span]] = {}
-    for span in situation.suspects[:60]:
+    """The suspicious functions, likeliest first.
+
+    Many are equally suspicious where few tests were traced: those that the failing test names, in its own name or in its
+    code, come first.
+    """
+    groups: dict[tuple[str, int, int], list[Span]] = {}
+    found: dict[tuple[str, int, int], tuple[Module, Definition | None]] = {}
+    for span in situation.suspects:
         module = await sources.get(span.path)
         if module is not None:
             definition = module.around(span.first_line, span.last_line)
-            groups.setdefault((span.path, definition.first if definition else -span.first_line), []).append(span)
+            at = (span.path, definition.first if definition else span.first_line, definition.last if definition else 0)
+            groups.setdefault(at, []).append(span)
+            found[at] = (module, definition)
+    names = {at: f"{at[0]} {definition.name if definition else ''}" for at, (_, definition) in found.items()}
+    test = next((str(failure.id).partition("[")[0] for failure in red(situation)), "")
+    closeness = dict(zip(names, affinities(test, list(names.values())), strict=True))
     ranked = []
-    for (path, first), spans in groups.items():
-        module = await sources.get(path)
-        assert module is not None
-        definition = module.around(spans[0].first_line, spans[0].last_line) if first > 0 else None
+    for at, spans in groups.items():
+        module, definition = found[at]
+        is_called = definition is not None and definition.name.rpartition(".")[2] in called
+        rank = max(span.score for span in spans) + CLOSE * closeness[at] + CALLED * is_called
         lines = tuple(line for span in spans for line in (span.first_line, span.last_line))
-        name = definition.name.rpartition(".")[2] if definition else ""
-        ranked.append((-spans[0].score, name not in called, _widened(module, lines, definition, spans[0].reason)))
-    return [place for _, _, place in sorted(ranked, key=lambda entry: entry[:2])]
+        ranked.append((-rank, _widened(module, lines, definition, spans[0].reason)))
+    return [place for _, place in sorted(ranked, key=lambda entry: entry[0])]
 
 
 async def _named(places: tuple[str, ...], sources: _Sources) -> list[Place]:
@@ -183,8 +198,8 @@ async def _named(places: tuple[str, ...], sources: _Sources) -> list[Place]:
 async def _frames(failing: tuple[Failure, ...], sources: _Sources) -> list[Place]:
     """The lines of the tracebacks, innermost first."""
     places = []
-    for failure in failing[:4]:
-        for frame in reversed(failure.frames):
+    for failure in failing[:1]:
+        for frame in reversed(failure.frames[-8:]):
             if (module := await sources.get(frame.path)) is not None:
                 places.append(_widened(module, (frame.line,), module.around(frame.line), "in a traceback"))
     return places
