@@ -22,7 +22,7 @@ from sandbox.base import Installed, InstallFailed, LimitExceeded, Limits, Sandbo
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from agent.model import Models
+    from agent.models import Models
     from agent.state import Context
 
 
@@ -126,14 +126,14 @@ class Engine:
         )
 
     def _context(self, blobs: Blobs, emit: Emit) -> Context:
-        from agent.proposers.model import ModelProposer
+        from agent.proposers.model import model_rungs
         from agent.proposers.patterns.proposer import PatternsProposer
         from agent.proposers.tools.proposer import ToolsProposer
         from agent.state import Context
 
         return Context(
             emit=emit,
-            proposers=(ToolsProposer(), PatternsProposer(), *((ModelProposer(self.models),) if self.models else ())),
+            proposers=(ToolsProposer(), PatternsProposer(), *model_rungs(self.models)),
             models=self.models,
             blobs=blobs,
             checkpointer=self.checkpointer,

@@ -71,6 +71,7 @@ class _File(_Strict):
     rungs: tuple[Literal["tools", "patterns", "model"], ...] | None = None
     budget: Narrowed = Narrowed()
     branches: Branches = Branches()
+    guidance: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] = ""
 
     @field_validator("python", mode="before")
     @classmethod
@@ -107,6 +108,7 @@ class Configuration:
     rungs: tuple[str, ...] | None = None
     budget: Narrowed = field(default_factory=Narrowed)
     branches: Branches = field(default_factory=Branches)
+    guidance: str = ""  # for whoever repairs, quoted as data
 
     def wants_branch(self, branch: str) -> bool:
         """Whether automatic attempts are wanted on `branch`."""
@@ -125,6 +127,7 @@ class Configuration:
                 allow_snapshots=policy.allow_snapshots or self.snapshots,
                 protected=policy.protected + self.protected,
                 rungs=rungs,
+                guidance=self.guidance,
             ),
             replace(budget, **limits),
         )
@@ -193,6 +196,7 @@ def _configuration(file: _File) -> Configuration:
         rungs=file.rungs,
         budget=file.budget,
         branches=file.branches,
+        guidance=file.guidance,
     )
 
 
