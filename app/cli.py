@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
+from app.bench_commands import bench
+
 if TYPE_CHECKING:
     from app.settings import Settings
 
@@ -27,6 +29,7 @@ app = typer.Typer(
 )
 attempts = typer.Typer(help="Look at what the service did.", no_args_is_help=True)
 app.add_typer(attempts, name="attempts")
+app.add_typer(bench, name="bench")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, for scripts.")]
 

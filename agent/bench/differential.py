@@ -1,0 +1,162 @@
+"""Does a repair answer as the reference does? Calls that the tests make, and deterministic mutations of them, are put to both.
+
+The two run in workspaces of their own and are compared here, so that a repair cannot copy what it never sees. A mutation stays
+within the ranges, lengths and alphabets that the tests' calls show: beyond them a reference's answer is no contract.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from agent.bench.lab import Changes, Lab
+from sandbox.base import DeadlinePassed
+
+CALLS = 300  # that are compared
+SECONDS = 1.0  # for one call
+PATIENCE = 120.0  # seconds for all calls of one side
+_SEED = 20
+
+Answer = tuple[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What is called, and with what: literal texts of (args, kwargs), or the module of the tests that show it."""
+
+    module: str
+    entry: str
+    tests: str = ""
+    calls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """`difference` is the first call that the two answer differently, for people."""
+
+    compared: int
+    difference: str | None
+
+
+async def compare(lab: Lab, function: Function, reference: Changes, repair: Changes) -> Agreement | None:
+    """None when the tests make no call that can be repeated. Raises `SandboxError`."""
+    told = {"module": function.module, "entry": function.entry}
+    known = list(function.calls)
+    if function.tests:
+        captured = await _asked(lab, reference, {"do": "capture", "tests": function.tests, **told})
+        known = [call for call in captured or [] if isinstance(call, str)]
+    if not known:
+        return None
+    calls = [*known, *mutations(known, CALLS - len(known))]
+    request = {"do": "answer", "seconds": SECONDS, **told}
+    expected = await _asked(lab, reference, {**request, "calls": calls})
+    if expected is None or len(expected) != len(calls):
+        return None
+    # Where the reference itself hangs there is nothing to compare.
+    kept = [(call, answer) for call, answer in zip(calls, expected, strict=True) if answer[0] != "hung"]
+    given = await _asked(lab, repair, {**request, "calls": [call for call, _ in kept]})
+    if given is None or len(given) != len(kept):
+        return Agreement(len(kept), "it did not come to an end")
+    different = next((call for (call, wanted), got in zip(kept, given, strict=True) if wanted != got), None)
+    return Agreement(len(kept), different)
+
+
+async def _asked(lab: Lab, changes: Changes, request: dict[str, Any]) -> list[Any] | None:
+    """What the program in the sandbox answers; None when it came to no end of its own."""
+    source = resources.files("agent.bench").joinpath("answers.py").read_bytes()
+    try:
+        done = await lab.program(changes, source, json.dumps(request).encode(), PATIENCE)
+    except DeadlinePassed:
+        return None
+    try:
+        told = json.loads(done.stdout)
+    except (ValueError, RecursionError):
+        return None
+    return told if isinstance(told, list) else None
+
+
+def mutations(calls: Sequence[str], count: int) -> list[str]:
+    """Up to `count` further calls; the same calls give the same mutations."""
+    rng = random.Random(_SEED)  # noqa: S311 - reproducible, nothing secret
+    parsed = [ast.literal_eval(call) for call in calls]
+    seen, made = set(calls), list[str]()
+    shown: dict[tuple[object, ...], _Shown] = {}
+    for args, _ in parsed:
+        for at, value in enumerate(args):
+            _learn(shown, (at,), value)
+    for _ in range(count * 4):
+        if len(made) >= count:
+            break
+        args, kwargs = rng.choice(parsed)
+        changed = list(args)
+        for at in rng.sample(range(len(args)), min(len(args), rng.choice((1, 1, 2)))):
+            changed[at] = _mutated(rng, shown, (at,), args[at])
+        text = repr((tuple(changed), kwargs))
+        if text not in seen:
+            seen.add(text)
+            made.append(text)
+    return made
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What the tests' calls show of one place in the arguments."""
+
+    values: list[Any] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+
+
+def _learn(shown: dict[tuple[object, ...], _Shown], place: tuple[object, ...], value: Any) -> None:
+    """Places inside a container are one place: its items are of one kind."""
+    here = shown.setdefault((*place, type(value)), _Shown())
+    here.values.append(value)
+    if isinstance(value, list | tuple | str | dict | set):
+        here.lengths.append(len(value))
+    for inner in _items(value):
+        _learn(shown, (*place, "item"), inner)
+
+
+def _items(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list | tuple | set):
+        yield from value
+
+
+def _mutated(rng: random.Random, shown: dict[tuple[object, ...], _Shown], place: tuple[object, ...], value: Any) -> Any:
+    here = shown[(*place, type(value))]
+    if isinstance(value, bool) or value is None or rng.random() < 0.2:
+        return rng.choice(here.values)
+    if isinstance(value, int | float):
+        low, high = min(here.values), max(here.values)
+        drawn = rng.randint(low, high) if isinstance(value, int) else round(rng.uniform(low, high), 2)
+        return min(high, max(low, rng.choice((value + 1, value - 1, drawn, drawn))))
+    if isinstance(value, str):
+        return "".join(_resized(rng, list(value), [char for text in here.values for char in text], here.lengths))
+    if isinstance(value, list | tuple):
+        inside = (*place, "item")
+        items = [_mutated(rng, shown, inside, item) if rng.random() < 0.3 else item for item in value]
+        return type(value)(_resized(rng, items, [item for other in here.values for item in other], here.lengths))
+    if isinstance(value, dict):
+        return {key: _mutated(rng, shown, (*place, "item"), item) for key, item in value.items()}
+    return value
+
+
+def _resized(rng: random.Random, items: list[Any], pool: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
+    """One step away: an item less, more, changed or moved, as long as such a length was shown."""
+    step = rng.choice(("less", "more", "other", "moved"))
+    if step == "less" and len(items) > min(lengths):
+        del items[rng.randrange(len(items))]
+    elif step == "more" and pool and len(items) < max(lengths):
+        items.insert(rng.randint(0, len(items)), rng.choice(pool))
+    elif step == "other" and items and pool:
+        items[rng.randrange(len(items))] = rng.choice(pool)
+    elif len(items) > 1:
+        one, other = rng.sample(range(len(items)), 2)
+        items[one], items[other] = items[other], items[one]
+    return items

@@ -1,0 +1,103 @@
+"""Benchmarks of single functions: one module with a bug, cases to test it by, and a reference that only the judge sees."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.bench.differential import Function, compare
+from agent.bench.lab import Lab, Labs
+from agent.bench.specimen import File, Judgement, NotPosed, Specimen, changed
+from agent.ci.configuration import Configuration, TestCommand
+from agent.task import CheckRun, Repair, Verdict
+from sandbox.base import Packages
+
+OracleKind = Literal["all", "half"]
+Texts = Mapping[str, str]
+"""Contents of files by their paths."""
+
+TESTS_SECONDS = 10.0  # one run of the tests of one function; a bug may hang it
+CONFIGURATION = Configuration(
+    tests=(TestCommand(run="python -m pytest -q", kind="pytest", timeout=TESTS_SECONDS),),
+    packages=Packages(requirements=("pytest",)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTask:
+    """One broken function with all that is known of it. `cases` can be shown apart; `write` makes the files of some of them."""
+
+    id: str
+    files: Texts  # all but what `write` makes
+    cases: Sequence[str]
+    write: Callable[[Sequence[str]], Texts]
+    function: Function | None  # None where the reference cannot be called for comparison
+    reference: Texts | None  # the files that are right
+
+    def specimen(self, shown: Sequence[str]) -> Specimen:
+        texts = {**self.files, **self.write(shown)}
+        return Specimen(self.id, {path: File(text.encode()) for path, text in texts.items()}, CONFIGURATION)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTrial:
+    """With nothing held out, the reference decides."""
+
+    task: FunctionTask
+    labs: Labs
+    shown: Sequence[str]
+    held_out: Sequence[str]
+
+    @property
+    def specimen(self) -> Specimen:
+        return self.task.specimen(self.shown)
+
+    async def judge(self, repair: Repair) -> Judgement:
+        async with self.labs.open(self.task.specimen(self.task.cases).files, CONFIGURATION) as lab:
+            return await (self._by_cases(lab, repair) if self.held_out else self._by_reference(lab, repair))
+
+    async def _by_cases(self, lab: Lab, repair: Repair) -> Judgement:
+        (run,) = await lab.runs({**changed(repair.edits), **_bytes(self.task.write(self.held_out))})
+        passed = sum(verdict is Verdict.PASSED for verdict in run.verdicts.values())
+        how = f"{passed} of {len(run.verdicts)} held-out tests pass"
+        return Judgement(not _fails(run) and passed > 0, how if run.ending == "finished" else f"{how}, then: {run.ending}")
+
+    async def _by_reference(self, lab: Lab, repair: Repair) -> Judgement:
+        task = self.task
+        if task.reference is None or task.function is None:
+            return Judgement(None, "nothing is held out, and there is no reference that can be compared")
+        agreement = await compare(lab, task.function, _bytes(task.reference), changed(repair.edits))
+        if agreement is None:
+            return Judgement(None, "its tests make no call that can be repeated")
+        if agreement.difference is None:
+            return Judgement(True, f"the same as the reference on {agreement.compared} inputs")
+        return Judgement(False, f"unlike the reference on {agreement.difference[:200]}")
+
+
+@asynccontextmanager
+async def function_trial(task: FunctionTask, oracle: OracleKind, labs: Labs) -> AsyncIterator[FunctionTrial]:
+    """With `half`, every second case is shown, so that a failing one is among them. Raises `NotPosed`, `SandboxError`."""
+    if oracle == "half" and len(task.cases) > 1:
+        yield FunctionTrial(task, labs, *await _halves(task, labs))
+    else:
+        yield FunctionTrial(task, labs, task.cases, ())
+
+
+async def _halves(task: FunctionTask, labs: Labs) -> tuple[Sequence[str], Sequence[str]]:
+    async with labs.open(task.specimen(task.cases).files, CONFIGURATION) as lab:
+        for start in (0, 1):
+            shown = task.cases[start::2]
+            (run,) = await lab.runs(_bytes(task.write(shown)))
+            if _fails(run):
+                return shown, task.cases[1 - start :: 2]
+    raise NotPosed("none of its tests fails on the broken function")
+
+
+def _fails(run: CheckRun) -> bool:
+    return run.ending != "finished" or bool(run.red)
+
+
+def _bytes(texts: Texts) -> dict[str, bytes | None]:
+    return {path: text.encode() for path, text in texts.items()}

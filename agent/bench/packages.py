@@ -1,0 +1,141 @@
+"""Real bugs between two releases of published packages: the older release under the newer one's tests.
+
+A manifest is a JSON list of bugs; for each it names the two releases with their hashes, the paths that hold tests, what is left
+out of the newer tests because it asks for more than this one bug, the tests that fail, and the authors' fix as a diff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from agent.bench.lab import Labs
+from agent.bench.releases import release
+from agent.bench.specimen import BadInput, File, NotPosed, Specimen, text_of
+from agent.bench.suites import SuiteTrial, edits_of, verdicts
+from agent.bench.unified import DoesNotApply, applied
+from agent.ci.configuration import Configuration, TestCommand
+from agent.task import Verdict, VerdictId
+from sandbox.base import Packages as Installed
+
+SUITE_SECONDS = 300.0  # one run of a package's whole suite
+_CONFIGURATIONS = ("pytest.ini", ".pytest.ini", "tox.ini")
+_LEAVING_OUT = '''\
+"""Tests of this suite that ask for something else are left out."""
+
+LEFT_OUT = {ids!r}
+
+
+def pytest_collection_modifyitems(config, items):
+    out = [item for item in items if item.nodeid in LEFT_OUT]
+    items[:] = [item for item in items if item.nodeid not in LEFT_OUT]
+    config.hook.pytest_deselected(items=out)
+'''
+
+
+class _Hashes(msgspec.Struct):
+    old: str
+    new: str
+
+
+class _Fix(msgspec.Struct):
+    unified_diff: str
+
+
+class _Bug(msgspec.Struct):
+    """The fields of a bug that are used."""
+
+    id: str
+    package: str
+    old: str
+    new: str
+    sha256: _Hashes
+    tests: list[str]
+    fail_to_pass: list[str]
+    fix: _Fix
+    pytest_ini: str
+    old_tests: list[str] = []
+    drop_files: list[str] = []
+    deselect: list[str] = []
+    test_deps: list[str] = msgspec.field(default_factory=lambda: ["pytest"])
+    extra_deps: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class PackageBugs:
+    """`cache` keeps downloaded releases, by their hashes."""
+
+    bugs: Mapping[str, _Bug]
+    cache: Path
+    name: str = "packages"
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        return {id_: bug.package for id_, bug in self.bugs.items()}
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        return {}
+
+    @asynccontextmanager
+    async def trial(self, id_: str, labs: Labs) -> AsyncIterator[SuiteTrial]:
+        bug = self.bugs[id_]
+        files = await _red(bug, self.cache)
+        configuration = Configuration(
+            tests=(TestCommand(run="python -m pytest -q -p no:cacheprovider", kind="pytest", timeout=SUITE_SECONDS),),
+            packages=Installed(requirements=(*bug.test_deps, *bug.extra_deps)),
+        )
+        texts = {path: text for path, file in files.items() if (text := text_of(file)) is not None}
+        try:
+            fixed = applied(bug.fix.unified_diff, texts)
+        except DoesNotApply as error:
+            raise NotPosed(f"the manifest's fix does not apply to {bug.package} {bug.old}: {error}") from error
+        async with labs.open(files, configuration) as lab:
+            base, right = await verdicts(lab, {}), await verdicts(lab, _bytes(fixed))
+            target = frozenset(VerdictId(id_) for id_ in bug.fail_to_pass)
+            if wrong := sorted(i for i in target if right.get(i) is not Verdict.PASSED or base.get(i) is Verdict.PASSED):
+                raise NotPosed(f"with the packages at hand {wrong[0]} is not what the fix turns from red to green")
+            fix = edits_of({path: texts.get(path) for path in fixed}, fixed)
+            yield SuiteTrial(Specimen(id_, files, configuration), lab, fix, target, base, right)
+
+
+def load(manifest: Path, cache: Path) -> PackageBugs:
+    """Raises `BadInput`."""
+    try:
+        bugs = msgspec.json.decode(manifest.read_bytes(), type=list[_Bug])
+    except OSError as error:
+        raise BadInput(f"{manifest} cannot be read: {error.strerror}; give a manifest of package bugs") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{manifest} is not a manifest of package bugs: {error}; docs/benchmarks.md shows its format") from error
+    if not bugs:
+        raise BadInput(f"{manifest} names no bug; docs/benchmarks.md shows its format")
+    ids = [bug.id for bug in bugs]
+    if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
+        raise BadInput(f"{manifest} names {twice[0]} twice; give each bug an id of its own")
+    return PackageBugs({bug.id: bug for bug in bugs}, cache)
+
+
+async def _red(bug: _Bug, cache: Path) -> dict[str, File]:
+    """The repository that shows the bug. Raises `NotPosed`."""
+    old = await release(bug.package, bug.old, bug.sha256.old, cache)
+    new = await release(bug.package, bug.new, bug.sha256.new, cache)
+    files = {path: file for path, file in old.items() if not _below(path, bug.old_tests)}
+    files |= {path: file for path, file in new.items() if _below(path, bug.tests)}
+    # No workflow of the authors: what is to be run is said by the manifest.
+    files = {path: file for path, file in files.items() if not _below(path, [*bug.drop_files, *_CONFIGURATIONS, ".github"])}
+    files["pytest.ini"] = File(bug.pytest_ini.encode())
+    if bug.deselect:
+        files["conftest.py"] = File(_LEAVING_OUT.format(ids=sorted(bug.deselect)).encode())
+    return files
+
+
+def _below(path: str, roots: list[str]) -> bool:
+    return any(path == root or path.startswith(f"{root.rstrip('/')}/") for root in roots)
+
+
+def _bytes(texts: Mapping[str, str | None]) -> dict[str, bytes | None]:
+    return {path: None if text is None else text.encode() for path, text in texts.items()}

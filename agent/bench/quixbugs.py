@@ -1,0 +1,143 @@
+"""QuixBugs (Python): forty small algorithms with a bug on one line each, read from a checkout of the public layout.
+
+    python_programs/NAME.py            the broken program, with a function NAME
+    json_testcases/NAME.json           cases, `[arguments, expected]` one after the other; those of graphs have none
+    python_testcases/test_NAME.py      its tests, which read the cases from `load_testdata`; older checkouts have none
+    correct_python_programs/NAME.py    the reference; may be missing, and is never shown
+
+Layout: https://github.com/jkoppel/QuixBugs (D. Lin et al., 2017).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.bench.differential import Function
+from agent.bench.functions import FunctionTask, FunctionTrial, OracleKind, Texts, function_trial
+from agent.bench.lab import Labs
+from agent.bench.specimen import BadInput, NotPosed
+
+PROGRAMS, CASES, TESTS, REFERENCES = "python_programs", "json_testcases", "python_testcases", "correct_python_programs"
+_CONFTEST = "import pytest\n\n\ndef pytest_configure(config):\n    pytest.use_correct = pytest.run_slow = False\n"
+_HEADER = '''\
+from collections.abc import Iterator
+
+import pytest
+
+from {programs}.{name} import {name}
+
+
+def plain(value):
+    """JSON knows lists alone."""
+    return [plain(item) for item in value] if isinstance(value, (Iterator, list, tuple)) else value
+'''
+_TEST = "\n\ndef test_{number:02}():\n    assert plain({name}(*{arguments!r})) == {expected}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class QuixBugs:
+    root: Path
+    names: Sequence[str]
+    oracle: OracleKind
+    name: str = "quixbugs"
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        return {name: "with cases" if (self.root / CASES / f"{name}.json").is_file() else "graphs" for name in self.names}
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        return {"oracle": self.oracle}
+
+    def trial(self, id_: str, labs: Labs) -> AbstractAsyncContextManager[FunctionTrial]:
+        return function_trial(_task(self.root, id_), self.oracle, labs)
+
+
+def load(root: Path, oracle: OracleKind) -> QuixBugs:
+    """Raises `BadInput`."""
+    names = [file.stem for file in sorted((root / PROGRAMS).glob("*.py")) if _is_tested(root, file.stem)]
+    if not names:
+        raise BadInput(
+            f"{root} is not a checkout of QuixBugs: it needs {PROGRAMS}/NAME.py with {CASES}/NAME.json "
+            f"or {TESTS}/test_NAME.py; give its top folder"
+        )
+    return QuixBugs(root, names, oracle)
+
+
+def _is_tested(root: Path, name: str) -> bool:
+    return (root / CASES / f"{name}.json").is_file() or (root / TESTS / f"test_{name}.py").is_file()
+
+
+def _task(root: Path, name: str) -> FunctionTask:
+    """Raises `NotPosed`."""
+    program = f"{PROGRAMS}/{name}.py"
+    tests, reference = root / TESTS / f"test_{name}.py", root / REFERENCES / f"{name}.py"
+    cases = _cases(root / CASES / f"{name}.json")
+    files = {program: _read(root / program)}
+    if tests.is_file():
+        for path in (f"{TESTS}/load_testdata.py", f"{TESTS}/node.py", f"{PROGRAMS}/node.py"):
+            if (root / path).is_file():
+                files[path] = _read(root / path)
+        files["conftest.py"] = _read(root / "conftest.py") if (root / "conftest.py").is_file() else _CONFTEST
+        files[f"{TESTS}/test_{name}.py"] = _read(tests)
+
+    def write(shown: Sequence[str]) -> Texts:
+        if not cases:
+            return {}
+        if tests.is_file():
+            return {f"{CASES}/{name}.json": "".join(f"{case}\n" for case in shown)}
+        return {f"{TESTS}/test_{name}.py": _written(name, shown)}
+
+    calls = tuple(repr((tuple(_arguments(case)), {})) for case in cases)
+    return FunctionTask(
+        id=name,
+        files=files,
+        cases=cases,
+        write=write,
+        function=Function(f"{PROGRAMS}.{name}", name, calls=calls) if calls else None,
+        reference={program: _read(reference)} if reference.is_file() else None,
+    )
+
+
+def _cases(file: Path) -> tuple[str, ...]:
+    """One case a line. Raises `NotPosed`."""
+    if not file.is_file():
+        return ()
+    decoder, text, at, cases = json.JSONDecoder(), _read(file), 0, list[str]()
+    while at < len(text.rstrip()):
+        at += len(text[at:]) - len(text[at:].lstrip())
+        try:
+            case, at = decoder.raw_decode(text, at)
+        except ValueError as error:
+            raise NotPosed(f"{file} is not a series of JSON values: {error}") from error
+        if not isinstance(case, list) or len(case) != 2:
+            raise NotPosed(f"{file} holds a case that is not [arguments, expected]")
+        cases.append(json.dumps(case))
+    return tuple(cases)
+
+
+def _arguments(case: str) -> list[object]:
+    arguments = json.loads(case)[0]
+    return arguments if isinstance(arguments, list) else [arguments]
+
+
+def _written(name: str, cases: Sequence[str]) -> str:
+    """Tests of our own, for checkouts that have none: a number with a fraction counts as met when it is nearly so."""
+    tests = []
+    for number, case in enumerate(cases, 1):
+        expected = json.loads(case)[1]
+        told = f"pytest.approx({expected!r})" if isinstance(expected, float) else repr(expected)
+        tests.append(_TEST.format(number=number, name=name, arguments=_arguments(case), expected=told))
+    return _HEADER.format(programs=PROGRAMS, name=name) + "".join(tests)
+
+
+def _read(file: Path) -> str:
+    """Raises `NotPosed`."""
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotPosed(f"{file} cannot be read: {error}") from error

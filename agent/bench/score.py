@@ -1,0 +1,186 @@
+"""What the tasks of a benchmark came to: one entry a task, and the figures over all of them. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from agent.bench.specimen import Judgement
+from agent.edits import diff
+from agent.task import NoRepair, Outcome, Repair
+
+BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # edges of the bands of confidence
+_Z = 1.959964  # of a two-sided 95 % interval
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One task's result. What does not apply is null; `error` is set where nothing can be said of the engine."""
+
+    id: str
+    group: str
+    outcome: str  # of `agent.task.Outcome`
+    plausible: bool  # a repair went through the gate
+    heldout_correct: bool | None = None
+    judged_by: str | None = None
+    seconds: float | None = None  # of the whole product path; the judge's time is not in it
+    candidates: int = 0
+    tokens: int = 0
+    cost: float | None = 0.0  # US dollars; null where no call's price is known
+    iterations: int = 0
+    rung: str | None = None  # that found the repair
+    title: str | None = None
+    diff: str | None = None
+    confidence: float | None = None
+    alternatives: int | None = None
+    reason: str | None = None  # why there is no repair
+    details: Mapping[str, Any] = {}
+    error: str | None = None
+    skipped: str | None = None  # why it is no task after all: not counted
+
+
+class Share(msgspec.Struct, frozen=True):
+    """`count` of `of`, with its 95 % interval."""
+
+    count: int
+    of: int
+    low: float
+    high: float
+
+
+class Band(msgspec.Struct, frozen=True):
+    """The repairs whose confidence lies in one band, as far as they were judged."""
+
+    low: float
+    high: float
+    mean_confidence: float
+    correct: Share
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures over all tasks. Times are of plausible ones: seconds to the verified repair."""
+
+    tasks: int
+    skipped: int  # beside them
+    plausible: int
+    heldout_correct: int
+    judged: int  # plausible tasks that could be judged
+    failed: int  # tasks whose infrastructure failed: they count as not healed
+    median_s: float | None
+    p90_s: float | None
+    candidates: int
+    tokens: int
+    cost: float | None  # of the calls whose price is known; null where none is
+    intervals: Mapping[str, Share]
+    groups: Mapping[str, Mapping[str, Share]]
+    rungs: Mapping[str, int]  # repairs by rung
+    reliability: Sequence[Band]
+
+
+def entry(id_: str, group: str, result: Repair | NoRepair, seconds: float, judgement: Judgement | None) -> Entry:
+    """`judgement` is of a repair; `seconds` is wall time."""
+    log, usage = result.log, result.usage
+    repair = result if isinstance(result, Repair) else None
+    ended = result if isinstance(result, NoRepair) else None
+    infrastructure = ended is not None and ended.outcome in (Outcome.INFRASTRUCTURE, Outcome.ERROR)
+    return Entry(
+        id=id_,
+        group=group,
+        outcome=(ended.outcome if ended else Outcome.HEALED).value,
+        plausible=repair is not None,
+        heldout_correct=judgement.heldout_correct if judgement else None,
+        judged_by=judgement.how if judgement else None,
+        seconds=round(seconds, 3),
+        candidates=sum(cost.tried for cost in log.rungs),
+        tokens=usage.tokens_in + usage.tokens_out,
+        cost=usage.cost,
+        iterations=len(log.iterations),
+        rung=log.iterations[-1].rung if repair and log.iterations else None,
+        title=repair.title if repair else None,
+        diff=diff(repair.edits) if repair else None,
+        confidence=repair.confidence if repair else None,
+        alternatives=repair.alternatives if repair else None,
+        reason=ended.reason if ended else None,
+        details=judgement.details if judgement else {},
+        error=ended.reason if ended and infrastructure else None,
+    )
+
+
+def failed(id_: str, group: str, outcome: Outcome, why: str, seconds: float | None = None) -> Entry:
+    """A task of which nothing can be said."""
+    return Entry(id=id_, group=group, outcome=outcome.value, plausible=False, seconds=seconds, error=why)
+
+
+def skipped(id_: str, group: str, why: str) -> Entry:
+    """Something in which there is nothing to heal."""
+    return Entry(id=id_, group=group, outcome=Outcome.NOTHING_FAILED.value, plausible=False, skipped=why)
+
+
+def summary(everything: Sequence[Entry]) -> Summary:
+    entries = [one for one in everything if one.skipped is None]
+    healed = [one for one in entries if one.plausible]
+    times = sorted(one.seconds for one in healed if one.seconds is not None)
+    priced = [one.cost for one in entries if one.cost is not None]
+    groups = sorted({one.group for one in entries})
+    return Summary(
+        tasks=len(entries),
+        skipped=len(everything) - len(entries),
+        plausible=len(healed),
+        heldout_correct=_correct(entries),
+        judged=sum(one.heldout_correct is not None for one in healed),
+        failed=sum(one.error is not None for one in entries),
+        median_s=quantile(times, 0.5),
+        p90_s=quantile(times, 0.9),
+        candidates=sum(one.candidates for one in entries),
+        tokens=sum(one.tokens for one in entries),
+        cost=sum(priced) if priced or not entries else None,
+        intervals=_shares(entries),
+        groups={group: _shares([one for one in entries if one.group == group]) for group in groups},
+        rungs={rung: sum(one.rung == rung for one in healed) for rung in sorted({one.rung or "?" for one in healed})},
+        reliability=reliability(entries),
+    )
+
+
+def reliability(entries: Iterable[Entry]) -> list[Band]:
+    """How often a repair of each band of confidence is right: what the confidence is calibrated by."""
+    judged = [(one.confidence, one.heldout_correct) for one in entries if one.confidence is not None]
+    known = [(sure, right) for sure, right in judged if right is not None]
+    bands = []
+    for low, high in pairwise(BANDS):
+        inside = [(sure, right) for sure, right in known if low <= sure < high or sure == high == BANDS[-1]]
+        if inside:
+            mean = sum(sure for sure, _ in inside) / len(inside)
+            bands.append(Band(low, high, round(mean, 4), share(sum(right for _, right in inside), len(inside))))
+    return bands
+
+
+def share(count: int, of: int) -> Share:
+    """With the Wilson score interval (E. B. Wilson, 1927), which also holds for few tasks and near 0 and 1."""
+    if of == 0:
+        return Share(count, of, 0.0, 1.0)
+    rate, square = count / of, _Z * _Z
+    middle = (rate + square / (2 * of)) / (1 + square / of)
+    margin = _Z / (1 + square / of) * math.sqrt(rate * (1 - rate) / of + square / (4 * of * of))
+    return Share(count, of, round(max(0.0, middle - margin), 4), round(min(1.0, middle + margin), 4))
+
+
+def quantile(ordered: Sequence[float], part: float) -> float | None:
+    """The value at `part` (0..1) of an ordered sequence, between its neighbours where it falls between two; None of nothing."""
+    if not ordered:
+        return None
+    at = part * (len(ordered) - 1)
+    below = int(at)
+    above = min(below + 1, len(ordered) - 1)
+    return round(ordered[below] + (ordered[above] - ordered[below]) * (at - below), 3)
+
+
+def _correct(entries: Iterable[Entry]) -> int:
+    return sum(one.heldout_correct is True for one in entries)
+
+
+def _shares(entries: Sequence[Entry]) -> dict[str, Share]:
+    plausible = sum(one.plausible for one in entries)
+    return {"plausible": share(plausible, len(entries)), "heldout_correct": share(_correct(entries), len(entries))}

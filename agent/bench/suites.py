@@ -1,0 +1,72 @@
+"""Benchmarks of whole repositories, judged by what their suite says of a repair and of the authors' own change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.bench.lab import Changes, Lab
+from agent.bench.specimen import Judgement, Specimen, changed
+from agent.edits import added, changed_lines, removed
+from agent.task import Edits, FileChange, Repair, Verdict, VerdictId
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteTrial:
+    """`target` is what must turn green; empty where it is what the authors' change turns. `fix` is what the authors did."""
+
+    specimen: Specimen
+    lab: Lab
+    fix: Edits
+    target: frozenset[VerdictId]
+    base: Mapping[VerdictId, Verdict]
+    fixed: Mapping[VerdictId, Verdict]
+
+    async def judge(self, repair: Repair) -> Judgement:
+        repaired = await verdicts(self.lab, changed(repair.edits))
+        green = {id_ for id_, verdict in repaired.items() if verdict is Verdict.PASSED}
+        missed = sorted(self.target - green)
+        # What the authors' own change turns red, or leaves so, is nobody's fault.
+        spoilt = sorted(
+            i for i, verdict in self.base.items() if verdict is Verdict.PASSED and i not in green and _green(self.fixed, i)
+        )
+        unlike = sorted(i for i in {*repaired, *self.fixed} if _green(repaired, i) != _green(self.fixed, i))
+        details = {
+            "target_green": not missed,
+            "nothing_else_red": not spoilt,
+            "equal_to_fix": not unlike,
+            "unlike": [str(id_) for id_ in unlike[:10]],
+            **beside(repair.edits, self.fix),
+        }
+        how = f"{len(self.fixed)} results of the whole suite beside those of the authors' change"
+        return Judgement(not missed and not spoilt and not unlike, how, details)
+
+
+def beside(edits: Edits, fix: Edits) -> dict[str, object]:
+    """A repair's size and lines beside the authors' own."""
+    return {
+        "changed_lines": changed_lines(edits),
+        "authors_changed_lines": changed_lines(fix),
+        "same_files": {change.path for change in edits} == {change.path for change in fix},
+        "same_lines": _stripped(edits) == _stripped(fix),
+    }
+
+
+async def verdicts(lab: Lab, changes: Changes) -> dict[VerdictId, Verdict]:
+    """What the whole suite says of these changes. Raises `SandboxError`."""
+    return {id_: verdict for run in await lab.runs(changes) for id_, verdict in run.verdicts.items()}
+
+
+def edits_of(before: Mapping[str, str | None], after: Mapping[str, str | None]) -> Edits:
+    """The files that are not the same, as changes."""
+    paths = sorted({*before, *after})
+    return tuple(FileChange(path, before.get(path), after.get(path)) for path in paths if before.get(path) != after.get(path))
+
+
+def _green(told: Mapping[VerdictId, Verdict], id_: VerdictId) -> bool:
+    return told.get(id_) is Verdict.PASSED
+
+
+def _stripped(edits: Edits) -> tuple[list[str], list[str]]:
+    """The lines that go and come, whatever their indentation."""
+    return [line.strip() for line in removed(edits)], [line.strip() for line in added(edits)]
