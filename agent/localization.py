@@ -74,19 +74,26 @@ def sample(check: Check, oracle: Oracle, run: CheckRun, red: Sequence[VerdictId]
     return sorted(near, key=lambda i: (run.durations.get(i, 0.0) > 1.0, -max(_shared(i, r) for r in red), i))[:limit]
 
 
+def durations(run: CheckRun, ids: Sequence[VerdictId]) -> dict[VerdictId, float]:
+    """Seconds that these took at the base, as far as they came to an end."""
+    return {i: run.durations[i] for i in ids if i in run.durations and run.verdicts.get(i) is not None}
+
+
 def _shared(one: str, other: str) -> int:
     return len(posixpath.commonprefix([one, other]))
 
 
 async def _trace(sandbox: Sandbox, runner: Runner, check: Check, oracle: Oracle, run: CheckRun, seconds: float) -> _Told:
     red = sorted(oracle.must_turn[check.name], key=lambda i: (run.durations.get(i, 0.0), i))[:RED]
+    green = sample(check, oracle, run, red, GREEN)
     request = {
         "reader": check.reader,
         "cwd": check.cwd,
         "args": test_files(red, check.reader),
         "red": red,
-        "green": sample(check, oracle, run, red, GREEN),
+        "green": green,
         "seconds": seconds * 0.8,
+        "durations": durations(run, [*red, *green]),
     }
     await runner.prepare()
     async with sandbox.candidate() as workspace:

@@ -9,8 +9,11 @@ import select
 import signal
 import time
 
+from .limits import Limit
+
 WORD_LIMIT = 1 << 24  # bytes
 LOOPING = 0.02  # CPU seconds supposed of a test that never ended on the unchanged code
+UNKNOWN = 1.5  # CPU seconds that a test may take of which nobody knows how long it takes
 
 
 class Forked(object):
@@ -32,15 +35,17 @@ class Forked(object):
                 os._exit(0)
         os.close(writer)
         self.pending = bytearray()
+        self.is_silent = False  # it has closed its end, or talks nonsense
 
     def word(self, deadline):
         """The next word, or None when it is dead, silent until `deadline` (monotonic seconds), or talks nonsense."""
         while b"\n" not in self.pending:
             left = deadline - time.monotonic()
-            if left <= 0 or len(self.pending) > WORD_LIMIT or not select.select([self.reader], [], [], left)[0]:
+            if left <= 0 or not select.select([self.reader], [], [], left)[0]:
                 return None
             chunk = os.read(self.reader, 1 << 16)
-            if not chunk:
+            if not chunk or len(self.pending) > WORD_LIMIT:
+                self.is_silent = True
                 return None
             self.pending += chunk
         line, _, rest = self.pending.partition(b"\n")
@@ -48,10 +53,11 @@ class Forked(object):
         try:
             return json.loads(line.decode())
         except ValueError:
+            self.is_silent = True
             return None
 
     def end(self):
-        """Kill it with its process group; what left the group dies by `allow` or with the sandbox."""
+        """Kill it with its process group; what left the group dies by its limit or with the sandbox."""
         for kill in (os.killpg, os.kill):
             try:
                 kill(self.pid, signal.SIGKILL)
@@ -73,34 +79,38 @@ def allow(cpu):
     signal.setitimer(signal.ITIMER_PROF, cpu)
 
 
-def observed(tests, names, probe, seconds, each):
+def observed(tests, names, probe, seconds, durations):
     """Run tests on the unchanged code, many in one fork, a new fork after each that kills it.
 
-    Yields (name, passed or None, CPU seconds, what `probe` saw). `probe()` starts to look and returns a callable that stops and
-    tells. `seconds` bounds the whole, `each` one test.
+    Yields (name, passed or None, CPU seconds, wall seconds, what `probe` saw). `probe()` starts to look and returns a callable
+    that stops and tells. `seconds` bounds the whole; `durations` (seconds) says how long tests took that were run before.
     """
     names, until = list(names), time.monotonic() + seconds
 
+    def patience(name):
+        return 0.5 + 4 * durations[name] if name in durations else UNKNOWN
+
     def work(write):
+        limit = Limit()
         for name in names:
-            allow(each)
-            begin = time.process_time()
+            cpu, wall = time.process_time(), time.monotonic()
             stop = probe()
             try:
-                passed = tests[name]()
+                passed = limit.run(tests[name], patience(name), patience(name) + 2.0)
             finally:
                 seen = stop()
-            write([bool(passed), time.process_time() - begin, seen])
+            passed = None if limit.expired else bool(passed)
+            write([passed, time.process_time() - cpu, time.monotonic() - wall, seen])
 
     while names and time.monotonic() < until:
         fork = Forked(work)
         try:
             while names:
-                word = fork.word(min(until, time.monotonic() + each + 1.0))
-                if not isinstance(word, list) or len(word) != 3:
+                word = fork.word(min(until, time.monotonic() + 4 * patience(names[0]) + 3.0))
+                if not isinstance(word, list) or len(word) != 4:
                     break
-                yield (names.pop(0), word[0], word[1], word[2])
+                yield (names.pop(0), word[0], word[1], word[2], word[3])
         finally:
             fork.end()
         if names and time.monotonic() < until:
-            yield (names.pop(0), None, LOOPING, None)
+            yield (names.pop(0), None, LOOPING, LOOPING, None)

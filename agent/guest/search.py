@@ -4,195 +4,25 @@ stdin: one JSON line with the plan, then one JSON line for each change, best fir
 stdout: JSON lines `ready`, `plausible` …, `done`. Code under test never holds that channel: it runs in forks of a *server*,
 which is a fork of the driver. All of it is hostile: a fork may hang, exit, crash or write nonsense, and only loses its own try.
 
-    driver (answers) ── server (has collected; restarted when it dies) ── one fork for each change
+    driver (answers) ── server (has collected) ─┬─ one fork for many changes, swapped in one after the other
+                     │                          └─ one fork for each change that passed there
                      └─ one fork for each change that needs a fresh import
 """
 
-import gc
 import json
 import os
-import resource
 import sys
 import time
 from importlib.machinery import SourceFileLoader
 
 from . import splice, warm
-from .forks import LOOPING, Forked, allow, observed
+from .batch import bound_memory
+from .forks import LOOPING, Forked
+from .limits import Limit
+from .server import affordable, attempt, serve
 
-SLACK = 0.08  # CPU seconds a test may take besides a multiple of what it took
-GREEN_CPU = 2.0  # CPU seconds of passing tests for one change
-WAIT = 1.0  # seconds of wall time a test may take besides: for sleeps and locks
-IMPORTING = 10.0  # the same where everything is imported first
-MEMORY = 2 << 30  # bytes that one try may add
-
-
-def bound_memory():
-    try:
-        with open("/proc/self/statm") as file:
-            now = int(file.read().split()[0]) * resource.getpagesize()
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        limit = now + MEMORY if hard == resource.RLIM_INFINITY else min(now + MEMORY, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    except (OSError, ValueError):
-        pass
-
-
-def attempt(tests, names, costs):
-    """Work of a fork: run tests in order, tell each verdict, stop at the first that fails."""
-
-    def work(write):
-        for name in names:
-            allow(SLACK + 4 * costs.get(name, LOOPING))
-            passed = bool(tests[name]())
-            write(passed)
-            if not passed:
-                return
-
-    return work
-
-
-def judge(fork, names, costs):
-    """How many of `names` passed, in order."""
-    passed, grace = 0, IMPORTING
-    try:
-        for name in names:
-            if fork.word(time.monotonic() + grace + 10 * costs.get(name, LOOPING)) is not True:
-                break
-            grace = WAIT
-            passed += 1
-    finally:
-        fork.end()
-    return passed
-
-
-def watch_calls(root):
-    """Note which functions of the repository are called, until the returned callable is called."""
-    seen = set()
-
-    def profile(frame, event, arg):
-        if event == "call":
-            seen.add(frame.f_code)
-
-    def stop():
-        sys.setprofile(None)
-        places = {(splice.inside(root, c.co_filename), c.co_name, c.co_firstlineno) for c in seen}
-        return sorted(place for place in places if place[0] is not None)
-
-    sys.setprofile(profile)
-    return stop
-
-
-def affordable(names, costs):
-    """The first of these tests, as many as one change may cost."""
-    spent, chosen = 0.0, []
-    for name in names:
-        spent += costs[name]
-        if spent > GREEN_CPU:
-            break
-        chosen.append(name)
-    return chosen
-
-
-class Server(object):
-    """Lives in a fork of the driver, after collection: measures the tests, then tries changes that can be swapped in."""
-
-    def __init__(self, plan, root, tests, requests, write):
-        self.plan, self.root, self.tests, self.requests, self.write = plan, root, tests, requests, write
-        self.costs, self.calls, self.swappers = {}, {}, {}
-
-    def measure(self, names, seconds):
-        """Run each test on the unchanged code; returns verdicts. Fills what they cost and which functions they call."""
-        verdicts = {}
-        for name, passed, cost, seen in observed(
-            self.tests, names, lambda: watch_calls(self.root), seconds, max(1.0, seconds / 4)
-        ):
-            verdicts[name], self.costs[name] = passed, cost
-            if seen is not None:
-                self.calls[name] = {tuple(place) for place in seen}
-        return verdicts
-
-    def run(self):
-        plan = self.plan
-        red = [n for n in plan["red"] if n in self.tests]
-        verdicts = self.measure(red, plan["seconds"] * 0.3)
-        red = sorted((n for n in red if verdicts.get(n) is not True), key=lambda n: self.costs.get(n, LOOPING))
-        wanted = set(plan["green"])
-        related = [n for n in self.tests if n in wanted]
-        verdicts = self.measure(related, plan["seconds"] * 0.2)
-        green = sorted((n for n in related if verdicts.get(n)), key=self.costs.get)
-        self.write(["ready", len(self.tests), red, green, self.costs, [n for n in plan["red"] if n not in self.tests]])
-        # What is there already stays out of the collector's sight, so that forks do not copy its pages.
-        gc.collect()
-        self.living = splice.living_functions()
-        gc.freeze()
-        for line in self.requests:
-            candidate = json.loads(line)
-            self.write(self.answer(candidate, red, green))
-
-    def answer(self, candidate, red, green):
-        path = candidate["path"]
-        if path not in self.swappers:
-            try:
-                self.swappers[path] = splice.Swapper(os.path.join(self.root, path), self.living)
-            except (SyntaxError, ValueError, OSError, RecursionError):  # an older Python may read it otherwise than ours
-                self.swappers[path] = None
-        if self.swappers[path] is None:
-            return ["wrong"]
-        swapper = self.swappers[path]
-        place = swapper.functions.get(candidate["line"])
-        if place is None:
-            return ["fresh"]
-        node = place[0]
-        first = min([node.lineno] + [d.lineno for d in node.decorator_list])
-        # Any function inside counts: a decorator's own code runs at import, its wrapper in the test.
-        lines = range(first, node.end_lineno + 1)
-
-        def calls(name):
-            return any(place[0] == path and place[2] in lines for place in self.calls.get(name, ()))
-
-        if not any(calls(n) or n not in self.calls for n in red):
-            return ["unused"]
-        names = red + affordable([n for n in green if calls(n)], self.costs)
-
-        def work(write):
-            bound_memory()
-            try:
-                swapper.swap(candidate)
-            except splice.NotSwappable:
-                write("fresh")
-                return
-            except (SyntaxError, ValueError):
-                write("wrong")
-                return
-            attempt(self.tests, names, self.costs)(write)
-
-        fork = Forked(work)
-        passed = 0
-        try:
-            for name in names:
-                word = fork.word(time.monotonic() + WAIT + 10 * self.costs.get(name, LOOPING))
-                if word in ("fresh", "wrong"):
-                    return [word]
-                if word is not True:
-                    break
-                passed += 1
-        finally:
-            fork.end()
-        return ["judged", passed, len(red), len(names)]
-
-
-def serving(plan, root, requests):
-    """Work of the fork that becomes a server."""
-
-    def work(write):
-        with os.fdopen(requests, "rb") as lines:
-            try:
-                ids = plan["red"] + plan["green"]
-                warm.collect(plan, root, ids, lambda tests: Server(plan, root, tests, lines, write).run())
-            except warm.Unavailable as why:
-                write(["unavailable", str(why)])
-
-    return work
+IMPORTING = 10.0  # seconds of wall time for collecting in a fresh process
+INSIDE = 30  # tests that are run of files which could not be collected before
 
 
 def afresh(plan, root, candidate, names, costs):
@@ -200,9 +30,9 @@ def afresh(plan, root, candidate, names, costs):
 
     def work(write):
         bound_memory()
-        allow(5.0)
+        limit = Limit()
         real = os.path.realpath(os.path.join(root, candidate["path"]))
-        changed = splice.spliced(splice.read_text(real), candidate)
+        changed = splice.spliced(splice.read_text(real), [candidate])
         original = SourceFileLoader.get_code
 
         def get_code(self, name):
@@ -210,8 +40,13 @@ def afresh(plan, root, candidate, names, costs):
                 return self.source_to_code(changed.encode("utf-8"), self.path)
             return original(self, name)
 
+        def serve_once(tests):
+            if attempt(tests, names, costs, write, limit):
+                inside = [test for name in names if isinstance(tests[name], warm.File) for test in tests[name].tests][:INSIDE]
+                write([sum(limit.run(test, 1.0, 3.0) is True for test in inside), len(inside)])
+
         SourceFileLoader.get_code = get_code
-        warm.collect(plan, root, names, lambda tests: attempt(tests, names, costs)(write))
+        warm.collect(plan, root, names, serve_once)
 
     return work
 
@@ -220,83 +55,107 @@ class Driver(object):
     """Holds the answer channel and the clock; imports nothing of the repository, only its test runner."""
 
     def __init__(self, plan, root, candidates, answers):
-        self.plan, self.root, self.candidates, self.answers = plan, root, candidates, answers
-        self.deadline = time.monotonic() + plan["seconds"]
-        self.server = self.requests = None
+        self.plan, self.root, self.answers = plan, root, answers
+        self.candidates = {c["id"]: c for c in candidates}
+        self.begin = time.monotonic()
+        self.deadline = plan["until"] = self.begin + plan["seconds"]
+        self.server = None
         self.red, self.needed, self.costs = [], [], {}
+        hidden = any(self.is_file(name) for name in plan["red"])  # the process that has collected shows nothing then
+        self.waiting = [c for c in candidates if hidden or not c["line"]]  # for a fresh import
+        self.frontier = 1.0  # score of what the server tries now
+        self.batched, self.forked = [0, 0.0], [0, 0.0]
+        self.fresh, self.fresh_seconds = 0, 0.0
+        self.plausible = 0
 
     def say(self, event):
         os.write(self.answers, (json.dumps(event) + "\n").encode())
 
+    def since(self):
+        return round(time.monotonic() - self.begin, 3)
+
     def start(self):
-        reader, writer = os.pipe()
-        self.server = Forked(serving(self.plan, self.root, reader), close=(writer, self.answers))
-        os.close(reader)
-        self.requests = writer
+        """Fork the server; returns what it says when it has collected and measured."""
+        candidates = list(self.candidates.values())
+        self.server = Forked(serve(self.plan, self.root, candidates), close=(self.answers,))
         word = self.server.word(self.deadline)
         if not isinstance(word, list) or word[0] != "ready":
+            if any(self.is_file(name) for name in self.plan["red"]):  # then that is what has to be healed
+                self.red = self.needed = self.plan["red"]
+                return {"event": "ready", "items": 0, "red": self.red, "green": 0, "missing": []}
             reason = word[1] if isinstance(word, list) and word[0] == "unavailable" else "the tests could not be collected"
             return {"event": "unavailable", "why": reason}
         _, items, self.red, green, self.costs, missing = word
         self.needed = self.red + affordable(green, self.costs)
         return {"event": "ready", "items": items, "red": self.red, "green": len(green), "missing": missing}
 
-    def stop(self):
-        if self.server is not None:
-            self.server.end()
-            os.close(self.requests)
-            self.server = None
-
-    def ask(self, candidate):
-        try:
-            os.write(self.requests, (json.dumps(candidate) + "\n").encode())
-        except OSError:
-            return None
-        return self.server.word(self.deadline)
+    def is_file(self, name):
+        return self.plan["reader"] == "pytest" and "::" not in name
 
     def run(self):
-        begin = time.monotonic()
         ready = self.start()
-        ready["seconds"] = round(time.monotonic() - begin, 3)
+        ready["seconds"] = self.since()
         self.say(ready)
-        tried, plausible, partial, restarts, first = 0, 0, [], 0, time.monotonic()
-        ended = ready["event"] != "ready" or not self.red or bool(ready.get("missing"))
-        exhausted = not ended
-        for candidate in [] if ended else self.candidates:
-            if time.monotonic() >= self.deadline:
-                exhausted = False
-                break
-            word = self.ask(candidate)
-            if word is None and time.monotonic() < self.deadline:
-                self.stop()
-                restarts += 1
-                if restarts > 3 or self.start()["event"] != "ready":
-                    exhausted = False
+        is_over, exhausted = False, False
+        if ready["event"] == "ready" and self.red and not ready["missing"]:
+            exhausted = True
+            while time.monotonic() < self.deadline and not (is_over and not self.waiting):
+                due = bool(self.waiting) and (is_over or self.waiting[0]["score"] >= self.frontier)
+                if not is_over:
+                    word = self.server.word(time.monotonic() if due else min(self.deadline, time.monotonic() + 0.5))
+                    if word is None and self.server.is_silent:
+                        is_over, exhausted = True, False  # it died
+                    elif isinstance(word, list) and word:
+                        if word[0] == "done":
+                            is_over, exhausted = True, bool(word[1])
+                        else:
+                            self.hear(word)
+                        continue
+                if due:
+                    self.import_afresh(self.waiting.pop(0))
+            exhausted = exhausted and is_over and not self.waiting
+        self.server.end()
+        self.done(exhausted)
+
+    def hear(self, word):
+        if word[0] == "fresh" and word[1] in self.candidates:
+            self.waiting.append(self.candidates[word[1]])
+            self.waiting.sort(key=lambda c: -c["score"])
+        elif word[0] == "at":
+            self.frontier, self.batched, self.forked = word[1:4]
+        elif word[0] == "plausible":
+            self.found(word[1], word[2], word[3])
+
+    def found(self, ids, tests, kept):
+        self.plausible += 1
+        self.say({"event": "plausible", "id": ids[0], "also": ids[1] if len(ids) > 1 else -1, "tests": tests,
+                  "kept": kept[0], "promised": kept[1], "seconds": self.since()})  # fmt: skip
+        if self.plausible == 1:
+            self.deadline = min(self.deadline, time.monotonic() + self.plan["after_hit"])
+
+    def import_afresh(self, candidate):
+        begin = time.monotonic()
+        fork = Forked(afresh(self.plan, self.root, candidate, self.needed, self.costs), close=(self.answers,))
+        passed, grace, kept = 0, IMPORTING, None
+        try:
+            for name in self.needed:
+                if fork.word(time.monotonic() + grace + 20 * self.costs.get(name, LOOPING)) is not True:
                     break
-                continue
-            if word is None or word[0] in ("unused", "wrong"):
-                continue
-            tried += 1
-            if word[0] == "fresh":
-                fork = Forked(
-                    afresh(self.plan, self.root, candidate, self.needed, self.costs), close=(self.answers, self.requests)
-                )
-                passed = judge(fork, self.needed, self.costs)
-                needed, of = len(self.red), len(self.needed)
-            else:
-                _, passed, needed, of = word
-            if passed == of:
-                plausible += 1
-                self.say({"event": "plausible", "id": candidate["id"], "tests": of, "tried": tried,
-                          "seconds": round(time.monotonic() - begin, 3)})  # fmt: skip
-                if plausible == 1:
-                    self.deadline = min(self.deadline, time.monotonic() + self.plan["after_hit"])
-            elif 0 < passed < needed:
-                partial.append(candidate["id"])
-        now = time.monotonic()
-        self.stop()
-        self.say({"event": "done", "tried": tried, "plausible": plausible, "exhausted": exhausted, "partial": partial[:20],
-                  "seconds": round(now - begin, 3), "rate": round(tried / max(now - first, 0.001), 1)})  # fmt: skip
+                grace = 3.0
+                passed += 1
+            if passed == len(self.needed):
+                kept = fork.word(time.monotonic() + IMPORTING)
+        finally:
+            fork.end()
+        self.fresh += 1
+        self.fresh_seconds += time.monotonic() - begin
+        if passed == len(self.needed):
+            self.found([candidate["id"]], passed, kept if isinstance(kept, list) and len(kept) == 2 else [0, 0])
+
+    def done(self, exhausted):
+        self.say({"event": "done", "tried": self.batched[0] + self.forked[0] + self.fresh, "exhausted": exhausted,
+                  "batched": self.batched, "forked": self.forked, "fresh": [self.fresh, round(self.fresh_seconds, 3)],
+                  "seconds": self.since()})  # fmt: skip
 
 
 def main():

@@ -37,8 +37,11 @@ def inside(root, filename):
     return _INSIDE[filename]
 
 
-def spliced(text, candidate):
-    return text[: candidate["start"]] + candidate["text"] + text[candidate["end"] :]
+def spliced(text, edits):
+    """The text with these edits made; they do not overlap."""
+    for edit in sorted(edits, key=lambda e: -e["start"]):
+        text = text[: edit["start"]] + edit["text"] + text[edit["end"] :]
+    return text
 
 
 def living_functions():
@@ -84,9 +87,19 @@ class Swapper:
                 for field in ("body", "orelse", "handlers", "finalbody"):
                     self._collect(getattr(node, field, []), classes)
 
-    def swap(self, candidate):
-        """Change the live functions for good: call it in a fork. Raises NotSwappable, SyntaxError."""
-        node, classes = self.functions.get(candidate["line"], (None, ()))
+    def swap(self, edits):
+        """Change the live functions; returns a callable that changes them back. Raises NotSwappable, SyntaxError, ValueError."""
+        undone = []
+        try:
+            for line in sorted({edit["line"] for edit in edits}):
+                self._swap_function(line, [edit for edit in edits if edit["line"] == line], undone)
+        except BaseException:
+            _undo(undone)
+            raise
+        return lambda: _undo(undone)
+
+    def _swap_function(self, line, edits, undone):
+        node, classes = self.functions.get(line, (None, ()))
         if node is None:
             raise NotSwappable
         first = min([node.lineno] + [d.lineno for d in node.decorator_list])
@@ -95,9 +108,13 @@ class Swapper:
             raise NotSwappable
         begin = self.starts[node.lineno - 1]
         end = self.starts[node.end_lineno] if node.end_lineno < len(self.starts) else len(self.text)
-        if not begin <= candidate["start"] <= candidate["end"] <= end:
-            raise NotSwappable
-        piece = self.text[begin : candidate["start"]] + candidate["text"] + self.text[candidate["end"] : end]
+        piece, position = "", begin
+        for edit in sorted(edits, key=lambda e: e["start"]):
+            if not position <= edit["start"] <= edit["end"] <= end:
+                raise NotSwappable
+            piece += self.text[position : edit["start"]] + edit["text"]
+            position = edit["end"]
+        piece += self.text[position:end]
         block = ast.parse("if 1:\n" + piece if node.col_offset else piece)
         changed = block.body[0].body[0] if node.col_offset else block.body[0]
         changed.decorator_list = []
@@ -106,22 +123,45 @@ class Swapper:
             holder.body = [changed]
             changed = holder
         module = ast.Module(body=[changed], type_ignores=[])
-        code = compile(module, self.path, "exec", flags=self.flags, dont_inherit=True)
+        whole = code = compile(module, self.path, "exec", flags=self.flags, dont_inherit=True)
         for name in classes + (node.name,):
             code = [c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == name][-1]
-        self._replace(old, code)
+        self._replace(old, code, undone)
+        if min(edit["start"] for edit in edits) < self.starts[node.body[0].lineno - 1]:
+            self._replace_defaults(self.live.get(old, ()), whole, classes + (node.name,), undone)
 
-    def _replace(self, old, new):
+    def _replace_defaults(self, functions, whole, names, undone):
+        """Work out the changed defaults among the names of the module, as the import would."""
+        for function in functions:
+            namespace = dict(function.__globals__)
+            try:
+                exec(whole, namespace)
+                fresh = namespace[names[0]]
+                for name in names[1:]:
+                    fresh = fresh.__dict__[name]
+            except Exception:
+                raise NotSwappable from None
+            for attribute in ("__defaults__", "__kwdefaults__"):
+                undone.append((function, attribute, getattr(function, attribute)))
+                setattr(function, attribute, getattr(fresh, attribute))
+
+    def _replace(self, old, new, undone):
         functions = self.live.get(old, ())
         if functions and old.co_freevars != new.co_freevars:
             raise NotSwappable
         for function in functions:
+            undone.append((function, "__code__", function.__code__))
             function.__code__ = new
         # Closures that are alive already (a decorator's wrapper) hold code of their own.
         inner_old = [c for c in old.co_consts if isinstance(c, types.CodeType)]
         inner_new = [c for c in new.co_consts if isinstance(c, types.CodeType)]
         if [c.co_name for c in inner_old] == [c.co_name for c in inner_new]:
             for one, other in zip(inner_old, inner_new):  # noqa: B905 - old Pythons
-                self._replace(one, other)
+                self._replace(one, other, undone)
         elif any(c in self.live for c in inner_old):
             raise NotSwappable
+
+
+def _undo(undone):
+    for function, attribute, value in reversed(undone):
+        setattr(function, attribute, value)

@@ -1,6 +1,6 @@
 """Which lines of the repository run in which tests; runs inside the sandbox, standard library only.
 
-stdin: one JSON request {reader, args, cwd, red, green, seconds}. stdout: one JSON line
+stdin: one JSON request {reader, args, cwd, red, green, seconds, durations}. stdout: one JSON line
 {tests: {id: passed}, lines: [[path, line, failing tests, passing tests, function]]} or {unavailable: why}.
 """
 
@@ -30,7 +30,8 @@ def _trace(request, root, write):
         known, counts, seconds = {}, {}, request["seconds"]
         for names, share in ((request["red"], 0.4), (request["green"], 0.3)):
             names = [n for n in names if n in tests]
-            for name, passed, _, seen in observed(tests, names, lambda: _watch(root), seconds * share, 10.0):
+            told = observed(tests, names, lambda: _watch(root), seconds * share, request["durations"])
+            for name, passed, _, _, seen in told:
                 known[name] = passed
                 for (path, line), function in {(p, n): f for p, n, f in seen or ()}.items():
                     count = counts.setdefault((path, line), [0, 0, function])

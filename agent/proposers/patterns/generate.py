@@ -94,14 +94,15 @@ def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
             if function is not None:
                 continue
             here = OUTSIDE
-        weight = (0.15 + 0.85 * here) * (1.0 if inside else IMPORTED_AFRESH)
+        swapped = function is not None and (inside or _is_default(source, node, function))
+        weight = (0.15 + 0.85 * here) * (1.0 if swapped else IMPORTED_AFRESH)
         for pattern in PATTERNS:
             for rewrite in pattern(source, node):
                 key = (rewrite.start, rewrite.end, rewrite.text)
                 if key in seen or source.text[rewrite.start : rewrite.end] == rewrite.text:
                     continue
                 seen.add(key)
-                line = function.lineno if function is not None and inside else 0
+                line = function.lineno if function is not None and swapped else 0
                 yield Change(source.path, rewrite, rewrite.prior * weight, line, anchor.lineno, source.qualified_name(node))
 
 
@@ -140,6 +141,10 @@ def _in_body(source: Source, node: ast.AST, function: ast.FunctionDef | ast.Asyn
             return child is function or child in function.body
         child = parent
     return False
+
+
+def _is_default(source: Source, node: ast.AST, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(each is function.args for each in source.above(node))
 
 
 def still_parses(before: str, after: str) -> bool:

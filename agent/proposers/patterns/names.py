@@ -28,7 +28,7 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     base = 0.7 if isinstance(node.ctx, ast.Load) else 0.45
     for rank, name in enumerate(names[:MAX_NAMES]):
         prior = base - 0.02 * rank - (0.25 if own and kinds.get(name) not in (None, own) else 0)
-        yield Rewrite(start, end, name, quoted(node.id, name), max(prior, 0.1))
+        yield Rewrite(start, end, name, quoted(node.id, name), max(prior, 0.1), None if called else (node.id, name))
 
 
 def _scope(source: Source, function: FunctionNode) -> list[str]:

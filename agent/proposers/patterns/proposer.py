@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 
-import msgspec
-
 from agent.edits import digest
-from agent.localization import sample, test_files
 from agent.proposers.base import Proposal, Situation
 from agent.proposers.patterns.generate import Change, changes, still_parses
+from agent.proposers.patterns.hits import Hit, ranked
+from agent.proposers.patterns.search import Event, red_check, search
 from agent.proposers.patterns.source import LIMIT
-from agent.task import Candidate, Check, CheckRun, FileChange, VerdictId
+from agent.task import Candidate
 from agent.testfiles import is_test
-from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Sandbox
+from sandbox.base import LimitExceeded, Sandbox
 
 FILES = 12  # suspicious files that are searched
-CHANGES = 6000  # that are tried at most
+CHANGES = 12_000  # that are tried at most
 HANDED_ON = 5
-LONGEST = 60.0  # seconds of one search: what small changes can heal, they heal early, and a model may be waiting
-AFTER_HIT = 0.8  # seconds to look for alternatives once one change passed
-RELATED = 150  # passing tests that are run beside the failing ones
-MARGIN = 2.0  # seconds kept back for starting and ending the search
-
-_READERS = ("pytest", "unittest")
-
-
-class _Event(msgspec.Struct):
-    """One line of the guest's answer; which fields are set depends on `event`."""
-
-    event: str
-    id: int = -1
-    tests: int = 0
-    why: str = ""
-    missing: list[str] = []
-    red: list[str] = []
-    tried: int = 0
-    exhausted: bool = False
 
 
 class PatternsProposer:
@@ -49,28 +28,25 @@ class PatternsProposer:
     def can_help(self, situation: Situation) -> str | None:
         if not any(is_searchable(span.path) for span in situation.suspects):
             return "no Python file is suspicious"
-        if _check(situation) is None:
+        if red_check(situation) is None:
             return "no test is red"
         return None
 
     async def propose(self, situation: Situation) -> Proposal:
-        """Takes about `situation.seconds`, or `LONGEST`, at most. Raises `SandboxError` when the sandbox is lost."""
-        check = _check(situation)
+        """Takes about `situation.seconds`, or `search.LONGEST`, at most. Raises `SandboxError` when the sandbox is lost."""
+        check = red_check(situation)
         if check is None:
             return Proposal(note="no test is red")
         texts = await _read(situation.sandbox, [s.path for s in situation.suspects])
-        found, skipped = await asyncio.to_thread(changes, texts, situation.suspects, CHANGES)
-        found = [c for c in found if digest((_edit(c, texts),)) not in situation.tried] if situation.tried else found
+        found, skipped = await asyncio.to_thread(_fresh_changes, texts, situation)
         notes = [f"{path} was not searched: {why}" for path, why in skipped.items()]
         if not found:
             return Proposal(note="; ".join([*notes, "no small change is known for these lines"]))
-        events = await _search(situation, check, found)
-        hits = [found[e.id] for e in events if e.event == "plausible" and 0 <= e.id < len(found)]
-        hits = [c for c in hits if still_parses(texts[c.path], c.rewrite.apply(texts[c.path]))]
-        candidates = tuple(_candidate(c, texts, len(hits)) for c in hits[:HANDED_ON])
-        done = next((e for e in events if e.event == "done"), _Event("done"))
+        events = await search(situation, check, found)
+        hits = ranked(_hits(events, found, texts))
+        done = next((e for e in events if e.event == "done"), Event("done"))
         return Proposal(
-            candidates=candidates,
+            candidates=tuple(_candidate(hit, texts, len(hits)) for hit in hits[:HANDED_ON]),
             tried=done.tried,
             plausible=len(hits),
             note="; ".join([*notes, *_remarks(events, done)]),
@@ -81,12 +57,6 @@ class PatternsProposer:
 
 def is_searchable(path: str) -> bool:
     return path.endswith(".py") and not is_test(path) and path.rpartition("/")[2] != "setup.py"
-
-
-def _check(situation: Situation) -> Check | None:
-    """The red test check. With several, the first: the gate asks the others."""
-    oracle = situation.oracle
-    return next((c for c in oracle.checks if c.reader in _READERS and oracle.must_turn.get(c.name)), None)
 
 
 async def _read(sandbox: Sandbox, paths: Sequence[str]) -> dict[str, str]:
@@ -103,56 +73,39 @@ async def _read(sandbox: Sandbox, paths: Sequence[str]) -> dict[str, str]:
     return texts
 
 
-async def _search(situation: Situation, check: Check, found: Sequence[Change]) -> list[_Event]:
-    run = next((r for r in situation.red if r.check == check.name), CheckRun(check.name, "finished", {}, (), 0.0))
-    seconds = min(situation.seconds, LONGEST)
-    red: list[VerdictId] = sorted(situation.oracle.must_turn[check.name], key=lambda i: (run.durations.get(i, 0.0), i))
-    plan = {
-        "reader": check.reader,
-        "cwd": check.cwd,
-        "args": test_files(red, check.reader),
-        "red": red,
-        "green": sample(check, situation.oracle, run, red, RELATED),
-        "seconds": max(1.0, seconds - MARGIN),
-        "after_hit": AFTER_HIT,
-    }
-    requests = [
-        {
-            "id": number, "path": c.path, "line": c.function_line,
-            "start": c.rewrite.start, "end": c.rewrite.end, "text": c.rewrite.text,
-        }
-        for number, c in enumerate(found)
-    ]  # fmt: skip
-    await situation.runner.prepare()
-    async with situation.sandbox.candidate() as workspace:
-        command = Command(
-            argv=(workspace.python, situation.runner.guest, "search"),
-            timeout=seconds + MARGIN,
-            env=check.env,
-            stdin="\n".join(map(json.dumps, [plan, *requests])).encode(),
-            output_limit=4 * MIB,
-        )
-        try:
-            output = (await workspace.run(command)).stdout
-        except DeadlinePassed as passed:
-            output = passed.stdout
-        except LimitExceeded as exceeded:
-            return [_Event("unavailable", why=str(exceeded))]
-    return list(_events(output))
+def _fresh_changes(texts: dict[str, str], situation: Situation) -> tuple[list[Change], dict[str, str]]:
+    """Changes that were not judged before, best first, and the files that were skipped with the reason."""
+    found, skipped = changes(texts, situation.suspects, CHANGES)
+    if situation.tried:
+        found = [c for c in found if digest(Hit((c,)).edits(texts)) not in situation.tried]
+    return found, skipped
 
 
-def _events(output: bytes) -> list[_Event]:
-    """What can be believed of the answer: it is only about what to try in the gate."""
-    events: list[_Event] = []
-    for line in output.splitlines():
-        try:
-            events.append(msgspec.json.decode(line, type=_Event))
-        except (ValueError, msgspec.ValidationError):
-            continue
-    return events
+def _hits(events: Sequence[Event], found: Sequence[Change], texts: dict[str, str]) -> list[Hit]:
+    """What the guest says passed, as far as it is about changes that it was given."""
+    hits: list[Hit] = []
+    for event in events:
+        numbers = [event.id] if event.also < 0 else [event.id, event.also]
+        if event.event == "plausible" and all(0 <= number < len(found) for number in numbers):
+            hit = Hit(tuple(found[number] for number in numbers), event.kept, event.promised)
+            if hit.fits_together and all(still_parses(e.before or "", e.after or "") for e in hit.edits(texts)):
+                hits.append(hit)
+    return hits
 
 
-def _remarks(events: Sequence[_Event], done: _Event) -> list[str]:
+def _candidate(hit: Hit, texts: dict[str, str], plausible: int) -> Candidate:
+    others = f"; {plausible - 1} other small changes do too" if plausible > 1 else "; no other small change that was tried does"
+    promises = f" {hit.kept} of {hit.promised} examples in docstrings hold." if hit.promised else ""
+    return Candidate(
+        rung="patterns",
+        edits=hit.edits(texts),
+        title=hit.title,
+        reasoning=f"With this change the failing tests pass and the related passing tests stay green{others}.{promises}",
+        prior=hit.prior,
+    )
+
+
+def _remarks(events: Sequence[Event], done: Event) -> list[str]:
     remarks = [f"the search could not run: {e.why}" for e in events if e.event == "unavailable"]
     for ready in (e for e in events if e.event == "ready"):
         if ready.missing:
@@ -163,20 +116,8 @@ def _remarks(events: Sequence[_Event], done: _Event) -> list[str]:
         remarks.append("the search ended without an answer")
     if done.tried and not done.exhausted and not any(e.event == "plausible" for e in events):
         remarks.append("its time was up before it had tried them all")
+    ways = (("in one process", done.batched), ("in a fork each", done.forked), ("with a fresh import each", done.fresh))
+    rates = [f"{count} {way} ({count / seconds:.0f}/s)" for way, (count, seconds) in ways if count and seconds > 0]
+    if rates:
+        remarks.append("tried " + ", ".join(rates))
     return remarks
-
-
-def _edit(change: Change, texts: dict[str, str]) -> FileChange:
-    before = texts[change.path]
-    return FileChange(change.path, before, change.rewrite.apply(before))
-
-
-def _candidate(change: Change, texts: dict[str, str], plausible: int) -> Candidate:
-    others = f"; {plausible - 1} other small changes do too" if plausible > 1 else "; no other small change that was tried does"
-    return Candidate(
-        rung="patterns",
-        edits=(_edit(change, texts),),
-        title=change.title,
-        reasoning=f"With this change the failing tests pass and the related passing tests stay green{others}.",
-        prior=min(0.95, change.score),
-    )

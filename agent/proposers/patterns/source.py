@@ -36,6 +36,7 @@ class Rewrite:
     text: str
     title: str
     prior: float
+    names: tuple[str, str] | None = None  # one variable taken for the other, before and after
 
     def apply(self, text: str) -> str:
         return text[: self.start] + self.text + text[self.end :]

@@ -1,0 +1,359 @@
+"""The process that has collected the tests: measures them, orders the changes, and has them tried; runs inside the sandbox.
+
+It is a fork of the driver and runs no test itself: batches and judged changes run in forks of it.
+Words to the driver: `ready`, `unavailable`, `plausible`, `fresh` (must be imported anew), `at` (how far it is), `done`.
+"""
+
+import gc
+import os
+import sys
+import time
+
+from . import examples, splice, warm
+from .batch import Batch, bound_memory
+from .forks import LOOPING, Forked, observed
+from .limits import Limit
+
+SLACK = 0.5  # CPU seconds a test may take in a fork of its own besides a multiple of what it took
+GREEN_CPU = 2.0  # CPU seconds of passing tests for one change
+WAIT = 1.0  # seconds of wall time a test may take besides: for sleeps and locks
+RETURNS = 300  # calls of one function whose variables are looked at
+OTHER_TYPE, SAME_TYPE = 0.35, 1.15  # what a name of another type, and of the same, does to a change's score
+PARTIAL, PARTNERS = 12, 1500  # improving changes that are combined, and with how many others each
+SLOW_SHARE = 0.3  # of the time that is left, for changes that were too slow at first
+
+NUMBERS = frozenset(("int", "float", "bool", "complex"))
+
+
+def watch_calls(root):
+    """Note which functions of the repository are called and what their variables hold, until the callable is called."""
+    seen, types, returns = set(), {}, {}
+
+    def profile(frame, event, arg):
+        if event == "call":
+            seen.add(frame.f_code)
+        elif event == "return":
+            code = frame.f_code
+            count = returns[code] = returns.get(code, 0) + 1
+            if count <= RETURNS and splice.inside(root, code.co_filename) is not None:
+                for name, value in frame.f_locals.items():
+                    types.setdefault((code, name), set()).add(type(value).__name__)
+
+    def stop():
+        sys.setprofile(None)
+        calls = {(splice.inside(root, c.co_filename), c.co_name, c.co_firstlineno) for c in seen}
+        variables = [
+            (splice.inside(root, code.co_filename), code.co_firstlineno, name, sorted(kinds))
+            for (code, name), kinds in types.items()
+        ]
+        return sorted(call for call in calls if call[0] is not None), variables[:5000]
+
+    sys.setprofile(profile)
+    return stop
+
+
+def affordable(names, costs):
+    """The first of these tests, as many as one change may cost."""
+    spent, chosen = 0.0, []
+    for name in names:
+        spent += costs[name]
+        if spent > GREEN_CPU:
+            break
+        chosen.append(name)
+    return chosen
+
+
+def attempt(tests, names, costs, write, limit):
+    """Run tests in order, tell each verdict, stop at the first that fails; returns whether all passed."""
+    for name in names:
+        cost = costs.get(name, LOOPING)
+        passed = limit.run(tests[name], SLACK + 5 * cost, WAIT + SLACK + 10 * cost) is True
+        write(passed)
+        if not passed:
+            return False
+    return True
+
+
+class Server(object):
+    """Lives in a fork of the driver, after collection."""
+
+    def __init__(self, plan, root, tests, candidates, write):
+        self.plan, self.root, self.tests, self.candidates, self.write = plan, root, tests, candidates, write
+        self.until = plan["until"]
+        self.costs, self.walls, self.calls, self.types, self.swappers = {}, {}, {}, {}, {}
+        self.red, self.green = [], []
+        self.forked, self.fork_seconds = 0, 0.0
+        self.batch = None
+        self.hits = set()
+
+    # Measuring
+
+    def measure(self, names, seconds):
+        """Run each test on the unchanged code; returns verdicts. Fills what they cost, call and hold."""
+        verdicts = {}
+        probe = lambda: watch_calls(self.root)  # noqa: E731
+        for name, passed, cpu, wall, seen in observed(self.tests, names, probe, seconds, self.plan["durations"]):
+            verdicts[name], self.costs[name], self.walls[name] = passed, cpu, wall
+            if seen is not None:
+                self.calls[name] = {tuple(place) for place in seen[0]}
+                for path, line, variable, kinds in seen[1]:
+                    self.types.setdefault((path, line, variable), set()).update(kinds)
+        return verdicts
+
+    def repeatable(self, names, seconds):
+        """Those of these tests that say the same again and again in one process, after and before the others."""
+        wanted = {name: name in self.green for name in names}
+        told = {}
+
+        def work(write):
+            limit = Limit()
+            for _ in range(2):
+                for name in names:
+                    cpu, wall = self.costs.get(name, LOOPING), self.walls.get(name, LOOPING)
+                    passed = limit.run(self.tests[name].again, 0.1 + 3 * cpu, 1.0 + 10 * wall) is True
+                    write([name, passed])
+
+        fork, until = Forked(work), time.monotonic() + seconds
+        try:
+            while True:
+                word = fork.word(until)
+                if not isinstance(word, list):
+                    break
+                told.setdefault(word[0], []).append(word[1])
+        finally:
+            fork.end()
+        return [name for name in names if told.get(name) == [wanted[name]] * 2]
+
+    def prepare(self):
+        plan, left = self.plan, self.until - time.monotonic()
+        red = [n for n in plan["red"] if n in self.tests]
+        verdicts = self.measure(red, left * 0.3)
+        self.red = sorted((n for n in red if verdicts.get(n) is not True), key=lambda n: self.costs.get(n, LOOPING))
+        wanted = set(plan["green"])
+        related = [n for n in self.tests if n in wanted]
+        verdicts = self.measure(related, left * 0.2)
+        self.green = sorted((n for n in related if verdicts.get(n)), key=self.costs.get)
+        missing = [n for n in plan["red"] if n not in self.tests]
+        self.write(["ready", len(self.tests), self.red, self.green, self.costs, missing])
+        return bool(self.red) and not missing
+
+    # Changes
+
+    def swapper(self, path):
+        if path not in self.swappers:
+            try:
+                self.swappers[path] = splice.Swapper(os.path.join(self.root, path), self.living)
+            except (SyntaxError, ValueError, OSError, RecursionError):  # an older Python may read it otherwise than ours
+                self.swappers[path] = None
+        return self.swappers[path]
+
+    def swap(self, edits):
+        swapper = self.swapper(edits[0]["path"])
+        if swapper is None:
+            raise ValueError("its file cannot be read here")
+        return swapper.swap(edits)
+
+    def lines_of(self, edit):
+        """The lines of the outermost function around a change, None where it does not lie in one."""
+        swapper = self.swapper(edit["path"])
+        place = swapper.functions.get(edit["line"]) if swapper is not None else None
+        if place is None:
+            return None
+        first = min([place[0].lineno] + [d.lineno for d in place[0].decorator_list])
+        return range(first, place[0].end_lineno + 1)
+
+    def callers(self, edit, names):
+        """Those of these tests that call the changed function, or something in it, or of which nobody knows."""
+        lines, path = self.lines_of(edit), edit["path"]
+        # Anything inside counts: a decorator's own code runs at import, its wrapper in the test.
+        return [n for n in names if n not in self.calls or any(c[0] == path and c[2] in lines for c in self.calls[n])]
+
+    def ordered(self):
+        """Changes that can be swapped in and that a failing test runs, best first, by their score and the types seen."""
+        kinds = {}
+        for (path, line, variable), names in self.types.items():
+            kinds.setdefault((path, variable), []).append((line, names))
+        called, chosen = {}, []
+        for candidate in self.candidates:
+            if not candidate["line"]:
+                continue
+            key = (candidate["path"], candidate["line"])
+            if key not in called:
+                lines = self.lines_of(candidate)
+                if lines is None and self.swapper(candidate["path"]) is not None:
+                    self.write(["fresh", candidate["id"]])
+                called[key] = lines is not None and bool(self.callers(candidate, self.red))
+            if called[key]:
+                candidate["score"] *= self._fit(candidate, kinds)
+                chosen.append(candidate)
+        return sorted(chosen, key=lambda c: -c["score"])
+
+    def _fit(self, candidate, kinds):
+        if not candidate.get("names"):
+            return 1.0
+        lines, found = self.lines_of(candidate), []
+        for name in candidate["names"]:
+            seen = set()
+            for line, names in kinds.get((candidate["path"], name), ()):
+                if line in lines:
+                    seen |= {"number" if n in NUMBERS else n for n in names}
+            found.append(seen - {"NoneType"})
+        if not found[0] or not found[1]:
+            return 1.0
+        return SAME_TYPE if found[0] & found[1] else OTHER_TYPE
+
+    # Trying
+
+    def run(self):
+        if not self.prepare():
+            self.write(["done", False])
+            return
+        # What is there already stays out of the collector's sight, so that forks do not copy its pages.
+        gc.collect()
+        self.living = splice.living_functions()
+        gc.freeze()
+        order = self.ordered()
+        self._prepare_batch()
+        done = self.first_order(order) and self.second_order(order)
+        self.tell(0.0)
+        self.write(["done", done])
+
+    def _prepare_batch(self):
+        """Batches need at least one failing test that can be run again and again."""
+        names = self.repeatable(self.red[:8] + self.green[:3], (self.until - time.monotonic()) * 0.15)
+        red = [n for n in names if n in self.red]
+        green = [n for n in names if n in self.green]
+        if red:
+            known = lambda n: (n, self.tests[n], self.costs.get(n, LOOPING), self.walls.get(n, LOOPING))  # noqa: E731
+            paths = {call[0] for n in names for call in self.calls.get(n, ())} | {c["path"] for c in self.candidates}
+            self.batch = Batch(self.root, self.swap, [known(n) for n in red], known(green[0]) if green else None, paths)
+
+    def tell(self, score):
+        batch = [self.batch.tried, round(self.batch.seconds, 3)] if self.batch else [0, 0.0]
+        self.write(["at", score, batch, [self.forked, round(self.fork_seconds, 3)]])
+
+    def first_order(self, order):
+        """Every change for itself; False when there was no time for that."""
+        if self.batch is None:
+            for number, candidate in enumerate(order):
+                if time.monotonic() >= self.until:
+                    return False
+                self.judge([candidate])
+                if number % 20 == 0:
+                    self.tell(candidate["score"])
+            return True
+        slow = self._swept(order, self.until)
+        if slow:
+            patience = time.monotonic() + (self.until - time.monotonic()) * SLOW_SHARE
+            self._swept(slow, patience, patient=True)
+        return time.monotonic() < self.until
+
+    def _swept(self, order, until, patient=False):
+        """Batch by batch; returns those that were too slow."""
+        slow = []
+        for index, outcome in self.batch.run([[c] for c in order], until, patient=patient):
+            if outcome == "passed":
+                self.judge([order[index]])
+            elif outcome == "slow":
+                slow.append(order[index])
+            elif outcome == "fresh":
+                self.write(["fresh", order[index]["id"]])
+            elif outcome is None:
+                self.tell(order[index]["score"])
+        return slow
+
+    def second_order(self, order):
+        """Pairs, of which one alone turned a failing test green or got further; only where nothing was found before."""
+        if self.batch is None or self.hits:
+            return True
+        found = []
+        jobs = [[c] for c in order]
+        for index, outcome in self.batch.run(jobs, time.monotonic() + (self.until - time.monotonic()) * 0.3, surveying=True):
+            if isinstance(outcome, tuple):
+                found.append((-outcome[1], -outcome[2], index))
+        pairs = []
+        for rank, (_, _, index) in enumerate(sorted(found)[:PARTIAL]):
+            first = order[index]
+            others = [c for c in order[:PARTNERS] if c["path"] == first["path"]]
+            others = [c for c in others if c["end"] <= first["start"] or c["start"] >= first["end"]]
+            pairs += [(rank // 3, -c["score"], [first, c]) for c in others if c is not first]
+        pairs.sort(key=lambda pair: pair[:2])
+        for index, outcome in self.batch.run([pair for _, _, pair in pairs], self.until):
+            if outcome == "passed":
+                self.judge(pairs[index][2])
+            elif outcome is None:
+                self.tell(0.0)
+        return time.monotonic() < self.until
+
+    def judge(self, edits):
+        """In a fork of its own: every failing test and the related passing ones, each as its own runner runs it."""
+        key = tuple(sorted(edit["id"] for edit in edits))
+        if key in self.hits:
+            return
+        green = [n for n in self.green if any(n in self.callers(edit, [n]) for edit in edits)]
+        names = self.red + affordable(green, self.costs)
+
+        def work(write):
+            bound_memory()
+            try:
+                self.swap(edits)
+            except splice.NotSwappable:
+                write("fresh")
+                return
+            except (SyntaxError, ValueError):
+                write("wrong")
+                return
+            limit = Limit()
+            if attempt(self.tests, names, self.costs, write, limit):
+                write(self.promises(edits, limit))
+
+        begin = time.monotonic()
+        fork, kept = Forked(work), None
+        try:
+            for name in names:
+                cost = self.walls.get(name, LOOPING)
+                word = fork.word(time.monotonic() + 2 * (WAIT + SLACK) + 20 * cost)
+                if word == "fresh":
+                    self.write(["fresh", edits[0]["id"]])
+                if word is not True:
+                    return
+            kept = fork.word(time.monotonic() + 5.0)
+        finally:
+            fork.end()
+            self.forked += 1
+            self.fork_seconds += time.monotonic() - begin
+        self.hits.add(key)
+        known = kept if isinstance(kept, list) and len(kept) == 2 else [0, 0]
+        self.tell(edits[0]["score"])
+        self.write(["plausible", [edit["id"] for edit in edits], len(names), known])
+
+    def promises(self, edits, limit):
+        """[kept, made]: examples in the docstrings of the changed functions and of those that the failing tests call."""
+        path = edits[0]["path"]
+        swapper = self.swapper(path)
+        called = {c[1] for n in self.red for c in self.calls.get(n, ()) if c[0] == path}
+        lines = {edit["line"] for edit in edits}
+        kept = made = 0
+        for node, classes in swapper.functions.values():
+            if classes or not (node.lineno in lines or node.name in called):
+                continue
+            live = [f for code in swapper.by_place.values() if code.co_name == node.name for f in swapper.live[code]]
+            document = live[0].__doc__ if live else None
+            if isinstance(document, str):
+                found = examples.of(document, node.name)
+                made += len(found)
+                kept += examples.kept(found, live[0].__globals__, limit)
+        return [kept, made]
+
+
+def serve(plan, root, candidates):
+    """Work of the fork that becomes a server."""
+
+    def work(write):
+        try:
+            ids = plan["red"] + plan["green"]
+            warm.collect(plan, root, ids, lambda tests: Server(plan, root, tests, candidates, write).run())
+        except warm.Unavailable as why:
+            write(["unavailable", str(why)])
+
+    return work

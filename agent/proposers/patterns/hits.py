@@ -1,0 +1,54 @@
+"""What a search found: one small change, or two together, that turned every failing test green; and which comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.proposers.patterns.generate import Change
+from agent.task import Edits, FileChange
+
+PAIR = 0.3  # what a second change takes from the prior: few pairs that pass are right
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Changes of one file that do not overlap. `kept` of `promised` examples in docstrings hold with them."""
+
+    changes: tuple[Change, ...]
+    kept: int = 0
+    promised: int = 0
+
+    @property
+    def fits_together(self) -> bool:
+        spans = sorted((c.rewrite.start, c.rewrite.end) for c in self.changes)
+        apart = all(one[1] <= other[0] for one, other in zip(spans, spans[1:], strict=False))
+        return apart and len({c.path for c in self.changes}) == 1
+
+    @property
+    def title(self) -> str:
+        return " and ".join(change.title for change in self.changes)
+
+    @property
+    def prior(self) -> float:
+        likely = min(0.95, *(change.score for change in self.changes)) if len(self.changes) > 1 else self.changes[0].score
+        likely = min(0.95, likely) * PAIR ** (len(self.changes) - 1)
+        return likely * (0.3 + 0.7 * min(1.0, max(0.0, self.kept / self.promised)) if self.promised > 0 else 1.0)
+
+    @property
+    def size(self) -> int:
+        """Characters that go and come."""
+        return sum(len(c.rewrite.text) + c.rewrite.end - c.rewrite.start for c in self.changes)
+
+    def edits(self, texts: Mapping[str, str]) -> Edits:
+        path = self.changes[0].path
+        after = texts[path]
+        for change in sorted(self.changes, key=lambda c: -c.rewrite.start):
+            after = change.rewrite.apply(after)
+        return (FileChange(path, texts[path], after),)
+
+
+def ranked(hits: Sequence[Hit]) -> list[Hit]:
+    """The likeliest first; what breaks more of the docstrings' promises than another comes after it."""
+    most = max((hit.kept for hit in hits), default=0)
+    return sorted(hits, key=lambda hit: (hit.promised > 0 and hit.kept < most, -hit.prior, hit.size))

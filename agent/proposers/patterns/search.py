@@ -1,0 +1,95 @@
+"""The search's outer half: hands changes to the guest inside the sandbox and reads what it tells. Knows no patterns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from agent.localization import durations, sample, test_files
+from agent.proposers.base import Situation
+from agent.proposers.patterns.generate import Change
+from agent.task import Check, CheckRun, VerdictId
+from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded
+
+LONGEST = 60.0  # seconds of one search: what small changes can heal, they heal early, and a model may be waiting
+AFTER_HIT = 0.8  # seconds to look for alternatives once one change passed
+RELATED = 150  # passing tests that are run beside the failing ones
+MARGIN = 2.0  # seconds kept back for starting and ending the search
+_READERS = ("pytest", "unittest")
+
+
+class Event(msgspec.Struct):
+    """One line of the guest's answer; which fields are set depends on `event`."""
+
+    event: str
+    id: int = -1
+    also: int = -1  # the second change of a pair
+    tests: int = 0
+    kept: int = 0  # of the examples that docstrings promise
+    promised: int = 0
+    why: str = ""
+    missing: list[str] = []
+    red: list[str] = []
+    tried: int = 0
+    exhausted: bool = False
+    batched: tuple[int, float] = (0, 0.0)  # how many, in how many seconds: many in one process,
+    forked: tuple[int, float] = (0, 0.0)  # in a fork each,
+    fresh: tuple[int, float] = (0, 0.0)  # in a fork each that imports everything
+
+
+def red_check(situation: Situation) -> Check | None:
+    """The red test check. With several, the first: the gate asks the others."""
+    oracle = situation.oracle
+    return next((c for c in oracle.checks if c.reader in _READERS and oracle.must_turn.get(c.name)), None)
+
+
+async def search(situation: Situation, check: Check, found: Sequence[Change]) -> list[Event]:
+    """Have the changes tried; events name them by their place in `found`. Raises `SandboxError` when the sandbox is lost."""
+    run = next((r for r in situation.red if r.check == check.name), CheckRun(check.name, "finished", {}, (), 0.0))
+    seconds = min(situation.seconds, LONGEST)
+    red: list[VerdictId] = sorted(situation.oracle.must_turn[check.name], key=lambda i: (run.durations.get(i, 0.0), i))
+    green = sample(check, situation.oracle, run, red, RELATED)
+    plan = {
+        "reader": check.reader,
+        "cwd": check.cwd,
+        "args": test_files(red, check.reader),
+        "red": red,
+        "green": green,
+        "seconds": max(1.0, seconds - MARGIN),
+        "after_hit": AFTER_HIT,
+        "durations": durations(run, [*red, *green]),
+    }
+    requests = [
+        {
+            "id": number, "path": c.path, "line": c.function_line, "score": c.score,
+            "start": c.rewrite.start, "end": c.rewrite.end, "text": c.rewrite.text, "names": c.rewrite.names,
+        }
+        for number, c in enumerate(found)
+    ]  # fmt: skip
+    await situation.runner.prepare()
+    async with situation.sandbox.candidate() as workspace:
+        command = Command(
+            argv=(workspace.python, situation.runner.guest, "search"),
+            timeout=seconds + MARGIN,
+            env=check.env,
+            stdin="\n".join(map(json.dumps, [plan, *requests])).encode(),
+            output_limit=4 * MIB,
+        )
+        try:
+            output = (await workspace.run(command)).stdout
+        except DeadlinePassed as passed:
+            output = passed.stdout
+        except LimitExceeded as exceeded:
+            return [Event("unavailable", why=str(exceeded))]
+    return list(_events(output))
+
+
+def _events(output: bytes) -> Iterator[Event]:
+    """What can be believed of the answer: it is only about what to try in the gate."""
+    for line in output.splitlines():
+        try:
+            yield msgspec.json.decode(line, type=Event)
+        except (ValueError, msgspec.ValidationError):
+            continue
