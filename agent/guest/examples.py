@@ -1,6 +1,6 @@
 """What functions promise in their own docstrings, tried: `>>> f(1)` sessions and lines like `f(1) == 2`; inside the sandbox.
 
-Only a hint for ranking: a change that keeps the promises goes before one that breaks them.
+A change that keeps the promises goes before one that breaks them; one that breaks them is challenged.
 """
 
 import ast
@@ -10,6 +10,7 @@ import io
 import re
 
 MOST = 40
+SHOWN = 120  # characters of a value that people may see
 _LINE = re.compile(
     r"^\s*(?:[-*]\s*)?(?P<call>(?P<name>[A-Za-z_]\w*)\(.*\))\s*"
     r"(?:==|=>|->|=|➞|→|➔|⇒|returns|should return|should be)\s*(?P<value>\S.*?)\s*$"
@@ -48,24 +49,37 @@ def _literal(text):
 
 def kept(examples, namespace, limit):
     """How many of the examples come out as written."""
-    checker, count, names = doctest.OutputChecker(), 0, dict(namespace)
-    for source, want in examples:
-        if limit.run(lambda: _holds(source, want, names, checker), 0.2, 1.0) is True:
-            count += 1
-    return count
+    names = dict(namespace)
+    return sum(outcome(source, want, names, limit)[0] == "kept" for source, want in examples)
 
 
-def _holds(source, want, names, checker):
-    if isinstance(want, tuple):
-        return eval(source, names) == want[0]
+def outcome(source, want, names, limit):
+    """["kept" | "broken" | "impossible", what came instead]; impossible is what fails for want of something around it."""
+    return limit.run(lambda: _outcome(source, want, names), 0.2, 1.0) or ["broken", "it does not end in time"]
+
+
+def _outcome(source, want, names):
     value, printed = None, io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        try:
-            value = eval(source, names)
-        except SyntaxError:
-            exec(source, names)
-    shown = printed.getvalue() + ("" if value is None else repr(value) + "\n")
-    return checker.check_output(want, shown, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS) or (
+    try:
+        with contextlib.redirect_stdout(printed):
+            try:
+                value = eval(source, names)
+            except SyntaxError:
+                exec(source, names)
+    except (NameError, ImportError, OSError, SyntaxError) as error:
+        return ["impossible", type(error).__name__]
+    except Exception as error:
+        return ["broken", type(error).__name__]
+    return ["kept" if _holds(want, value, printed.getvalue()) else "broken", repr(value)[:SHOWN]]
+
+
+def _holds(want, value, printed):
+    if isinstance(want, tuple):
+        return value == want[0]
+    if not want.strip():  # `>>> f(1) == 2` and nothing below: people mean that it is true; else it is only a step
+        return value is not False
+    shown = printed + ("" if value is None else repr(value) + "\n")
+    return doctest.OutputChecker().check_output(want, shown, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS) or (
         bool(want.strip()) and _equal(want, value)
     )
 
