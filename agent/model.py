@@ -37,7 +37,7 @@ LONGEST_ANSWER = 1024 * 1024  # characters that are kept of one
 ANSWER_TOKENS = 4096  # room that is left for the answer
 UNAVAILABLE_TRIES = 3
 
-Role = Literal["diagnose", "repair", "reflect"]
+Role = Literal["diagnose", "repair", "reflect", "challenge"]
 
 
 class Message(TypedDict):

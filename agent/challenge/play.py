@@ -15,7 +15,7 @@ import msgspec
 from agent.challenge.touched import Touched
 from agent.checks import Runner
 from agent.localization import sample, test_files
-from agent.task import CheckRun, Edits, Oracle
+from agent.task import Check, CheckRun, Edits, Oracle
 from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Sandbox
 
 SECONDS = 8.0  # for all of it, at most
@@ -66,14 +66,18 @@ class Played(msgspec.Struct, frozen=True):
     unavailable: str = ""
 
 
+def red_check(oracle: Oracle) -> Check | None:
+    """The first check of tests that is red."""
+    return next((c for c in oracle.checks if c.reader in _READERS and oracle.must_turn.get(c.name)), None)
+
+
 async def play(
     sandbox: Sandbox, runner: Runner, oracle: Oracle, base: Sequence[CheckRun], touched: Touched, changes: Sequence[Edits]
-) -> Played | None:
-    """With the base and with each of the changes. None where no test check is red. Raises `SandboxError` when it is lost."""
-    check = next((c for c in oracle.checks if c.reader in _READERS and oracle.must_turn.get(c.name)), None)
+) -> Played:
+    """With the base and with each of the changes; `red_check` is not None. Raises `SandboxError` when the sandbox is lost."""
+    check = red_check(oracle)
+    assert check is not None, "somebody has looked"
     texts = touched.texts or {}
-    if check is None:
-        return None
     run = next((r for r in base if r.check == check.name), CheckRun(check.name, "finished", {}, (), 0.0))
     red = sorted(oracle.must_turn[check.name], key=lambda i: (run.durations.get(i, 0.0), i))[:RED]
     request = {

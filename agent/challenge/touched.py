@@ -48,13 +48,16 @@ def touched(candidates: Iterable[Edits]) -> Touched:
     return Touched(tuple(functions)[:MOST], tuple(documented)[:MOST], texts)
 
 
-def _functions(change: FileChange, text: str | None) -> dict[Function, Definition]:
-    if text is None or not change.path.endswith(".py") or is_test(change.path):
-        return {}
+def functions_of(path: str, text: str) -> dict[Function, Definition]:
+    """The functions at module level and in classes there; none where the text does not parse."""
     try:
-        return dict(_found(change.path, ast.parse(text.removeprefix("\ufeff")).body, ""))
+        return dict(_found(path, ast.parse(text.removeprefix("\ufeff")).body, ""))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
+
+
+def _functions(change: FileChange, text: str | None) -> dict[Function, Definition]:
+    return functions_of(change.path, text) if text and change.path.endswith(".py") and not is_test(change.path) else {}
 
 
 def _found(path: str, body: list[ast.stmt], prefix: str) -> Iterable[tuple[Function, Definition]]:

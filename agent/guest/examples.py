@@ -13,7 +13,7 @@ MOST = 40
 SHOWN = 120  # characters of a value that people may see
 _LINE = re.compile(
     r"^\s*(?:[-*]\s*)?(?P<call>(?P<name>[A-Za-z_]\w*)\(.*\))\s*"
-    r"(?:==|=>|->|=|➞|→|➔|⇒|returns|should return|should be)\s*(?P<value>\S.*?)\s*$"
+    r"(?P<sign>==|=>|->|=|➞|→|➔|⇒|returns|should return|should be)\s*(?P<value>\S.*?)\s*$"
 )
 
 
@@ -26,16 +26,27 @@ def of(docstring, name):
                 found.append((example.source, example.want))
     except ValueError:
         pass
+    return (found + _lines(docstring, name))[:MOST]
+
+
+def _lines(docstring, name):
+    """Lines like `f(1) == 2`. With a plain `=` they may define something else: where they mix kinds of values, none counts."""
+    found, defining = [], []
     for line in docstring.splitlines():
         match = None if ">>>" in line or len(line) > 500 else _LINE.match(line)
         if match is None or match.group("name") != name:
             continue
         try:
             ast.parse(match.group("call"), mode="eval")
-            found.append((match.group("call"), (_literal(match.group("value")),)))
+            example = (match.group("call"), (_literal(match.group("value")),))
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             continue
-    return found[:MOST]
+        (defining if match.group("sign") == "=" else found).append(example)
+    return found + (defining if len({_kind(want[0]) for _, want in defining}) == 1 else [])
+
+
+def _kind(value):
+    return float if isinstance(value, (bool, int, float, complex)) else type(value)
 
 
 def _literal(text):

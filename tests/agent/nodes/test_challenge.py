@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from agent import events
+from agent.model import Models, ModelSettings
 from agent.task import FileChange, NoRepair, Repair
 from tests.agent.bench import RIGHT, Bench, Scripted
+from tests.standins.model import Reply, ScriptedModel
 
 PROMISED = '''\
 def clamp(value, low, high):
@@ -70,3 +72,45 @@ async def test_a_change_that_touches_no_function_is_not_challenged(bench: Bench)
     result = await bench.heal(Scripted([((FileChange("limits.py", source, "LIMIT = 4\n"),),)]), files=files)
     assert isinstance(result, Repair), result
     assert not bench.of(events.Degraded)
+
+
+SPECIFIED = PROMISED.replace(
+    "    >>> clamp(7, 0, 5)\n    5\n    >>> clamp(-3, 0, 5)\n    0\n", "    Never above high and never below low.\n"
+)
+SPECIAL_TOO = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("max(low, value)", "high")),)
+
+
+def tests_saying(*asserted: str) -> Reply:
+    tests = "\n\n".join(f"def test_{n}():\n    assert {text}" for n, text in enumerate(asserted))
+    return Reply(f"```python\nfrom clamped import clamp\n\n{tests}\n```", tokens=(300, 50))
+
+
+async def healed_beside(bench: Bench, *script: Reply) -> tuple[Repair | NoRepair, ScriptedModel]:
+    async with ScriptedModel(script) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=5.0))
+        result = await bench.heal(Scripted([(SPECIAL_TOO,)]), files={**FILES, "clamped.py": SPECIFIED}, models=models)
+        return result, server
+
+
+async def test_a_test_from_the_specification_that_held_before_counts(bench: Bench) -> None:
+    result, server = await healed_beside(bench, tests_saying("clamp(3, 0, 5) == 3", "clamp(8, 0, 5) == 5"))
+    assert isinstance(result, NoRepair), result
+    assert "`clamp(3, 0, 5) == 3`" in result.log.iterations[-1].result
+    assert "it held before" in result.log.iterations[-1].result
+    assert (result.usage.calls, result.usage.tokens_in) == (1, 300)
+    (asked,) = server.asked
+    assert "Never above high" in asked.prompt
+    assert "assert clamp(9, 0, 5) == 5" in asked.prompt
+    assert "max(low, value)" not in asked.prompt
+
+
+async def test_what_a_model_only_believes_does_not_count(bench: Bench) -> None:
+    result, _ = await healed_beside(bench, tests_saying("clamp(8, 0, 5) == 5", "clamp(7, 0, 5) == 6"))
+    assert isinstance(result, Repair), result
+    assert "`clamp(7, 0, 5) == 6`" in bench.of(events.Opined)[0].reasons[0]
+
+
+async def test_a_malformed_answer_makes_the_challenge_weaker_and_no_more(bench: Bench) -> None:
+    result, _ = await healed_beside(bench, Reply("I would rather not."))
+    assert isinstance(result, Repair), result
+    assert [event.step for event in bench.of(events.Degraded)] == ["challenge"]
