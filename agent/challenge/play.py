@@ -24,11 +24,11 @@ _READERS = ("pytest", "unittest")
 
 
 class Example(msgspec.Struct, frozen=True, array_like=True):
-    """One example of a docstring."""
+    """One example of a docstring: broken is a plain value in place of another; unlike may also be a matter of writing."""
 
     function: str
     source: str
-    outcome: Literal["kept", "broken", "impossible"]  # impossible: it wants something that is not there
+    outcome: Literal["kept", "broken", "unlike", "impossible"]  # impossible: it wants something that is not there
     got: str
 
 

@@ -121,19 +121,24 @@ def _keep_identities(before, after):
         new = after.get(name)
         if new is old:
             continue
-        if isinstance(old, types.FunctionType) and isinstance(new, types.FunctionType):
-            if _take_over(old, new):
+        if type(old) is type(new) is types.FunctionType:
+            if _take_over(_plain(old), _plain(new)):
                 after[name] = old
         elif isinstance(old, type) and isinstance(new, type) and old.__module__ == new.__module__ == after.get("__name__"):
             for attribute, member in list(new.__dict__.items()):
-                one, other = _plain(old.__dict__.get(attribute)), _plain(member)
-                is_code = isinstance(one, types.FunctionType) and isinstance(other, types.FunctionType)
-                if not (is_code and _take_over(one, other)) and isinstance(other, types.FunctionType):
+                is_function = isinstance(_plain(member), types.FunctionType)
+                is_value = not attribute.startswith("__") and not hasattr(type(member), "__get__")
+                if is_function and _take_over(_plain(old.__dict__.get(attribute)), _plain(member)):
+                    continue
+                if is_function or is_value:
                     setattr(old, attribute, member)
             after[name] = old
 
 
 def _take_over(old, new):
+    """Whether the old function could get the new one's code: what it holds of its surroundings would stay the old."""
+    if not isinstance(old, types.FunctionType) or set(old.__code__.co_freevars + new.__code__.co_freevars) - {"__class__"}:
+        return False
     if old.__code__.co_freevars != new.__code__.co_freevars:
         return False
     old.__code__, old.__doc__ = new.__code__, new.__doc__

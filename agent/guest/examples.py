@@ -65,8 +65,12 @@ def kept(examples, namespace, limit):
 
 
 def outcome(source, want, names, limit):
-    """["kept" | "broken" | "impossible", what came instead]; impossible is what fails for want of something around it."""
-    return limit.run(lambda: _outcome(source, want, names), 0.2, 1.0) or ["broken", "it does not end in time"]
+    """["kept" | "broken" | "unlike" | "impossible", what came].
+
+    Broken is a plain value in place of another; unlike is whatever else may also be a matter of how it is written down, and
+    impossible what fails for want of something around it.
+    """
+    return limit.run(lambda: _outcome(source, want, names), 0.2, 1.0) or ["unlike", "nothing in time"]
 
 
 def _outcome(source, want, names):
@@ -80,23 +84,17 @@ def _outcome(source, want, names):
     except (NameError, ImportError, OSError, SyntaxError) as error:
         return ["impossible", type(error).__name__]
     except Exception as error:
-        return ["broken", type(error).__name__]
-    return ["kept" if _holds(want, value, printed.getvalue()) else "broken", repr(value)[:SHOWN]]
-
-
-def _holds(want, value, printed):
-    if isinstance(want, tuple):
-        return value == want[0]
-    if not want.strip():  # `>>> f(1) == 2` and nothing below: people mean that it is true; else it is only a step
-        return value is not False
-    shown = printed + ("" if value is None else repr(value) + "\n")
-    return doctest.OutputChecker().check_output(want, shown, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS) or (
-        bool(want.strip()) and _equal(want, value)
-    )
-
-
-def _equal(want, value):
-    try:
-        return ast.literal_eval(want.strip()) == value
-    except (SyntaxError, ValueError):
-        return False
+        return ["unlike", type(error).__name__]
+    if not isinstance(want, tuple):
+        if not want.strip():  # `>>> f(1) == 2` and nothing below: people mean that it is true; else it is only a step
+            want = (True,) if isinstance(value, bool) else (value,)
+        else:
+            shown = printed.getvalue() + ("" if value is None else repr(value) + "\n")
+            if doctest.OutputChecker().check_output(want, shown, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS):
+                return ["kept", shown.strip()[:SHOWN]]
+            try:
+                want = (ast.literal_eval(want.strip()),)
+            except (SyntaxError, ValueError, MemoryError, RecursionError):
+                return ["unlike", shown.strip()[:SHOWN]]
+    told = "kept" if value == want[0] else "broken" if _kind(value) is _kind(want[0]) else "unlike"
+    return [told, repr(value)[:SHOWN]]

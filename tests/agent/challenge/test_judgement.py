@@ -20,14 +20,25 @@ def test_an_example_that_held_before_counts() -> None:
     assert found.objection == "the docstring of `f` has the example `f(2)`, which comes out as `3`"
 
 
-def test_an_example_that_never_held_counts_beside_one_that_holds() -> None:
-    assert judge(played(Variant([KEPT, BROKEN]), Variant([KEPT, BROKEN]))).objection
+def test_a_plain_value_that_never_held_counts() -> None:
+    assert judge(played(Variant([BROKEN]), Variant([BROKEN]))).objection
 
 
-def test_examples_of_which_none_ever_held_are_only_a_doubt() -> None:
-    found = judge(played(Variant([BROKEN]), Variant([BROKEN])))
+def test_what_may_be_a_matter_of_writing_counts_only_beside_an_example_that_holds() -> None:
+    unlike = Example("f", "f(2)", "unlike", "<object>")
+    assert judge(played(Variant([KEPT, unlike]), Variant([KEPT, unlike]))).objection
+    found = judge(played(Variant([unlike]), Variant([unlike])))
     assert not found.objection
     assert "`f(2)`" in found.doubts[0]
+
+
+def test_what_held_before_counts_however_it_is_written() -> None:
+    unlike = Example("f", "f(2)", "unlike", "ValueError")
+    assert judge(played(Variant([Example("f", "f(2)", "kept", "2")]), Variant([unlike]))).objection
+
+
+def test_what_is_impossible_says_nothing() -> None:
+    assert judge(played(Variant([KEPT]), Variant([KEPT, Example("f", "g(1)", "impossible", "NameError")]))).doubts == ()
 
 
 def test_examples_that_hold_are_counted() -> None:
