@@ -21,7 +21,7 @@ from agent.bench.score import Entry
 from agent.bench.specimen import Benchmark, NotPosed, Skipped, Specimen, packed
 from agent.blobs import MemoryBlobs
 from agent.events import AnyEvent
-from agent.task import NoRepair, Outcome, Repair
+from agent.task import NoRepair, Outcome, Repair, Waiting
 from app.assembly import budget_of, limits_of, models_of
 from app.bench_state import State
 from app.engine import Case, Engine
@@ -49,7 +49,7 @@ class Run:
     entries: dict[str, Entry] = field(default_factory=dict)
 
     async def work(self) -> None:
-        """Work through all tasks that are not done yet. Raises `SandboxUnavailable` when there is no sandbox at all."""
+        """Work through all tasks that are not done yet. Raises `SandboxUnavailable` when there is none at all, `StateLost`."""
         for id_ in self.ids:
             if (known := self.state.known.get(id_)) is not None:
                 self._keep(known)
@@ -63,9 +63,12 @@ class Run:
                 self.state.append(entry)
                 self._keep(entry)
 
-        async with asyncio.TaskGroup() as hands:
-            for _ in range(self.jobs):
-                hands.create_task(hand())
+        try:
+            async with asyncio.TaskGroup() as hands:
+                for _ in range(self.jobs):
+                    hands.create_task(hand())
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None  # the other hands were only told to stop
 
     def results(self) -> list[Entry]:
         """What is done, in the benchmark's order."""
@@ -102,6 +105,7 @@ async def _healed(engine: Engine, specimen: Specimen, longest: float) -> tuple[R
     started = time.monotonic()
     async with asyncio.timeout(longest):
         result = await engine.heal(case, blobs=MemoryBlobs(), emit=_unheard)
+    assert not isinstance(result, Waiting), "nobody is asked: nothing is published"
     return result, time.monotonic() - started
 
 

@@ -145,23 +145,25 @@ def _oracle(given: str) -> Literal["all", "half"]:
 def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
     """Run a benchmark to its end, or to Ctrl-C, show it, and end with the exit code that says which."""
     from agent.bench.specimen import BadInput
-    from app import bench_report, terminal
-    from app.bench import Run
-    from app.bench_state import Head, open_state
+    from app.bench_state import Head, StateLost, open_state
     from app.settings import SettingsError
     from app.settings import load as settings
-    from sandbox.base import SandboxUnavailable
 
-    screen = terminal.console(stderr=True)
     try:
+        # Settings come from the environment alone: the folder may be anybody's.
+        configured = settings(model=options.model)
         benchmark = load()
         ids = _chosen(benchmark, options.ids)
         told = {**benchmark.options, "budget": f"{options.seconds:g}", "model": options.model}
         state = open_state(options.resume, Head(benchmark.name, told))
-        # Settings come from the environment alone: the folder may be anybody's.
-        configured = settings(model=options.model)
     except (BadInput, SettingsError) as error:
         _end(str(error), 2)
+    # Seconds of imports, which wrong use need not wait for.
+    from app import bench_report, terminal
+    from app.bench import Run
+    from sandbox.base import SandboxUnavailable
+
+    screen = terminal.console(stderr=True)
     bar, task = bench_report.progress(screen, benchmark.name, len(ids))
 
     def done(entry: Entry) -> None:
@@ -174,6 +176,8 @@ def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
             complete = _until_stopped(run)
     except SandboxUnavailable as error:
         _end(f"there is no sandbox: {error.reason}", 1)
+    except StateLost as error:
+        _end(str(error), 1)
     entries = run.results()
     if options.json:
         typer.echo(bench_report.as_json(benchmark.name, told, entries, complete=complete))

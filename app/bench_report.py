@@ -91,7 +91,9 @@ def _sentences(total: Summary) -> list[str]:
     if total.median_s is not None:
         lines.append(f"To a verified repair: median {total.median_s:.1f} s, 90 % within {total.p90_s:.1f} s.")
     if total.rungs:
-        lines.append("Repairs by rung: " + ", ".join(f"{rung} {count}" for rung, count in total.rungs.items()) + ".")
+        named = ", ".join(f"{rung} {count}" for rung, count in total.rungs.items())
+        with_model = total.plausible - total.without_model
+        lines.append(f"Repairs by rung: {named}; {total.without_model} without a model, {with_model} with one.")
     if total.skipped:
         lines.append(f"{total.skipped} beside them were skipped: there is nothing to heal in them.")
     if total.failed:

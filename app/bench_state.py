@@ -17,6 +17,10 @@ from agent.bench.score import Entry
 from agent.bench.specimen import BadInput
 
 
+class StateLost(Exception):
+    """A result could not be kept; the message says where and why."""
+
+
 class Head(msgspec.Struct, frozen=True):
     """What the entries of a file have in common."""
 
@@ -32,9 +36,15 @@ class State:
     known: Mapping[str, Entry] = field(default_factory=dict)
 
     def append(self, entry: Entry) -> None:
-        """Write one entry down at once. Raises `OSError`."""
-        if self.file is not None:
+        """Write one entry down at once. Raises `StateLost`."""
+        if self.file is None:
+            return
+        try:
             _write(self.file, msgspec.json.encode(entry))
+        except OSError as error:
+            raise StateLost(
+                f"{self.file} cannot be written any more: {error.strerror}; what it holds can be gone on from"
+            ) from error
 
 
 def open_state(file: Path | None, head: Head) -> State:
@@ -46,9 +56,6 @@ def open_state(file: Path | None, head: Head) -> State:
         if not any(line.strip() for line in lines):
             _write(file, msgspec.json.encode(head))
             return State(file)
-        if lines[-1]:  # cut off: the next entry begins on a line of its own
-            with file.open("ab") as stream:
-                stream.write(b"\n")
     except OSError as error:
         raise BadInput(f"{file} cannot be used to keep results: {error.strerror}; give a file that can be written") from error
     try:
@@ -57,6 +64,8 @@ def open_state(file: Path | None, head: Head) -> State:
         raise BadInput(f"{file} is not a file of earlier results; give another name to --resume") from error
     if found != head:
         raise BadInput(f"{file} holds results of {_told(found)}, not of {_told(head)}; give another name to --resume")
+    if lines[-1]:  # cut off: the next entry begins on a line of its own
+        _write(file, b"")
     return State(file, {entry.id: entry for line in lines[1:] if (entry := _entry(line)) is not None})
 
 

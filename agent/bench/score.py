@@ -77,6 +77,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     intervals: Mapping[str, Share]
     groups: Mapping[str, Mapping[str, Share]]
     rungs: Mapping[str, int]  # repairs by rung
+    without_model: int  # repairs by rungs that ask no model; the rest of the plausible ones needed one
     reliability: Sequence[Band]
 
 
@@ -140,6 +141,7 @@ def summary(everything: Sequence[Entry]) -> Summary:
         intervals=_shares(entries),
         groups={group: _shares([one for one in entries if one.group == group]) for group in groups},
         rungs={rung: sum(one.rung == rung for one in healed) for rung in sorted({one.rung or "?" for one in healed})},
+        without_model=sum(not (one.rung or "").startswith("model") for one in healed),
         reliability=reliability(entries),
     )
 

@@ -39,7 +39,7 @@ def test_help_loads_nothing_that_heals_or_serves() -> None:
         "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT, check=True)
-    for command in ("fix", "serve", "worker", "dev", "attempts", "version"):
+    for command in ("fix", "serve", "worker", "dev", "attempts", "bench", "version"):
         assert command in done.stdout
     heavy = {"litellm", "langgraph", "githubkit", "sqlalchemy", "arq", "redis", "fastapi", "alembic", "pydantic", "sandbox"}
     assert not heavy & set(done.stderr.split())

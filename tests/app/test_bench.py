@@ -1,0 +1,221 @@
+"""`selfheal bench` for real: its own process, the real engine in the real sandbox, on tasks of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.standins.model import Asked, ScriptedModel
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 240.0  # seconds
+
+
+def task(id_: str, name: str, wrong: str, right: str, *asserts: str, kind: str = "value misuse") -> dict[str, str]:
+    tests = "\n".join(f"    assert {text}" for text in asserts)
+    return {
+        "task_id": id_,
+        "prompt": f'def {name}(a, b):\n    """Something of two numbers."""\n',
+        "buggy_solution": f"    return {wrong}\n",
+        "canonical_solution": f"    return {right}\n",
+        "test": f"def check({name}):\n{tests}\n\ncheck({name})\n",
+        "entry_point": name,
+        "bug_type": kind,
+    }
+
+
+HEALABLE = task("T/1", "top", "a if a < b else b", "a if a > b else b", "top(3, 9) == 9", "top(4, 1) == 4", "top(2, 2) == 2")
+GREEN = task("T/2", "fine", "a + b", "a + b", "fine(1, 2) == 3", "fine(0, 0) == 0")
+HOPELESS = task("T/3", "spell", "0", "f'{a:x}-{b:o}'", "spell(255, 8) == 'ff-10'", "spell(16, 9) == '10-11'", kind="other")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("bwrap") is None:
+        pytest.skip("needs bubblewrap (apt-get install bubblewrap)")
+    return tmp_path_factory.mktemp("cache")
+
+
+def start(cache: Path, *argv: str, **variables: str) -> subprocess.Popen[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")} | variables
+    environment |= {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "LC_ALL": "C"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "app", "bench", *argv],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=cache,
+    )  # fmt: skip
+
+
+def bench(cache: Path, *argv: str, **variables: str) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    with start(cache, *argv, **variables) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert not list((cache / "selfheal" / "open").glob("*")), "a sandbox was left"
+    return process.returncode, out, err
+
+
+def tasks(folder: Path, *told: dict[str, str]) -> str:
+    file = folder / "tasks.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in told))
+    return str(file)
+
+
+def test_tasks_are_healed_scored_kept_and_not_done_twice(cache: Path, tmp_path: Path) -> None:
+    state = tmp_path / "results.jsonl"
+    options = ("--data", tasks(tmp_path, HEALABLE, GREEN, HOPELESS), "--budget", "20", "--resume", str(state), "--json")
+    code, out, said = bench(cache, "humanevalfix", *options, "--jobs", "2")
+    assert code == 0, said
+    told = json.loads(out)
+    summary, (healed, green, hopeless) = told["summary"], told["results"]
+    assert told["complete"] is True
+    assert [entry["id"] for entry in told["results"]] == ["T/1", "T/2", "T/3"]
+    assert {name: summary[name] for name in ("tasks", "plausible", "heldout_correct", "tokens", "cost")} == {
+        "tasks": 3, "plausible": 1, "heldout_correct": 1, "tokens": 0, "cost": 0.0,
+    }  # fmt: skip
+    assert summary["median_s"] == summary["p90_s"] == healed["seconds"]
+    assert summary["candidates"] > 0
+    assert (healed["outcome"], healed["heldout_correct"], healed["rung"]) == ("healed", True, "patterns")
+    assert "the same as the reference" in healed["judged_by"]
+    assert "+    return" in healed["diff"]
+    assert (green["outcome"], green["plausible"]) == ("not_reproduced", False)
+    assert (hopeless["outcome"], hopeless["plausible"], hopeless["error"]) == ("gave_up", False, None)
+    assert hopeless["reason"]
+    assert "T/1: healed, held-out correct" in said
+
+    # Cut off in the middle of a line: that task is done again, the others are not.
+    lines = state.read_text().splitlines(keepends=True)
+    state.write_text("".join(line for line in lines if '"T/2"' not in line) + lines[1][:40])
+    code, out, said = bench(cache, "humanevalfix", *options)
+    assert code == 0, said
+    again = json.loads(out)["results"]
+    assert (again[0], again[2]) == (healed, hopeless)
+    assert (again[1]["id"], again[1]["outcome"]) == ("T/2", "not_reproduced")
+    assert len(state.read_text().splitlines()) == 5
+
+    code, out, said = bench(cache, "humanevalfix", *options, "--oracle", "half")
+    assert (code, out) == (2, "")
+    assert "results.jsonl holds results of `humanevalfix` with" in said
+    assert "give another name to --resume" in said
+
+
+def test_what_cannot_be_measured_is_an_entry_and_the_exit_code_says_so(cache: Path, tmp_path: Path) -> None:
+    broken = {**HEALABLE, "task_id": "T/4", "test": "nothing to check"}
+    code, out, said = bench(cache, "humanevalfix", "--data", tasks(tmp_path, broken, GREEN), "--oracle", "half", "--json")
+    assert code == 1, said
+    told = json.loads(out)
+    assert (told["summary"]["tasks"], told["summary"]["plausible"], told["summary"]["failed"]) == (2, 0, 2)
+    assert [entry["error"] for entry in told["results"]] == [
+        "the task could not be posed: its tests cannot be taken apart: it is not Python: invalid syntax (<unknown>, line 1)",
+        "the task could not be posed: none of its tests fails on the broken function",
+    ]
+
+
+async def test_a_model_is_asked_only_when_it_is_named(cache: Path, tmp_path: Path) -> None:
+    def answer(asked: Asked) -> str:
+        if "SEARCH" not in asked.prompt:
+            return '{"cause": "It says nothing.", "category": "logic", "confidence": 0.9}'
+        wanted = HOPELESS["canonical_solution"]
+        return f"solution.py\n<<<<<<< SEARCH\n{HOPELESS['buggy_solution']}=======\n{wanted}>>>>>>> REPLACE\n"
+
+    data = tasks(tmp_path, HOPELESS)
+    async with ScriptedModel(answer) as model:
+        there = {
+            "SELFHEAL_MODEL_API_BASE": model.openai_url,
+            "SELFHEAL_MODEL_API_KEY": "none",
+            "SELFHEAL_MODEL": "openai/scripted",
+        }
+        options = ("humanevalfix", "--data", data, "--json", "--budget", "60")
+        code, out, said = await asyncio.to_thread(bench, cache, *options, "--model", "openai/scripted", **there)
+        assert code == 0, said
+        told = json.loads(out)
+        (healed,) = told["results"]
+        assert (healed["outcome"], healed["heldout_correct"], healed["rung"]) == ("healed", True, "model:openai/scripted")
+        assert healed["tokens"] > 100
+        assert (told["summary"]["without_model"], told["summary"]["rungs"]) == (0, {"model:openai/scripted": 1})
+        assert told["options"]["model"] == "openai/scripted"
+        asked = len(model.asked)
+        code, out, said = await asyncio.to_thread(bench, cache, *options, **there)
+        assert (code, json.loads(out)["summary"]["plausible"], len(model.asked)) == (0, 0, asked), said
+
+
+def test_people_get_a_table(cache: Path, tmp_path: Path) -> None:
+    code, out, said = bench(
+        cache, "humanevalfix", "--data", tasks(tmp_path, HEALABLE, GREEN), "--task-ids", "T/1", "--oracle", "half"
+    )
+    assert code == 0, said
+    rows = [line.split() for line in out.splitlines()]
+    assert ["value", "misuse", "1", "1", "21%", "to", "100%"] in [row[:7] for row in rows]
+    assert any(row[:2] == ["confidence", "repairs"] for row in rows)
+    assert "Repairs by rung: patterns 1; 1 without a model, 0 with one." in out
+    assert "\x1b" not in out + said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_it_tells_what_is_done(number: signal.Signals, cache: Path, tmp_path: Path) -> None:
+    data = tasks(tmp_path, GREEN, {**HOPELESS, "task_id": "T/5"}, HEALABLE)
+    with start(cache, "humanevalfix", "--data", data, "--json", "--budget", "600") as process:
+        assert process.stderr is not None
+        assert any("T/2" in line for line in process.stderr)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    told = json.loads(out)
+    assert (told["complete"], told["summary"]["tasks"], told["results"][0]["id"]) == (False, 1, "T/2")
+    assert not list((cache / "selfheal" / "open").glob("*")), "a sandbox was left"
+
+
+def test_a_repositorys_history_is_replayed(cache: Path, tmp_path: Path) -> None:
+    def commit(**files: str) -> None:
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        for argv in (["add", "-A"], ["commit", "-qm", "change"]):
+            subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", *argv], cwd=tmp_path, check=True)
+
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    code = "def ready(count, wanted):\n    return wanted < count\n"
+    tests = "from shelf import ready\n\n\ndef test_some():\n    assert ready(3, 2)\n    assert not ready(3, 4)\n"
+    commit(shelf=code, test_shelf=tests)
+    commit(shelf=code.replace("<", "<="), test_shelf=f"{tests}\n\ndef test_all():\n    assert ready(3, 3)\n")
+    commit(other="x = 1\n")
+    exit_code, out, said = bench(cache, "repo", "--path", str(tmp_path), "--last", "2", "--json", "--budget", "60")
+    assert exit_code == 0, said
+    told = json.loads(out)
+    summary, (other, fixed) = told["summary"], told["results"]
+    assert (summary["tasks"], summary["skipped"], summary["plausible"], summary["heldout_correct"]) == (1, 1, 1, 1)
+    assert other["skipped"] == "its tests pass on its parent too"
+    assert fixed["details"]["same_lines"] is True
+    assert fixed["details"]["authors_changed_lines"] == 2
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("humanevalfix", "--data", "/no/such.jsonl"), "/no/such.jsonl cannot be read: No such file"),
+        (("humanevalfix", "--data", __file__), "line 1: "),
+        (("humanevalfix", "--data", "{data}", "--oracle", "third"), "--oracle 'third' is not known; say all or half"),
+        (("humanevalfix", "--data", "{data}", "--task-ids", "T/9"), "there is no task 'T/9'; the ids are like T/2"),
+        (("humanevalfix", "--data", "{data}", "--jobs", "0"), "--jobs"),
+        (("humanevalfix", "--data", "{data}", "--resume", "{data}"), "is not a file of earlier results"),
+        (("humanevalfix", "--data", "{data}", "--resume", "/no/such/state"), "cannot be used to keep results"),
+        (("humanevalfix",), "--data"),
+        (("quixbugs", "--path", "/no/such"), "/no/such is not a checkout of QuixBugs"),
+        (("packages", "--manifest", "{data}"), "is not a manifest of package bugs"),
+        (("repo", "--path", "/no/such"), "/no/such is not a git checkout with commits"),
+        (("olympics",), "No such command"),
+    ],
+)
+def test_wrong_use_is_one_line_and_ends_with_2(argv: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    data = tasks(tmp_path, GREEN)
+    with start(tmp_path, *(part.format(data=data) for part in argv)) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (2, ""), err
+    assert said in err
+    assert "Traceback" not in err
+    assert [file.name for file in tmp_path.iterdir()] == ["tasks.jsonl"], "wrong use leaves nothing behind"
