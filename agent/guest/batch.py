@@ -12,11 +12,11 @@ import struct
 import time
 
 from . import splice
-from .forks import LOOPING, Forked
+from .forks import Forked
 from .keeping import Keeper
 from .limits import Limit
 
-SHORT = 0.04  # CPU seconds that the first failing test may take besides a multiple of what it took
+SHORT = 0.02  # CPU seconds that the first failing test may take besides a multiple of what it took
 LONG = 0.6  # the same for changes that get a second chance
 WAIT = 0.4  # seconds of wall time besides, for sleeps and locks
 STUCK = 3.0  # seconds of silence after which a process is taken for stuck
@@ -38,8 +38,8 @@ def bound_memory():
 class Batch(object):
     """Tries changes against the failing tests that can be run again and again.
 
-    `swap(edits)` puts a change in and returns its undoing; `red` are (name, test, CPU seconds, wall seconds), the cheapest first;
-    `witness` is a test that passes on the unchanged code, or None; `paths` the files whose modules must stay as they are.
+    `swap(edits)` puts a change in and returns its undoing; `red` are (test, CPU seconds, wall seconds), the cheapest first;
+    `witness` is one that passes on the unchanged code, or None; `paths` the files whose modules must stay as they are.
     """
 
     def __init__(self, root, swap, red, witness, paths):
@@ -50,8 +50,8 @@ class Batch(object):
     def run(self, jobs, until, patient=False, surveying=False):
         """Yield (index, outcome) for what came out other than "no test passed"; jobs are lists of edits.
 
-        Outcomes: "passed" (every failing test), "slow", "fresh" (cannot be swapped in), ("further", how far): where `surveying`,
-        how many failing tests passed and how many lines further the others got. Yields (index, None) now and then for progress.
+        Outcomes: "passed" (every failing test), "slow", "fresh" (cannot be swapped in); where `surveying`, ("further", tests,
+        lines): how many failing tests passed and how much further the others got. Yields (index, None) now and then.
         """
         pieces = [(start, min(start + LIFE, len(jobs))) for start in range(0, len(jobs), LIFE)]
         while pieces and time.monotonic() < until:
@@ -89,10 +89,11 @@ class Batch(object):
     def _words(self, fork, until):
         """What it says, until it ends or nothing moves any more; None now and then while it is silent."""
         begin = moved = time.monotonic()
-        last = self._marked()
-        stuck = STUCK + 10 * sum(wall for _, _, _, wall in self.red)
+        last, before = self._marked(), self.seconds
+        stuck = STUCK + 10 * sum(wall for _, _, wall in self.red)
         while time.monotonic() < until:
             word = fork.word(min(until, time.monotonic() + 0.2))
+            self.seconds = before + time.monotonic() - begin
             if isinstance(word, list) and len(word) > 1 and isinstance(word[1], int):
                 yield word
                 moved = time.monotonic()
@@ -105,13 +106,14 @@ class Batch(object):
                 yield None
             elif time.monotonic() - moved > stuck:
                 break
-        self.seconds += time.monotonic() - begin
 
     def _work(self, write, jobs, start, stop, patient, surveying):
         bound_memory()
-        server, limit, keeper = os.getppid(), Limit(), None
-        base = self._lines(limit)
+        server, limit = os.getppid(), Limit()
         keeper = Keeper(self.root, self.paths)
+        base = self._lines(limit)
+        if not keeper.restore():  # what the first run of a process sets up once and for all
+            keeper = Keeper(self.root, self.paths)
         index = start
         for index in range(start, stop):
             self.mark[:8] = struct.pack("q", index)
@@ -127,20 +129,20 @@ class Batch(object):
     def _lines(self, limit):
         """Where each failing test fails on the unchanged code, None where that is not known."""
         lines = []
-        for name, test, cpu, wall in self.red:
+        for test, cpu, wall in self.red:
             limit.run(test.again, SHORT + 3 * cpu, WAIT + 10 * wall)
             lines.append(test.reached)
         return lines
 
     def _is_as_it_was(self, limit, base):
-        _, test, cpu, wall = self.red[0]
+        test, cpu, wall = self.red[0]
         if limit.run(test.again, SHORT + 3 * cpu, WAIT + 10 * wall) is True:
             return False
         if test.reached != base[0] and not limit.expired:
             return False
         if self.witness is None:
             return True
-        _, test, cpu, wall = self.witness
+        test, cpu, wall = self.witness
         return limit.run(test.again, 1.0 + 3 * cpu, 1.0 + 10 * wall) is True
 
     def _one(self, limit, edits, patient, base):
@@ -152,9 +154,9 @@ class Batch(object):
             return None
         passed = lines = 0
         try:
-            for number, (_, test, cpu, wall) in enumerate(self.red):
+            for number, (test, cpu, wall) in enumerate(self.red):
                 more = LONG if patient or passed else SHORT
-                if limit.run(test.again, more + (10 if patient else 3) * max(cpu, LOOPING / 4), WAIT + 10 * wall) is True:
+                if limit.run(test.again, more + (10 if patient else 3) * cpu, WAIT + 10 * wall) is True:
                     passed += 1
                 elif base is None:
                     return "slow" if limit.expired and not patient else None

@@ -50,7 +50,10 @@ def _kind(value):
 
 
 def _literal(text):
-    """The literal that the text is or begins with ("[1, 2] # why", "5 because …")."""
+    """The literal that the text is or begins with ("[1, 2] # why", "5 because …"); people write `true` too."""
+    for word, value in (("true", True), ("false", False), ("null", None), ("none", None)):
+        if text.rstrip(".").lower() == word:
+            return value
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):

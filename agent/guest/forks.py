@@ -12,8 +12,8 @@ import time
 from .limits import Limit
 
 WORD_LIMIT = 1 << 24  # bytes
-LOOPING = 0.02  # CPU seconds supposed of a test that never ended on the unchanged code
-UNKNOWN = 1.5  # CPU seconds that a test may take of which nobody knows how long it takes
+LOOPING = 0.005  # CPU seconds supposed of a test that never ended on the unchanged code
+UNKNOWN = 0.5  # CPU seconds that a test may take which did not come to an end before
 
 
 class Forked(object):
@@ -109,7 +109,8 @@ def observed(tests, names, probe, seconds, durations):
                 word = fork.word(min(until, time.monotonic() + 4 * patience(names[0]) + 3.0))
                 if not isinstance(word, list) or len(word) != 4:
                     break
-                yield (names.pop(0), word[0], word[1], word[2], word[3])
+                cost = (LOOPING, LOOPING) if word[0] is None else (word[1], word[2])
+                yield (names.pop(0), word[0], cost[0], cost[1], word[3])
         finally:
             fork.end()
         if names and time.monotonic() < until:

@@ -34,9 +34,10 @@ class Keeper(object):
         if id(space) in seen or len(seen) > MANY:
             return
         seen.add(id(space))
-        self.spaces.append((space, list(space), list(map(id, space.values()))))
-        for value in list(space.values()):
-            self._add(value, seen)
+        self.spaces.append((space, list(map(id, space.values()))))
+        for name, value in list(space.items()):
+            if not name.startswith("__"):  # above all not the builtins
+                self._add(value, seen)
 
     def _add(self, value, seen):
         if id(value) in seen or len(seen) > MANY:
@@ -61,7 +62,7 @@ class Keeper(object):
     def restore(self):
         """Put back what was changed; False where that cannot be done. Costs microseconds."""
         try:
-            for space, names, ids in self.spaces:
+            for space, ids in self.spaces:
                 if len(space) != len(ids) or list(map(id, space.values())) != ids:
                     return False
             for cache, size in self.caches:

@@ -1,4 +1,4 @@
-"""Time for one call inside this process: CPU and wall clock, asked for again and again; runs inside the sandbox, not on Windows.
+"""Time for one call inside this process: CPU and wall clock, asked for again and again; inside the sandbox, not on Windows.
 
 A call that takes too long gets an exception. Code under test may swallow it, so the timer fires again; what never gets back to
 Python is ended by the kernel, together with this process.

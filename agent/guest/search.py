@@ -22,6 +22,8 @@ from .limits import Limit
 from .server import affordable, attempt, serve
 
 IMPORTING = 10.0  # seconds of wall time for collecting in a fresh process
+DOUBTED = 5  # times as long is looked on after a hit that breaks what a docstring promises
+BETTER = 5.0  # seconds at most for likelier changes that wait, once something was found
 INSIDE = 30  # tests that are run of files which could not be collected before
 
 
@@ -66,7 +68,7 @@ class Driver(object):
         self.frontier = 1.0  # score of what the server tries now
         self.batched, self.forked = [0, 0.0], [0, 0.0]
         self.fresh, self.fresh_seconds = 0, 0.0
-        self.plausible = 0
+        self.best = None  # score of the best hit
 
     def say(self, event):
         os.write(self.answers, (json.dumps(event) + "\n").encode())
@@ -99,7 +101,7 @@ class Driver(object):
         is_over, exhausted = False, False
         if ready["event"] == "ready" and self.red and not ready["missing"]:
             exhausted = True
-            while time.monotonic() < self.deadline and not (is_over and not self.waiting):
+            while (time.monotonic() < self.deadline or self.is_better_waiting()) and not (is_over and not self.waiting):
                 due = bool(self.waiting) and (is_over or self.waiting[0]["score"] >= self.frontier)
                 if not is_over:
                     word = self.server.word(time.monotonic() if due else min(self.deadline, time.monotonic() + 0.5))
@@ -117,6 +119,11 @@ class Driver(object):
         self.server.end()
         self.done(exhausted)
 
+    def is_better_waiting(self):
+        """Something was found, but a change that is likelier still waits for its import."""
+        in_time = time.monotonic() < min(self.plan["until"], self.deadline + BETTER)
+        return in_time and self.best is not None and bool(self.waiting) and self.waiting[0]["score"] > self.best
+
     def hear(self, word):
         if word[0] == "fresh" and word[1] in self.candidates:
             self.waiting.append(self.candidates[word[1]])
@@ -127,11 +134,12 @@ class Driver(object):
             self.found(word[1], word[2], word[3])
 
     def found(self, ids, tests, kept):
-        self.plausible += 1
         self.say({"event": "plausible", "id": ids[0], "also": ids[1] if len(ids) > 1 else -1, "tests": tests,
                   "kept": kept[0], "promised": kept[1], "seconds": self.since()})  # fmt: skip
-        if self.plausible == 1:
-            self.deadline = min(self.deadline, time.monotonic() + self.plan["after_hit"])
+        # Where a docstring is against it, the right one is probably still to come.
+        self.best = max(self.best or 0.0, self.candidates[ids[0]]["score"])
+        patience = self.plan["after_hit"] * (1 if kept[0] == kept[1] else DOUBTED)
+        self.deadline = min(self.deadline, time.monotonic() + patience)
 
     def import_afresh(self, candidate):
         begin = time.monotonic()

@@ -6,50 +6,24 @@ Words to the driver: `ready`, `unavailable`, `plausible`, `fresh` (must be impor
 
 import gc
 import os
-import sys
 import time
 
 from . import examples, splice, warm
 from .batch import Batch, bound_memory
-from .forks import LOOPING, Forked, observed
+from .forks import LOOPING, Forked
 from .limits import Limit
+from .measuring import Measurements
 
 SLACK = 0.5  # CPU seconds a test may take in a fork of its own besides a multiple of what it took
 GREEN_CPU = 2.0  # CPU seconds of passing tests for one change
 WAIT = 1.0  # seconds of wall time a test may take besides: for sleeps and locks
-RETURNS = 300  # calls of one function whose variables are looked at
 OTHER_TYPE, SAME_TYPE = 0.35, 1.15  # what a name of another type, and of the same, does to a change's score
 PARTIAL, PARTNERS = 12, 1500  # improving changes that are combined, and with how many others each
+BEST = 1500  # changes after which pairs of them are tried, before the unlikely ones
+LAST = 150  # changes that are judged in forks where batches found nothing
 SLOW_SHARE = 0.3  # of the time that is left, for changes that were too slow at first
 
 NUMBERS = frozenset(("int", "float", "bool", "complex"))
-
-
-def watch_calls(root):
-    """Note which functions of the repository are called and what their variables hold, until the callable is called."""
-    seen, types, returns = set(), {}, {}
-
-    def profile(frame, event, arg):
-        if event == "call":
-            seen.add(frame.f_code)
-        elif event == "return":
-            code = frame.f_code
-            count = returns[code] = returns.get(code, 0) + 1
-            if count <= RETURNS and splice.inside(root, code.co_filename) is not None:
-                for name, value in frame.f_locals.items():
-                    types.setdefault((code, name), set()).add(type(value).__name__)
-
-    def stop():
-        sys.setprofile(None)
-        calls = {(splice.inside(root, c.co_filename), c.co_name, c.co_firstlineno) for c in seen}
-        variables = [
-            (splice.inside(root, code.co_filename), code.co_firstlineno, name, sorted(kinds))
-            for (code, name), kinds in types.items()
-        ]
-        return sorted(call for call in calls if call[0] is not None), variables[:5000]
-
-    sys.setprofile(profile)
-    return stop
 
 
 def affordable(names, costs):
@@ -80,61 +54,24 @@ class Server(object):
     def __init__(self, plan, root, tests, candidates, write):
         self.plan, self.root, self.tests, self.candidates, self.write = plan, root, tests, candidates, write
         self.until = plan["until"]
-        self.costs, self.walls, self.calls, self.types, self.swappers = {}, {}, {}, {}, {}
+        self.known = Measurements(root, tests, plan["durations"])
+        self.swappers = {}
         self.red, self.green = [], []
         self.forked, self.fork_seconds = 0, 0.0
         self.batch = None
         self.hits = set()
 
-    # Measuring
-
-    def measure(self, names, seconds):
-        """Run each test on the unchanged code; returns verdicts. Fills what they cost, call and hold."""
-        verdicts = {}
-        probe = lambda: watch_calls(self.root)  # noqa: E731
-        for name, passed, cpu, wall, seen in observed(self.tests, names, probe, seconds, self.plan["durations"]):
-            verdicts[name], self.costs[name], self.walls[name] = passed, cpu, wall
-            if seen is not None:
-                self.calls[name] = {tuple(place) for place in seen[0]}
-                for path, line, variable, kinds in seen[1]:
-                    self.types.setdefault((path, line, variable), set()).update(kinds)
-        return verdicts
-
-    def repeatable(self, names, seconds):
-        """Those of these tests that say the same again and again in one process, after and before the others."""
-        wanted = {name: name in self.green for name in names}
-        told = {}
-
-        def work(write):
-            limit = Limit()
-            for _ in range(2):
-                for name in names:
-                    cpu, wall = self.costs.get(name, LOOPING), self.walls.get(name, LOOPING)
-                    passed = limit.run(self.tests[name].again, 0.1 + 3 * cpu, 1.0 + 10 * wall) is True
-                    write([name, passed])
-
-        fork, until = Forked(work), time.monotonic() + seconds
-        try:
-            while True:
-                word = fork.word(until)
-                if not isinstance(word, list):
-                    break
-                told.setdefault(word[0], []).append(word[1])
-        finally:
-            fork.end()
-        return [name for name in names if told.get(name) == [wanted[name]] * 2]
-
     def prepare(self):
         plan, left = self.plan, self.until - time.monotonic()
         red = [n for n in plan["red"] if n in self.tests]
-        verdicts = self.measure(red, left * 0.3)
-        self.red = sorted((n for n in red if verdicts.get(n) is not True), key=lambda n: self.costs.get(n, LOOPING))
+        verdicts = self.known.measure(red, left * 0.3)
+        self.red = sorted((n for n in red if verdicts.get(n) is not True), key=lambda n: self.known.costs.get(n, LOOPING))
         wanted = set(plan["green"])
         related = [n for n in self.tests if n in wanted]
-        verdicts = self.measure(related, left * 0.2)
-        self.green = sorted((n for n in related if verdicts.get(n)), key=self.costs.get)
+        verdicts = self.known.measure(related, left * 0.2)
+        self.green = sorted((n for n in related if verdicts.get(n)), key=self.known.costs.get)
         missing = [n for n in plan["red"] if n not in self.tests]
-        self.write(["ready", len(self.tests), self.red, self.green, self.costs, missing])
+        self.write(["ready", len(self.tests), self.red, self.green, self.known.costs, missing])
         return bool(self.red) and not missing
 
     # Changes
@@ -166,12 +103,14 @@ class Server(object):
         """Those of these tests that call the changed function, or something in it, or of which nobody knows."""
         lines, path = self.lines_of(edit), edit["path"]
         # Anything inside counts: a decorator's own code runs at import, its wrapper in the test.
-        return [n for n in names if n not in self.calls or any(c[0] == path and c[2] in lines for c in self.calls[n])]
+        return [
+            n for n in names if n not in self.known.calls or any(c[0] == path and c[2] in lines for c in self.known.calls[n])
+        ]
 
     def ordered(self):
         """Changes that can be swapped in and that a failing test runs, best first, by their score and the types seen."""
         kinds = {}
-        for (path, line, variable), names in self.types.items():
+        for (path, line, variable), names in self.known.types.items():
             kinds.setdefault((path, variable), []).append((line, names))
         called, chosen = {}, []
         for candidate in self.candidates:
@@ -214,18 +153,22 @@ class Server(object):
         gc.freeze()
         order = self.ordered()
         self._prepare_batch()
-        done = self.first_order(order) and self.second_order(order)
+        best, rest = order[:BEST], order[BEST:]
+        half = time.monotonic() + (self.until - time.monotonic()) / 2
+        done = self.first_order(best) and self.second_order(best, half if rest else self.until)
+        done = done and self.first_order(rest) and self.last_resort(order)
         self.tell(0.0)
         self.write(["done", done])
 
     def _prepare_batch(self):
         """Batches need at least one failing test that can be run again and again."""
-        names = self.repeatable(self.red[:8] + self.green[:3], (self.until - time.monotonic()) * 0.15)
+        names = [n for n in self.red[:8] + self.green[:3] if self.tests[n].is_repeatable]
+        names = self.known.repeatable(names, self.green, (self.until - time.monotonic()) * 0.15)
         red = [n for n in names if n in self.red]
         green = [n for n in names if n in self.green]
         if red:
-            known = lambda n: (n, self.tests[n], self.costs.get(n, LOOPING), self.walls.get(n, LOOPING))  # noqa: E731
-            paths = {call[0] for n in names for call in self.calls.get(n, ())} | {c["path"] for c in self.candidates}
+            known = lambda n: (self.tests[n], self.known.costs.get(n, LOOPING), self.known.walls.get(n, LOOPING))  # noqa: E731
+            paths = {call[0] for n in names for call in self.known.calls.get(n, ())} | {c["path"] for c in self.candidates}
             self.batch = Batch(self.root, self.swap, [known(n) for n in red], known(green[0]) if green else None, paths)
 
     def tell(self, score):
@@ -262,13 +205,13 @@ class Server(object):
                 self.tell(order[index]["score"])
         return slow
 
-    def second_order(self, order):
+    def second_order(self, order, until):
         """Pairs, of which one alone turned a failing test green or got further; only where nothing was found before."""
         if self.batch is None or self.hits:
             return True
         found = []
-        jobs = [[c] for c in order]
-        for index, outcome in self.batch.run(jobs, time.monotonic() + (self.until - time.monotonic()) * 0.3, surveying=True):
+        survey = time.monotonic() + (until - time.monotonic()) / 2
+        for index, outcome in self.batch.run([[c] for c in order], survey, surveying=True):
             if isinstance(outcome, tuple):
                 found.append((-outcome[1], -outcome[2], index))
         pairs = []
@@ -278,12 +221,20 @@ class Server(object):
             others = [c for c in others if c["end"] <= first["start"] or c["start"] >= first["end"]]
             pairs += [(rank // 3, -c["score"], [first, c]) for c in others if c is not first]
         pairs.sort(key=lambda pair: pair[:2])
-        for index, outcome in self.batch.run([pair for _, _, pair in pairs], self.until):
+        for index, outcome in self.batch.run([pair for _, _, pair in pairs], until):
             if outcome == "passed":
                 self.judge(pairs[index][2])
             elif outcome is None:
                 self.tell(0.0)
         return time.monotonic() < self.until
+
+    def last_resort(self, order):
+        """The best ones once more in forks: perhaps a batch is not the place for these tests."""
+        for candidate in order[:LAST] if self.batch is not None and not self.hits else ():
+            if time.monotonic() >= self.until:
+                return False
+            self.judge([candidate])
+        return True
 
     def judge(self, edits):
         """In a fork of its own: every failing test and the related passing ones, each as its own runner runs it."""
@@ -291,7 +242,7 @@ class Server(object):
         if key in self.hits:
             return
         green = [n for n in self.green if any(n in self.callers(edit, [n]) for edit in edits)]
-        names = self.red + affordable(green, self.costs)
+        names = self.red + affordable(green, self.known.costs)
 
         def work(write):
             bound_memory()
@@ -304,14 +255,14 @@ class Server(object):
                 write("wrong")
                 return
             limit = Limit()
-            if attempt(self.tests, names, self.costs, write, limit):
+            if attempt(self.tests, names, self.known.costs, write, limit):
                 write(self.promises(edits, limit))
 
         begin = time.monotonic()
         fork, kept = Forked(work), None
         try:
             for name in names:
-                cost = self.walls.get(name, LOOPING)
+                cost = self.known.walls.get(name, LOOPING)
                 word = fork.word(time.monotonic() + 2 * (WAIT + SLACK) + 20 * cost)
                 if word == "fresh":
                     self.write(["fresh", edits[0]["id"]])
@@ -331,7 +282,7 @@ class Server(object):
         """[kept, made]: examples in the docstrings of the changed functions and of those that the failing tests call."""
         path = edits[0]["path"]
         swapper = self.swapper(path)
-        called = {c[1] for n in self.red for c in self.calls.get(n, ()) if c[0] == path}
+        called = {c[1] for n in self.red for c in self.known.calls.get(n, ()) if c[0] == path}
         lines = {edit["line"] for edit in edits}
         kept = made = 0
         for node, classes in swapper.functions.values():

@@ -88,7 +88,7 @@ class Swapper:
                     self._collect(getattr(node, field, []), classes)
 
     def swap(self, edits):
-        """Change the live functions; returns a callable that changes them back. Raises NotSwappable, SyntaxError, ValueError."""
+        """Change the live functions; returns their way back. Raises NotSwappable, SyntaxError, ValueError."""
         undone = []
         try:
             for line in sorted({edit["line"] for edit in edits}):

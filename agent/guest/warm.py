@@ -120,6 +120,7 @@ class _Listener(object):
 class File(object):
     """Stands for a file: green when it could be collected. `tests` are those in it."""
 
+    is_repeatable = False
     reached = None
 
     def __init__(self, is_collected, tests):
@@ -134,7 +135,10 @@ class File(object):
 class _PytestTest(object):
     def __init__(self, item, listener):
         self.item, self.listener = item, listener
+        item.repr_failure = _untold  # nobody reads it, and telling it costs more than most tests
         self.is_plain = _is_plain(item)
+        # Before pytest 7 what is set up was kept otherwise.
+        self.is_repeatable = isinstance(getattr(item.session._setupstate, "stack", None), dict)
         self.arguments = None  # as they were before the first run, where a run might change them
         self.reached = None  # line of the test's function in which the last run failed, where known
 
@@ -164,6 +168,10 @@ class _PytestTest(object):
             self.reached = _line_in(error.__traceback__, getattr(item.obj, "__code__", None))
             raise
         return True
+
+
+def _untold(excinfo, style=None):
+    return "failed"
 
 
 def _is_same(one, other):
@@ -208,12 +216,13 @@ def _warnings_of(item):
             return catch_warnings_for_item(config=config, ihook=item.ihook, when="runtest", item=item)
         except ImportError:
             pass
-    return contextlib.suppress()
+    return contextlib.suppress(Unavailable)  # in other words, nothing
 
 
 class _UnittestTest(object):
     """A case, or all of a class or module, with the fixtures around them set up anew for each run."""
 
+    is_repeatable = True
     reached = None
 
     def __init__(self, name):

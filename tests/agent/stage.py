@@ -18,9 +18,10 @@ async def situation(
     reader: Reader = "pytest",
     seconds: float = 15.0,
     env: Mapping[str, str] = {},
+    timeout: float = 120.0,
 ) -> Situation:
     """Raises AssertionError when the localisation had to fall back."""
-    check = Check("tests", command, reader, timeout=120, env=env)
+    check = Check("tests", command, reader, timeout=timeout, env=env)
     runner = Runner(sandbox)
     events: list[AnyEvent] = []
 

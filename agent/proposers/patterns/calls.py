@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from agent.proposers.patterns.source import Rewrite, Source, is_compound, quoted
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
 
 
 def _families(text: str) -> tuple[tuple[str, ...], ...]:
@@ -28,6 +28,10 @@ FAMILIES = _families(
     floor ceil trunc round
     zip zip_longest
     deepcopy copy
+    ValueError TypeError RuntimeError NotImplementedError
+    KeyError IndexError LookupError AttributeError ValueError
+    OSError FileNotFoundError IOError PermissionError
+    defaultdict OrderedDict Counter dict
     """
 )
 METHODS = _families(
@@ -63,13 +67,32 @@ METHODS = _families(
     iteritems items
     itervalues values
     iterkeys keys
+    has_key get
+    getchildren iter
+    tostring tobytes
+    assertEquals assertEqual
+    warn warning
+    isAlive is_alive
+    setDaemon daemon
+    getName name
     floor ceil
     now utcnow
     log log2 log10
     sin cos
     """
 )
-METHOD_WRAPPERS = ("lower()", "strip()", "copy()", "items()", "upper()", "keys()", "values()", "split()")
+METHOD_WRAPPERS = (
+    "lower()",
+    "strip()",
+    "copy()",
+    "items()",
+    "upper()",
+    "keys()",
+    "values()",
+    "split()",
+    "encode()",
+    "decode()",
+)
 BOTH_SIDES = ("set({})", "sorted({})", "len({})", "{}.lower()", "str({})", "abs({})")
 WRAPPERS = (
     "abs",
@@ -108,6 +131,30 @@ def families(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         _, end = source.span(node)
         for other, prior in _relatives(node.attr, METHODS).items():
             yield Rewrite(end - len(node.attr), end, other, quoted("." + node.attr, "." + other), prior)
+
+
+def renamed(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A method with another name now, wherever the function names it: `hasattr(a, "iteritems")` and `a.iteritems()`."""
+    if not isinstance(node, FunctionNode):
+        return
+    places: dict[str, list[tuple[int, int]]] = {}
+    for each in source.inside(node):
+        if isinstance(each, ast.Attribute):
+            end = source.span(each)[1]
+            places.setdefault(each.attr, []).append((end - len(each.attr), end))
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value.isidentifier():
+            start, end = source.span(each)
+            if source.text[start + 1 : end - 1] == each.value:
+                places.setdefault(each.value, []).append((start + 1, end - 1))
+    for name, spans in places.items():
+        if len(spans) > 1:
+            for other, prior in _relatives(name, METHODS).items():
+                spans.sort()
+                text, position = "", spans[0][0]
+                for start, end in spans:
+                    text += source.text[position:start] + other
+                    position = end
+                yield Rewrite(spans[0][0], position, text, f"`{name}` becomes `{other}` {len(spans)} times", prior * 0.6)
 
 
 def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -197,10 +244,12 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 f"{before}[::-1]",
                 f"{before}[1:]",
                 f"{before}[0]",
+                f"{before} ** 2",
             ):
                 if is_compound(node) and text.startswith(before):
                     continue
-                yield source.replaced(node, text, compound=text.startswith("-"), title=quoted(before, text), prior=0.3)
+                loose = text.startswith("-") or text.endswith("** 2")
+                yield source.replaced(node, text, compound=loose, title=quoted(before, text), prior=0.3)
 
 
 def both_sides(source: Source, node: ast.AST) -> Iterator[Rewrite]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 import heapq
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.proposers.patterns import calls, names, operators, statements, values
+from agent.proposers.patterns import calls, conditions, missing, names, operators, statements, values
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
 from agent.task import Span
 
@@ -24,11 +24,16 @@ PATTERNS: tuple[Pattern, ...] = (
     values.constants,
     values.bounds,
     calls.families,
+    calls.renamed,
     calls.arguments,
     names.variables,
+    names.forgotten,
     names.attributes,
     calls.wrapping,
     names.expressions,
+    names.sliced,
+    names.offset,
+    values.collections,
     statements.dropped,
     statements.flow,
     statements.moved,
@@ -36,9 +41,24 @@ PATTERNS: tuple[Pattern, ...] = (
     statements.answers,
     statements.conditions,
     calls.both_sides,
+    conditions.guarded,
+    conditions.widened,
+    conditions.smallest_case,
+    conditions.answered,
+    conditions.handlers,
+    missing.progress,
+    missing.updates,
+    missing.filling,
+    missing.donors,
+    missing.running,
+    missing.early_exits,
+    missing.arguments_taken_raw,
+    missing.mutable_defaults,
 )
-IMPORTED_AFRESH = 0.5  # a change outside of function bodies costs a fresh import per try
+IMPORTED_AFRESH = 0.7  # a change outside of function bodies costs a fresh import per try
+WORDS = 500  # strings of tests that are looked at
 OUTSIDE = 0.1  # suspiciousness of module and class level, which no test's lines show
+READ = 0.8  # what a value that is set there takes from the lines that read it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +78,18 @@ class Change:
         return f"{self.rewrite.title}{place} ({self.path}:{self.line})"
 
 
-def changes(texts: Mapping[str, str], suspects: Sequence[Span], limit: int) -> tuple[list[Change], dict[str, str]]:
-    """At most `limit` changes, best first, and the files that were skipped with the reason. CPU-bound: call it in a thread."""
+def changes(
+    texts: Mapping[str, str], suspects: Sequence[Span], limit: int, words: tuple[str, ...] = ()
+) -> tuple[list[Change], dict[str, str]]:
+    """At most `limit` changes, best first, and the files that were skipped with the reason. CPU-bound: call it in a thread.
+
+    `words` are strings that the failing tests spell out: what is spelled almost like one of them may be a slip of the pen.
+    """
     skipped: dict[str, str] = {}
     found: list[Change] = []
     for path, text in texts.items():
         try:
-            source = Source.read(path, text)
+            source = Source.read(path, text, words)
             found += _of_file(source, [s for s in suspects if s.path == path])
         except Unreadable as why:
             skipped[path] = str(why)
@@ -78,6 +103,7 @@ def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
     for span in spans:
         for line in range(span.first_line, span.last_line + 1):
             suspicion[line] = max(suspicion.get(line, 0.0), min(1.0, max(0.0, span.score)))
+    uses = _uses(source, suspicion)
     seen: set[tuple[int, int, str]] = set()
     for node in source.parents:
         if _is_passed_over(source, node):
@@ -93,7 +119,7 @@ def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
         if here < 0:
             if function is not None:
                 continue
-            here = OUTSIDE
+            here = max([OUTSIDE, *(READ * uses[name] for name in _bound_around(source, node) if name in uses)])
         swapped = function is not None and (inside or _is_default(source, node, function))
         weight = (0.15 + 0.85 * here) * (1.0 if swapped else IMPORTED_AFRESH)
         for pattern in PATTERNS:
@@ -104,6 +130,25 @@ def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
                 seen.add(key)
                 line = function.lineno if function is not None and swapped else 0
                 yield Change(source.path, rewrite, rewrite.prior * weight, line, anchor.lineno, source.qualified_name(node))
+
+
+def _uses(source: Source, suspicion: Mapping[int, float]) -> dict[str, float]:
+    """How suspicious the lines are that read a name or an attribute."""
+    found: dict[str, float] = {}
+    for node in source.parents:
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+        if name is not None and isinstance(node, ast.expr) and node.lineno in suspicion:
+            found[name] = max(found.get(name, 0.0), suspicion[node.lineno])
+    return found
+
+
+def _bound_around(source: Source, node: ast.AST) -> list[str]:
+    """Names that the assignment around a place of module or class level sets."""
+    for each in (node, *source.above(node)):
+        if isinstance(each, ast.Assign | ast.AnnAssign):
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            return [n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+    return []
 
 
 def _place(source: Source, node: ast.AST) -> tuple[ast.expr | ast.stmt, ast.FunctionDef | ast.AsyncFunctionDef | None] | None:
@@ -155,3 +200,16 @@ def still_parses(before: str, after: str) -> bool:
             return ast.dump(ast.parse(before.removeprefix("\ufeff"))) != ast.dump(ast.parse(after.removeprefix("\ufeff")))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+
+
+def words(tests: Iterable[str]) -> tuple[str, ...]:
+    """Strings that these tests spell out."""
+    found: dict[str, None] = {}
+    for text in tests:
+        try:
+            for node in ast.walk(ast.parse(text.removeprefix("\ufeff"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and 3 <= len(node.value) <= 60:
+                    found[node.value] = None
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return tuple(found)[:WORDS]

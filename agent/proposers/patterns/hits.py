@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agent.proposers.patterns.generate import Change
 from agent.task import Edits, FileChange
@@ -22,7 +23,7 @@ class Hit:
     @property
     def fits_together(self) -> bool:
         spans = sorted((c.rewrite.start, c.rewrite.end) for c in self.changes)
-        apart = all(one[1] <= other[0] for one, other in zip(spans, spans[1:], strict=False))
+        apart = all(one[1] <= other[0] for one, other in pairwise(spans))
         return apart and len({c.path for c in self.changes}) == 1
 
     @property

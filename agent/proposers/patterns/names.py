@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
 
 MAX_NAMES = 14
 MAX_EXPRESSIONS = 10
+FORMS = (  # in which a forgotten argument may be meant
+    ("{}", 0.6), ("str({})", 0.45), ("len({})", 0.45), ("int({})", 0.4), ("abs({})", 0.4), ("bin({})", 0.36),
+    ("sorted({})", 0.36), ("set({})", 0.36), ("-{}", 0.36),
+)  # fmt: skip
 
 
 def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -22,13 +27,18 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     start, end = source.span(node)
     kinds = source.once(_kinds, function)
     called = isinstance(parent := source.parents[node], ast.Call) and node is parent.func
-    names = [n for n in source.once(_scope, function) if n != node.id] if not called else _functions(source, node.id)
+    names = [n for n in scope(source, function) if n != node.id] if not called else _functions(source, node.id)
     own = kinds.get(node.id)
     names.sort(key=lambda n: (kinds.get(n) != own if own else False, -difflib.SequenceMatcher(None, n, node.id).ratio()))
     base = 0.7 if isinstance(node.ctx, ast.Load) else 0.45
     for rank, name in enumerate(names[:MAX_NAMES]):
         prior = base - 0.02 * rank - (0.25 if own and kinds.get(name) not in (None, own) else 0)
         yield Rewrite(start, end, name, quoted(node.id, name), max(prior, 0.1), None if called else (node.id, name))
+
+
+def scope(source: Source, function: FunctionNode) -> list[str]:
+    """Names of the function and those around it: arguments first, then what is assigned."""
+    return source.once(_scope, function)
 
 
 def _scope(source: Source, function: FunctionNode) -> list[str]:
@@ -120,18 +130,93 @@ def _attributes(source: Source, around: ast.AST) -> dict[str, set[str]]:
     return found
 
 
+def sliced(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A sequence is taken whole where a part of it is meant."""
+    function = source.function(node)
+    if function is None or not _is_value(node, source) or not isinstance(node, ast.Name | ast.Attribute):
+        return
+    kinds, before = source.once(_kinds, function), source.segment(node)
+    if kinds.get(before, "list") not in ("list", "text"):
+        return
+    unused = source.once(_unused, function)
+    for rank, name in enumerate(n for n in scope(source, function) if kinds.get(n, "number") == "number" and n != before):
+        if rank < MAX_EXPRESSIONS:
+            for text in (f"{before}[{name}:]", f"{before}[:{name}]"):
+                prior = 0.55 if name in unused else 0.36 - 0.01 * rank
+                yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=prior)
+
+
+def offset(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A number that another one should be taken from or added to; a list without the one that was made before."""
+    function = source.function(node)
+    if function is None or not _is_value(node, source):
+        return
+    parent = source.parents[node]
+    if not isinstance(parent, ast.Call | ast.Return | ast.Compare | ast.Slice | ast.Assign) and not (
+        isinstance(parent, ast.Subscript) and node is parent.slice
+    ):
+        return
+    before, kinds = source.segment(node), source.once(_kinds, function)
+    names = [n for n in scope(source, function) if n != before]
+    if isinstance(node, ast.Name) and kinds.get(node.id, "number") == "number":
+        for rank, name in enumerate([n for n in names if kinds.get(n, "number") == "number"][:MAX_EXPRESSIONS]):
+            for text in (f"{before} - {name}", f"{before} + {name}"):
+                title = quoted(before, text)
+                yield source.replaced(node, text, compound=True, title=title, prior=0.33 - 0.01 * rank)
+    elif isinstance(node, ast.ListComp | ast.List) and isinstance(parent, ast.Return | ast.Assign):
+        for rank, name in enumerate(names[:MAX_EXPRESSIONS]):
+            text = f"{name} + {before}"
+            yield source.replaced(node, text, compound=True, title=quoted(before, text), prior=0.33 - 0.01 * rank)
+
+
+def forgotten(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """An argument that nothing uses is meant instead of what is used."""
+    if not _is_value(node, source) or not isinstance(node, ast.Name | ast.Constant):
+        return
+    holder = next((n for n in source.above(node) if isinstance(n, FunctionNode | ast.Lambda)), None)
+    if holder is None or any(part is node for part in ast.walk(holder.args)):
+        return
+    before = source.segment(node)
+    for name in source.once(_unused, holder):
+        for form, prior in FORMS:
+            text = form.format(name)
+            if text != before:
+                yield source.replaced(node, text, compound=text.startswith("-"), title=quoted(before, text), prior=prior)
+
+
+def _unused(source: Source, holder: FunctionNode | ast.Lambda) -> list[str]:
+    """Arguments that the body never reads."""
+    read = {n.id for n in ast.walk(holder) if isinstance(n, ast.Name)}
+    arguments = (*holder.args.posonlyargs, *holder.args.args, *holder.args.kwonlyargs)
+    return [a.arg for a in arguments if a.arg not in read and a.arg not in ("self", "cls", "_")]
+
+
+def _is_value(node: ast.AST, source: Source) -> TypeGuard[ast.expr]:
+    """Is it an expression that is read, and not what a call or an attribute hangs on?"""
+    if not isinstance(node, ast.expr) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+        return False
+    parent = source.parents[node]
+    if isinstance(parent, ast.Expr | ast.JoinedStr | ast.FormattedValue):
+        return False
+    return not (isinstance(parent, ast.Call) and node is parent.func)
+
+
 def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """An expression replaced by a name, or a name by an expression of the same function."""
     function = source.function(node) if isinstance(node, ast.expr) else None
-    if function is None or not isinstance(node, ast.expr) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+    if function is None:
         return
-    before, parent = source.segment(node), source.parents[node]
-    if isinstance(parent, ast.Expr | ast.JoinedStr | ast.FormattedValue) or (
-        isinstance(parent, ast.Call) and node is parent.func
-    ):
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        before = source.segment(node)
+        for text, _ in _donors(source, function, node):
+            if text.endswith("]"):
+                yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=0.36)
         return
+    if not _is_value(node, source):
+        return
+    before = source.segment(node)
     if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Constant):
-        for rank, name in enumerate(source.once(_scope, function)[:MAX_NAMES]):
+        for rank, name in enumerate(scope(source, function)[:MAX_NAMES]):
             yield source.replaced(node, name, compound=False, title=quoted(before, name), prior=0.42 - 0.01 * rank)
     if isinstance(node, ast.Name | ast.Constant | ast.Subscript | ast.Call):
         for rank, (text, compound) in enumerate(_donors(source, function, node)):

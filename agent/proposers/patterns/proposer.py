@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agent.edits import digest
+from agent.localization import test_files
 from agent.proposers.base import Proposal, Situation
-from agent.proposers.patterns.generate import Change, changes, still_parses
+from agent.proposers.patterns.generate import Change, changes, still_parses, words
 from agent.proposers.patterns.hits import Hit, ranked
 from agent.proposers.patterns.search import Event, red_check, search
 from agent.proposers.patterns.source import LIMIT
@@ -38,7 +39,10 @@ class PatternsProposer:
         if check is None:
             return Proposal(note="no test is red")
         texts = await _read(situation.sandbox, [s.path for s in situation.suspects])
-        found, skipped = await asyncio.to_thread(_fresh_changes, texts, situation)
+        tests = await _read(
+            situation.sandbox, test_files(sorted(situation.oracle.must_turn[check.name]), check.reader), is_test
+        )
+        found, skipped = await asyncio.to_thread(_fresh_changes, texts, tests, situation)
         notes = [f"{path} was not searched: {why}" for path, why in skipped.items()]
         if not found:
             return Proposal(note="; ".join([*notes, "no small change is known for these lines"]))
@@ -59,13 +63,13 @@ def is_searchable(path: str) -> bool:
     return path.endswith(".py") and not is_test(path) and path.rpartition("/")[2] != "setup.py"
 
 
-async def _read(sandbox: Sandbox, paths: Sequence[str]) -> dict[str, str]:
-    """Texts of the suspicious files, best first; what is no UTF-8 text is passed over."""
+async def _read(sandbox: Sandbox, paths: Sequence[str], wanted: Callable[[str], bool] = is_searchable) -> dict[str, str]:
+    """Texts of these files, best first; what is no UTF-8 text is passed over."""
     texts: dict[str, str] = {}
     for path in dict.fromkeys(paths):
         if len(texts) == FILES:
             break
-        if is_searchable(path):
+        if wanted(path):
             try:
                 texts[path] = (await sandbox.base.read(path, 4 * LIMIT)).decode()
             except (FileNotFoundError, ValueError, LimitExceeded):
@@ -73,9 +77,9 @@ async def _read(sandbox: Sandbox, paths: Sequence[str]) -> dict[str, str]:
     return texts
 
 
-def _fresh_changes(texts: dict[str, str], situation: Situation) -> tuple[list[Change], dict[str, str]]:
+def _fresh_changes(texts: dict[str, str], tests: dict[str, str], situation: Situation) -> tuple[list[Change], dict[str, str]]:
     """Changes that were not judged before, best first, and the files that were skipped with the reason."""
-    found, skipped = changes(texts, situation.suspects, CHANGES)
+    found, skipped = changes(texts, situation.suspects, CHANGES, words(tests.values()))
     if situation.tried:
         found = [c for c in found if digest(Hit((c,)).edits(texts)) not in situation.tried]
     return found, skipped

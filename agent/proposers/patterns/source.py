@@ -50,10 +50,11 @@ class Source:
     text: str
     tree: ast.Module
     parents: dict[ast.AST, ast.AST] = field(repr=False)
+    words: tuple[str, ...] = field(default=(), repr=False)  # strings that the failing tests' files spell out
     known: dict[tuple[Callable[..., object], ast.AST], object] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, path: str, text: str) -> Source:
+    def read(cls, path: str, text: str, words: tuple[str, ...] = ()) -> Source:
         """Raises `Unreadable`."""
         if len(text) > LIMIT:
             raise Unreadable(f"it is longer than {LIMIT // 1024} KiB")
@@ -72,7 +73,7 @@ class Source:
                 raise Unreadable("it is nested too deeply")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise Unreadable(f"Python cannot parse it ({type(error).__name__})") from error
-        return cls(path, text, tree, parents)
+        return cls(path, text, tree, parents, words)
 
     @cached_property
     def _lines(self) -> list[tuple[int, bytes | None]]:
@@ -102,6 +103,13 @@ class Source:
             yield parent
             node = parent
 
+    def inside(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes below this one whose place in the text is known: before Python 3.12 not those of f-strings."""
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.JoinedStr):
+                yield child
+                yield from self.inside(child)
+
     def function(self, node: ast.AST) -> FunctionNode | None:
         """The innermost function around the node."""
         return next((n for n in self.above(node) if isinstance(n, FunctionNode)), None)
@@ -125,7 +133,8 @@ class Source:
     def replaced(self, node: ast.expr, text: str, *, compound: bool, title: str, prior: float) -> Rewrite:
         """The expression replaced; in parentheses where its new text might bind differently."""
         start, end = self.span(node)
-        if compound and not self._stands_alone(node):
+        is_element = isinstance(self.parents[node], ast.Tuple | ast.List | ast.Set) and "," not in text
+        if compound and not is_element and not self._stands_alone(node):
             text = f"({text})"
         return Rewrite(start, end, text, title, prior)
 

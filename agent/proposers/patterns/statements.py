@@ -5,25 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from agent.proposers.patterns.layout import indent, line_end, siblings, stands_alone, step
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, quoted, short
-
-Block = list[ast.stmt]
-
-
-def _indent(source: Source, node: ast.stmt) -> str:
-    start = source.offset(node.lineno, 0)
-    return source.text[start : source.span(node)[0]]
-
-
-def _alone(source: Source, node: ast.stmt) -> bool:
-    """Does the statement begin its line and end it?"""
-    end = source.span(node)[1]
-    rest = source.text[end:].split("\n", 1)[0].strip()
-    return not _indent(source, node).strip() and (not rest or rest.startswith("#"))
-
-
-def _line_end(source: Source) -> str:
-    return "\r\n" if "\r\n" in source.text[:4000] else "\n"
 
 
 def dropped(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -32,10 +15,16 @@ def dropped(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     ):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return
-        if source.function(node) is not None and _alone(source, node):
+        if source.function(node) is not None and stands_alone(source, node):
             start, end = source.span(node)
             yield Rewrite(start, end, "pass", f"`{short(source.segment(node))}` is dropped", 0.42)
-    if isinstance(node, ast.If) and not node.orelse and node.body and _alone(source, node) and len(node.body) == 1:
+            block = siblings(source, node)
+            index = block.index(node)
+            simple = (ast.Assign, ast.AugAssign, ast.Expr)
+            if isinstance(node, simple) and index + 1 < len(block) and isinstance(other := block[index + 1], simple):
+                title = f"`{short(source.segment(node))}` and `{short(source.segment(other))}` are dropped"
+                yield Rewrite(start, source.span(other)[1], "pass", title, 0.25)
+    if isinstance(node, ast.If) and not node.orelse and node.body and stands_alone(source, node) and len(node.body) == 1:
         text = source.segment(node.body[0])
         start, end = source.span(node)
         if "\n" not in text:
@@ -77,14 +66,14 @@ def flow(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             start, _ = source.span(node)
             text = source.segment(node)
             yield source.replaced(node, "await " + text, compound=True, title=quoted(text, "await " + text), prior=0.5)
-    elif isinstance(node, ast.Assign | ast.Return | ast.For) or (isinstance(node, ast.expr) and isinstance(node, ast.Tuple)):
-        tuples = [node] if isinstance(node, ast.Tuple) else []
-        for each in tuples:
-            if len(each.elts) == 2:
-                (a, b), (c, d) = source.span(each.elts[0]), source.span(each.elts[1])
+    elif isinstance(node, ast.Tuple | ast.List) and 2 <= len(node.elts) <= 5:
+        spans = [source.span(element) for element in node.elts]
+        for i, (a, b) in enumerate(spans):
+            for c, d in spans[i + 1 :]:
                 one, other = source.text[a:b], source.text[c:d]
                 if one != other:
-                    yield Rewrite(a, d, other + source.text[b:c] + one, quoted(f"{one}, {other}", f"{other}, {one}"), 0.6)
+                    shown = quoted(f"{one}, {other}", f"{other}, {one}")
+                    yield Rewrite(a, d, other + source.text[b:c] + one, shown, 0.6 if len(spans) == 2 else 0.5)
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         end, value = source.span(node.targets[0])[1], source.span(node.value)[0]
         gap = source.text[end:value]
@@ -93,8 +82,8 @@ def flow(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 yield Rewrite(
                     end, value, gap.replace("=", op + "="), quoted(source.segment(node), f"{node.targets[0].id} {op}= …"), 0.35
                 )
-    if isinstance(node, ast.If) and _alone(source, node) and source.text.startswith("if", source.span(node)[0]):
-        block = _siblings(source, node)
+    if isinstance(node, ast.If) and stands_alone(source, node) and source.text.startswith("if", source.span(node)[0]):
+        block = siblings(source, node)
         index = block.index(node)
         if index and isinstance(block[index - 1], ast.If) and block[index - 1].col_offset == node.col_offset:
             start, _ = source.span(node)
@@ -104,24 +93,15 @@ def flow(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         yield Rewrite(start, start + 4, "if", f"`elif {short(source.segment(node.test))}` becomes `if`", 0.35)
 
 
-def _siblings(source: Source, node: ast.stmt) -> Block:
-    parent = source.parents[node]
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and node in block:
-            return block
-    return [node]
-
-
 def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """Two statements in a row change places; a last statement leaves its block, or one moves into it."""
-    if not isinstance(node, ast.stmt) or not _alone(source, node) or source.function(node) is None:
+    if not isinstance(node, ast.stmt) or not stands_alone(source, node) or source.function(node) is None:
         return
-    block = _siblings(source, node)
+    block = siblings(source, node)
     index = block.index(node)
     start, end = source.span(node)
-    indent = _indent(source, node)
-    if index + 1 < len(block) and _alone(source, block[index + 1]) and _indent(source, block[index + 1]) == indent:
+    space = indent(source, node)
+    if index + 1 < len(block) and stands_alone(source, block[index + 1]) and indent(source, block[index + 1]) == space:
         other = block[index + 1]
         a, b = source.span(other)
         if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.If) and isinstance(
@@ -134,9 +114,9 @@ def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         if isinstance(node, ast.For | ast.While | ast.If | ast.With) and "\n" not in source.segment(other):
             # What follows a block moves into it.
             last = (getattr(node, "orelse", None) or node.body)[-1]
-            if _alone(source, last):
+            if stands_alone(source, last):
                 title = f"`{short(source.segment(other))}` moves into the block before it"
-                yield Rewrite(a, a, _indent(source, last).removeprefix(indent), title, 0.35)
+                yield Rewrite(a, a, indent(source, last).removeprefix(space), title, 0.35)
     parent = source.parents[node]
     if (
         index == len(block) - 1
@@ -144,7 +124,7 @@ def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         and isinstance(parent, ast.For | ast.While | ast.If | ast.With)
         and "\n" not in source.segment(node)
     ):
-        outer = _indent(source, parent)
+        outer = indent(source, parent)
         if (
             not outer.strip()
             and block is not getattr(parent, "test", None)
@@ -156,19 +136,23 @@ def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 def conditions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A statement in a loop gets a condition over the names at hand."""
-    if not isinstance(node, ast.Assign | ast.AugAssign | ast.Expr) or not _alone(source, node) or "\n" in source.segment(node):
+    if (
+        not isinstance(node, ast.Assign | ast.AugAssign | ast.Expr)
+        or not stands_alone(source, node)
+        or "\n" in source.segment(node)
+    ):
         return
     loops = [n for n in source.above(node) if isinstance(n, ast.For)]
     names = list(dict.fromkeys(n.id for loop in loops for n in ast.walk(loop.target) if isinstance(n, ast.Name)))[:3]
     if not names or isinstance(source.parents[node], ast.If):
         return
     start, _ = source.span(node)
-    indent, line = _indent(source, node), _line_end(source)
-    step = "\t" if indent.endswith("\t") else "    "
+    space, line = indent(source, node), line_end(source)
+    deeper = space + step(space)
     tests = [f"{a} {op} {b}" for i, a in enumerate(names) for b in names[i + 1 :] for op in ("==", "!=", "<", ">")]
     tests += [test for name in names for test in (name, f"not {name}", f"{name} is not None")]
     for test in tests:
-        text = f"if {test}:{line}{indent}{step}"
+        text = f"if {test}:{line}{deeper}"
         yield Rewrite(start, start, text, f"`{short(source.segment(node))}` only if `{test}`", 0.3)
 
 
@@ -197,14 +181,14 @@ def guards(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if not isinstance(node, FunctionNode):
         return
     body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
-    if not body or not _alone(source, body[0]) or body[0].lineno == node.lineno:
+    if not body or not stands_alone(source, body[0]) or body[0].lineno == node.lineno:
         return
     start, _ = source.span(body[0])
-    indent, line = _indent(source, body[0]), _line_end(source)
+    space, line = indent(source, body[0]), line_end(source)
     names = [a.arg for a in node.args.args if a.arg not in ("self", "cls")][:3]
-    step = "\t" if indent.endswith("\t") else "    "
+    deeper = space + step(space)
     for name in names:
         for condition in (f"not {name}", f"{name} is None"):
             for value in ("None", name, "[]", "0", "False", "True", "''"):
-                text = f"if {condition}:{line}{indent}{step}return {value}{line}{indent}"
+                text = f"if {condition}:{line}{deeper}return {value}{line}{space}"
                 yield Rewrite(start, start, text, f"returns `{value}` first if `{condition}`", 0.3)

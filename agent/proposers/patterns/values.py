@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from collections import Counter
 from collections.abc import Iterator
 
+from agent.proposers.patterns.names import scope
 from agent.proposers.patterns.source import Rewrite, Source, is_compound, quoted
 
 MAX_STRINGS = 6  # others of the same function or module that are tried in a string's place
+
+# Short strings that are taken for each other.
+LOOKALIKES = (
+    ("(", "[", "{", "<"), (")", "]", "}", ">"), ("()", "[]", "{}", "<>"), ("-", "_", "–", "+", "*"), ("/", "\\", "//"),
+    (",", ";", ", ", ":", "|", "."), (" ", "", "\t", "\n", "  "), ("\n", "\r\n", "\n\n"), ("'", '"', "`"), ("0", "1"),
+    ("utf-8", "ascii", "latin-1", "utf-8-sig", "utf-16"), ("strict", "ignore", "replace"), ("r", "rb"), ("w", "wb", "a", "ab"),
+    ("true", "True", "1"), ("false", "False", "0"), ("iteritems", "items"), ("itervalues", "values"), ("iterkeys", "keys"),
+)  # fmt: skip
 
 
 def constants(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -62,6 +72,17 @@ def _strings(source: Source, node: ast.Constant, before: str) -> Iterator[Rewrit
         and n in source.parents and not _is_documentation(source, n)
     )  # fmt: skip
     quote = before[0]
+    function = source.function(node)
+    if function is not None and value in scope(source, function):
+        for text, prior in ((value, 0.6), (f"{value}.encode()", 0.5), (f"str({value})", 0.35)):
+            yield Rewrite(start, end, text, quoted(before, text), prior)
+    for text in difflib.get_close_matches(value, source.words, 3, 0.7) if len(value) > 2 else ():
+        if text != value:
+            yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), 0.5)
+    for family in LOOKALIKES:
+        if value in family:
+            for rank, text in enumerate(t for t in family if t != value):
+                yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), 0.5 - 0.02 * rank)
     for text, _ in near.most_common(MAX_STRINGS):
         yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), 0.45)
     variants = {
@@ -84,12 +105,38 @@ def _spelled(text: str, quote: str) -> str:
     return spelled
 
 
+def collections(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """An empty answer that should hold something; one element taken where all are meant."""
+    function = source.function(node)
+    if function is None or not isinstance(node, ast.expr):
+        return
+    before = source.segment(node)
+    start, end = source.span(node)
+    if isinstance(node, ast.List) and not node.elts and isinstance(node.ctx, ast.Load):
+        names = scope(source, function)[:6]
+        texts = ["[[]]", *(f"[{name}]" for name in names), "{}", "set()", "''", "None", "[0]", "()"]
+        for rank, text in enumerate(texts):
+            yield Rewrite(start, end, text, quoted(before, text), 0.45 - 0.02 * rank)
+    elif isinstance(node, ast.Constant) and node.value == "" and before in ("''", '""'):
+        yield Rewrite(start, end, "None", quoted(before, "None"), 0.3)
+    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not isinstance(node.slice, ast.Slice):
+        whole = source.segment(node.value)
+        if not is_compound(node.value) and source.segment(node.slice).lstrip("-").isdigit():
+            for name in ("sum", "max", "min", "len"):
+                text = f"{name}({whole})"
+                yield Rewrite(start, end, text, quoted(before, text), 0.3)
+
+
 def bounds(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """±1 around indices, slices' ends, arguments of range and of calls that count, and what is returned."""
     if isinstance(node, ast.Subscript):
         if isinstance(node.slice, ast.Slice):
             yield from _slice(source, node, node.slice)
-        elif not isinstance(node.slice, ast.Constant | ast.Tuple):
+        elif isinstance(node.slice, ast.Tuple):
+            for element in node.slice.elts:
+                if isinstance(element, ast.Name | ast.BinOp | ast.Attribute):
+                    yield from _one_off(source, element, 0.5)
+        elif not isinstance(node.slice, ast.Constant):
             yield from _one_off(source, node.slice, 0.75)
         elif isinstance(node.slice, ast.Constant) and node.slice.value == 0:
             start, end = source.span(node.slice)
@@ -107,6 +154,10 @@ def bounds(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         for operand in (node.left, *node.comparators):
             if isinstance(operand, ast.Name | ast.BinOp | ast.Call | ast.Attribute):
                 yield from _one_off(source, operand, 0.45)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.FloorDiv | ast.Mod | ast.Div | ast.Pow):
+        for operand in (node.left, node.right):
+            if isinstance(operand, ast.Name | ast.Call | ast.Attribute) and not source.segment(operand).startswith("range("):
+                yield from _one_off(source, operand, 0.34)
     elif isinstance(node, ast.Return | ast.Assign) and isinstance(node.value, ast.Name | ast.BinOp | ast.Call | ast.Subscript):
         yield from _one_off(source, node.value, 0.5)
 

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.proposers.patterns.generate import changes, still_parses
-from agent.proposers.patterns.source import Source, Unreadable
+from agent.guest import splice
+from agent.proposers.patterns.generate import PATTERNS, changes, still_parses, words
+from agent.proposers.patterns.source import Rewrite, Source, Unreadable
 from agent.task import Span
 
 
@@ -47,6 +48,40 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("return sorted(a)", "return sorted(a, reverse=True)"),
         ("return not a or b", "return a is not None and b"),
         ("for x in a:\n        break", "for x in a:\n        continue"),
+        ("return [a, b]", "return [b, a]"),
+        ("return hasattr(a, 'iteritems') and a.iteritems()", "return hasattr(a, 'items') and a.items()"),
+        ("return a", "return a[b:]"),
+        ("return a", "return a - b"),
+        ("return f('a')", "return f(a)"),
+        ("return f('a')", "return f(a.encode())"),
+        ("return a == '('", "return a == '['"),
+        ("return []", "return [a]"),
+        ("return [x for x in a][-1]", "return sum([x for x in a])"),
+        ("return a[b, c]", "return a[b - 1, c]"),
+        ("a = b\n    a = c\n    return a", "pass\n    return a"),
+        ("while a:\n        b += 1", "while a:\n        b += 1\n        a -= 1"),
+        (
+            "c = 0\n    for x in a:\n        b.append(x)\n    return c",
+            "c = 0\n    for x in a:\n        b.append(x)\n        c = x\n    return c",
+        ),
+        (
+            "s = set()\n    if a in s:\n        return b\n    return c",
+            "s = set()\n    if a in s:\n        return b\n    s.add(a)\n    return c",
+        ),
+        ("f(a)\n    return b", "f(a)\n    f(c)\n    return b"),
+        ("c = a + b\n    return c", "c = max(c, a + b)\n    return c"),
+        ("a.update(b)", "a = b"),
+        ("if a.x:\n        return b", "if a is None or a.x:\n        return b"),
+        ("if a < 0:\n        return b", "if a < 0 or not b:\n        return b"),
+        ("if len(a) == 0:\n        return b", "if len(a) <= 1:\n        return b"),
+        ("return True", "return a == 0"),
+        (
+            "try:\n        f(a)\n    except KeyError:\n        return b",
+            "try:\n        f(a)\n    except (KeyError, TypeError):\n        return b",
+        ),
+        ("f(a)\n    g(b)\n    if c:\n        raise ValueError", "if c:\n        raise ValueError\n    f(a)\n    g(b)"),
+        ("return f(a, a)", "a = list(a)\n    return f(a, a)"),
+        ("return sorted(a, key=lambda x: b)", "return sorted(a, key=lambda x: x)"),
     ],
 )
 def test_each_family_lists_its_change(before: str, after: str) -> None:
@@ -71,6 +106,20 @@ def test_a_change_keeps_comments_line_ends_and_formatting(end: str) -> None:
 def test_operators_are_found_behind_comments_and_parentheses() -> None:
     text = "def f(a, b):\n    return (a  # is < meant?\n            ) < (b)\n"
     assert text.replace(") < (b)", ") <= (b)") in all_changes(text)
+
+
+def test_a_default_that_all_calls_share_becomes_one_for_each() -> None:
+    text = "def f(a, known=[]):\n    known.append(a)\n    return known\n"
+    assert (
+        "def f(a, known=None):\n    if known is None:\n        known = []\n    known.append(a)\n    return known\n"
+        in all_changes(text)
+    )
+
+
+def test_what_is_spelled_almost_as_the_tests_spell_it_may_be_a_slip() -> None:
+    text = "def f():\n    return 'Jupyter'\n"
+    found, _ = changes({"m.py": text}, [Span("m.py", 1, 2, 1.0, "")], 1000, words(["assert f() == 'Jupiter'"]))
+    assert "def f():\n    return 'Jupiter'\n" in [c.rewrite.apply(text) for c in found]
 
 
 def test_a_change_of_binding_gets_parentheses() -> None:
@@ -115,3 +164,46 @@ def test_hostile_text_is_skipped_with_a_reason(text: str) -> None:
 def test_a_byte_order_mark_does_not_move_the_change() -> None:
     text = "\ufeffdef f(a):\n    return a < 1\n"
     assert text.replace("<", "<=") in all_changes(text)
+
+
+def test_a_constant_is_as_suspicious_as_the_lines_that_read_it() -> None:
+    text = "FAR = 1\nNEAR = 2\n\ndef f(a):\n    return a < NEAR\n\ndef g(a):\n    return a < FAR\n"
+    found, _ = changes({"m.py": text}, [Span("m.py", 5, 5, 1.0, "")], 1000)
+    best = {line: max(c.score for c in found if c.line == line) for line in (1, 2, 5)}
+    assert best[5] > best[2] > best[1]
+
+
+FILES = ("bisect.py", "fnmatch.py", "asyncio/locks.py")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_change_of_real_files_applies_and_can_be_taken_back(name: str) -> None:
+    path = Path(ast.__file__).parent / name
+    text = path.read_text(encoding="utf-8")
+    found, skipped = changes({name: text}, [Span(name, 1, text.count("\n") + 1, 1.0, "")], 100_000, ("some", "words"))
+    assert not skipped
+    assert len(found) > 300
+    for number, change in enumerate(found):
+        rewrite = change.rewrite
+        assert 0 <= rewrite.start <= rewrite.end <= len(text)
+        after = rewrite.apply(text)
+        assert (
+            Rewrite(rewrite.start, rewrite.start + len(rewrite.text), text[rewrite.start : rewrite.end], "", 0).apply(after)
+            == text
+        )
+        assert splice.spliced(text, [{"start": rewrite.start, "end": rewrite.end, "text": rewrite.text}]) == after
+        if number % 1000 == 0 and still_parses(text, after):  # else the search refuses it too
+            assert ast.dump(ast.parse(after)) != ast.dump(ast.parse(text))
+
+
+def test_most_changes_of_every_pattern_are_python() -> None:
+    """A pattern that is mostly nonsense would cost the others their time."""
+    text = (Path(ast.__file__).parent / "bisect.py").read_text(encoding="utf-8")
+    wrong: dict[str, list[int]] = {}
+    source = Source.read("m.py", text)
+    for pattern in PATTERNS:
+        rewrites = [r for node in source.parents if isinstance(node, ast.expr | ast.stmt) for r in pattern(source, node)]
+        for rewrite in rewrites[:: max(1, len(rewrites) // 6)]:
+            counts = wrong.setdefault(pattern.__name__, [0, 0])
+            counts[still_parses(text, rewrite.apply(text))] += 1
+    assert not {name: counts for name, counts in wrong.items() if counts[0] > 0.3 * sum(counts)}

@@ -138,3 +138,69 @@ async def test_candidates_that_hang_exit_crash_or_flood_only_lose_their_own_try(
     tests = "from m import f\n\ndef test_f():\n    assert f(5) == 5\n\ndef test_g():\n    assert f(3) == 3\n"
     proposal, _ = await heal({"m.py": code, "test_m.py": tests}, seconds=25.0)
     assert code.replace("i < n - 1", "i <= n - 1") in afters(proposal)
+
+
+async def test_two_bugs_in_one_function_are_healed_together_and_that_is_trusted_less(heal: Heal) -> None:
+    code = "def f(a, b):\n    if a < 0:\n        return a * 3\n    return b // 2\n"
+    tests = "from m import f\n\ndef test_a():\n    assert f(-2, 3) == -5\n    assert f(-7, 3) == -10\n\ndef test_b():\n    assert f(3, 9) == 18\n    assert f(0, 7) == 14\n"
+    proposal, _ = await heal({"m.py": code, "test_m.py": tests})
+    assert code.replace("a * 3", "a - 3").replace("b // 2", "b * 2") in afters(proposal)
+    assert all(c.prior < 0.3 for c in proposal.candidates)
+
+
+async def test_what_one_try_leaves_in_the_process_does_not_spoil_the_next(heal: Heal) -> None:
+    code = "KNOWN = {}\n\ndef fib(n):\n    if n in KNOWN:\n        return KNOWN[n]\n    value = n if n < 2 else fib(n - 1) + fib(n - 3)\n    KNOWN[n] = value\n    return value\n"
+    tests = "import m\n\ndef test_fib():\n    assert m.fib(9) == 34\n"
+    proposal, _ = await heal({"m.py": code, "test_m.py": tests})
+    assert code.replace("n - 3", "n - 2") in afters(proposal)
+
+
+async def test_arguments_that_a_test_lends_are_the_same_for_every_try(heal: Heal) -> None:
+    code = "def biggest(items):\n    items.sort()\n    return items.pop(0)\n"
+    tests = "import pytest\nfrom m import biggest\n\n@pytest.mark.parametrize('items, wanted', [([3, 1, 2], 3), ([5, 9, 4], 9)])\ndef test_biggest(items, wanted):\n    assert biggest(items) == wanted\n"
+    proposal, _ = await heal({"m.py": code, "test_m.py": tests})
+    assert code.replace("pop(0)", "pop(-1)") in afters(proposal) or code.replace("pop(0)", "pop()") in afters(proposal)
+
+
+async def test_what_the_docstring_promises_decides_between_changes_that_pass(heal: Heal) -> None:
+    code = 'def f(a, b):\n    """Multiply.\n\n    >>> f(3, 4)\n    12\n    """\n    return a - b\n'
+    tests = "from m import f\n\ndef test_f():\n    assert f(2, 2) == 4\n"
+    proposal, _ = await heal({"m.py": code, "test_m.py": tests})
+    assert afters(proposal)[0] == code.replace("a - b", "a * b")
+    assert code.replace("a - b", "a + b") in afters(proposal)[1:]
+
+
+async def test_a_module_that_cannot_be_imported_is_searched_with_fresh_imports(heal: Heal) -> None:
+    code = "NAMES = ['a', 'b', 'c']\nLAST = NAMES[3]\n\ndef f():\n    return LAST\n"
+    tests = "from m import f\n\ndef test_f():\n    assert f() == 'c'\n"
+    proposal, case = await heal({"m.py": code, "test_m.py": tests})
+    assert set(case.oracle.must_turn["tests"]) == {"test_m.py"}
+    assert afters(proposal)[0] in (code.replace("NAMES[3]", "NAMES[2]"), code.replace("NAMES[3]", "NAMES[-1]"))
+
+
+async def test_a_loop_without_end_is_searched_too(heal: Heal) -> None:
+    code = "def digits(n):\n    count = 0\n    while n:\n        count += 1\n    return count\n"
+    tests = "from m import digits\n\ndef test_digits():\n    assert digits(1234) == 4\n"
+    proposal, _ = await heal({"m.py": code, "test_m.py": tests}, timeout=8.0)
+    assert code.replace("count += 1", "count += 1\n        n //= 10") in afters(proposal)
+
+
+async def test_coroutines_are_searched(heal: Heal) -> None:
+    code = "import asyncio\n\nasync def g(x):\n    await asyncio.sleep(0)\n    return x\n\nasync def f(x):\n    value = g(x)\n    return value\n"
+    tests = "import asyncio\nfrom m import f\n\ndef test_f():\n    assert asyncio.run(f(3)) == 3\n"
+    proposal, _ = await heal({"m.py": code, "test_m.py": tests})
+    assert code.replace("= g(x)", "= await g(x)") in afters(proposal)
+
+
+async def test_doctests_are_searched(heal: Heal) -> None:
+    code = 'def f(a, b):\n    """\n    >>> f(2, 3)\n    5\n    """\n    return a - b\n'
+    proposal, _ = await heal({"m.py": code, "pytest.ini": "[pytest]\naddopts = --doctest-modules\n"})
+    assert code.replace("a - b", "a + b") in afters(proposal)
+
+
+async def test_the_note_tells_how_fast_it_was(heal: Heal) -> None:
+    proposal, _ = await heal(
+        {"m.py": "def f(a, b):\n    return a - b\n", "test_m.py": "from m import f\n\ndef test_f():\n    assert f(2, 3) == 5\n"}
+    )
+    assert "in one process (" in proposal.note
+    assert "in a fork each (" in proposal.note

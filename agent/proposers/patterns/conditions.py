@@ -1,0 +1,116 @@
+"""Patterns on conditions that ask too little or too much: None, emptiness, the smallest case, what is answered."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from agent.proposers.patterns.names import scope
+from agent.proposers.patterns.source import Rewrite, Source, is_compound, quoted, short
+
+MOST_NAMES = 6
+
+
+def guarded(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A condition asks an object that may not be there: `x.a` → `x is None or x.a`, `x and x.a`."""
+    for test in _tests(node):
+        before = source.segment(test)
+        start, end = source.span(test)
+        kept = f"({before})" if isinstance(test, ast.BoolOp | ast.IfExp | ast.Lambda) else before
+        for owner in _owners(source, test):
+            for text, prior in (
+                (f"{owner} is None or {kept}", 0.45),
+                (f"{owner} is not None and {kept}", 0.45),
+                (f"{owner} and {kept}", 0.4),
+                (f"not {owner} or {kept}", 0.38),
+            ):
+                yield Rewrite(start, end, _fitting(node, text), quoted(before, text), prior)
+
+
+def widened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A condition that forgets a name: `or not x`, `and x`."""
+    function = source.function(node)
+    if function is None:
+        return
+    for test in _tests(node):
+        before = source.segment(test)
+        start, end = source.span(test)
+        asked = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
+        kept = f"({before})" if isinstance(test, ast.BoolOp | ast.IfExp | ast.Lambda) else before
+        for rank, name in enumerate([n for n in scope(source, function) if n not in asked][:MOST_NAMES]):
+            for text in (f"{kept} or not {name}", f"{kept} and {name}", f"{kept} and not {name}", f"{kept} or {name}",
+                         f"{kept} or {name} is None", f"{kept} and {name} is not None"):  # fmt: skip
+                yield Rewrite(start, end, _fitting(node, text), quoted(before, text), 0.3 - 0.01 * rank)
+
+
+def smallest_case(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """`== 0` where the smallest case is larger."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq):
+        return
+    right = node.comparators[0]
+    if isinstance(right, ast.Constant) and type(right.value) is int and 0 <= right.value <= 2:
+        left, before = source.segment(node.left), source.segment(node)
+        start, end = source.span(node)
+        for text, prior in ((f"{left} <= {right.value + 1}", 0.45), (f"{left} < {right.value}", 0.3)):
+            yield Rewrite(start, end, text, quoted(before, text), prior)
+
+
+def answered(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A fixed True or False is returned where a name should decide."""
+    function = source.function(node)
+    if not isinstance(node, ast.Return) or function is None or not isinstance(node.value, ast.Constant):
+        return
+    if not isinstance(node.value.value, bool):
+        return
+    start, end = source.span(node.value)
+    for rank, name in enumerate(scope(source, function)[:MOST_NAMES]):
+        for text in (f"{name} == 0", f"not {name}", f"bool({name})", f"{name} is not None", f"{name} > 0"):
+            yield Rewrite(start, end, text, quoted(source.segment(node), "return " + text), 0.34 - 0.01 * rank)
+
+
+def handlers(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """An `except` that lets a near relative of its exception through."""
+    if not isinstance(node, ast.expr) or not isinstance(source.parents[node], ast.Try | ast.ExceptHandler):
+        return
+    handler = source.parents[node]
+    if not isinstance(handler, ast.ExceptHandler) or handler.type is not node:
+        return
+    before = source.segment(node)
+    inner = before[1:-1].strip().rstrip(",") if isinstance(node, ast.Tuple) else before
+    start, end = source.span(node)
+    for other in EXCEPTIONS:
+        if other not in before:
+            yield Rewrite(start, end, f"({inner}, {other})", f"`except {short(before)}` catches {other} too", 0.4)
+
+
+EXCEPTIONS = (
+    "ValueError",
+    "TypeError",
+    "KeyError",
+    "AttributeError",
+    "IndexError",
+    "OSError",
+    "UnicodeDecodeError",
+    "LookupError",
+)
+
+
+def _tests(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.If | ast.While | ast.IfExp):
+        return [node.test]
+    return list(node.ifs) if isinstance(node, ast.comprehension) else []
+
+
+def _owners(source: Source, test: ast.expr) -> list[str]:
+    """What attributes, items or methods are asked of, shortest first."""
+    found: dict[str, None] = {}
+    for node in ast.walk(test):
+        if isinstance(node, ast.Attribute | ast.Subscript) and not is_compound(node.value):
+            text = source.segment(node.value)
+            if isinstance(node.value, ast.Name | ast.Attribute) and text not in ("self", "cls") and len(text) <= 40:
+                found[text] = None
+    return sorted(found, key=len)[:3]
+
+
+def _fitting(node: ast.AST, text: str) -> str:
+    return f"({text})" if isinstance(node, ast.IfExp | ast.comprehension) else text
