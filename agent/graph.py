@@ -32,6 +32,7 @@ from agent.budget import Ledger
 from agent.checks import Runner
 from agent.events import Degraded, StepDone, StepStarted
 from agent.nodes.approve import approve, approve_round, asks_before
+from agent.nodes.challenge import challenge
 from agent.nodes.climb import climb
 from agent.nodes.diagnose import diagnose
 from agent.nodes.guard import guard
@@ -70,7 +71,7 @@ STEPS: dict[str, Step] = {
     "reflect": reflect,
     "report": report,
 }
-OPINIONS: dict[str, Step] = {"review": review}
+OPINIONS: dict[str, Step] = {"challenge": challenge, "review": review}
 """Second opinions on the proven candidate, in their order; each may object, and those from outside come after them."""
 
 

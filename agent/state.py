@@ -125,6 +125,7 @@ class State(TypedDict, total=False):
     winner: Any  # verdict of the candidate that was selected, in the end with its proof; None where there is none
     objection: Any  # packed `Objection` of a second opinion to the winner
     opinions: Annotated[list[Any], operator.add]  # packed `Opined` events on winners
+    challenged: Any  # packed `Challenged`, of the last winner
     failed: Annotated[list[Any], operator.add]  # verdicts that wait for `reflect`
     tried: Annotated[list[str], operator.add]  # digests of judged changes
     refused: Annotated[list[str], operator.add]  # guard rules that refused a candidate, in order

@@ -14,6 +14,7 @@ _STEPS = {
     "guard": "Reading the change: may a repair do this?",
     "verify": "Checking the change: green with it, nothing else broken",
     "prove": "Proving it: green again and again with the change, red without it",
+    "challenge": "Challenging it: do its functions keep their promises beside the tests?",
     "reflect": "Noting what the failed change taught",
     "report": "Writing down what was found",
 }

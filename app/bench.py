@@ -30,7 +30,7 @@ from sandbox.base import SandboxError, Sandboxes
 from sandbox.choose import open_sandboxes
 
 if TYPE_CHECKING:
-    from agent.model import Models
+    from agent.models import Models
 
 OVERTIME = 900.0  # seconds beyond a task's budget, for what the budget does not bound: installing, a last check
 

@@ -1,19 +1,19 @@
 """What functions promise in their own docstrings, tried: `>>> f(1)` sessions and lines like `f(1) == 2`; inside the sandbox.
 
-Only a hint for ranking: a change that keeps the promises goes before one that breaks them.
+A change that keeps the promises goes before one that breaks them; one that breaks them is challenged.
 """
 
 import ast
 import contextlib
 import doctest
-import functools
 import io
 import re
 
 MOST = 40
+SHOWN = 120  # characters of a value that people may see
 _LINE = re.compile(
     r"^\s*(?:[-*]\s*)?(?P<call>(?P<name>[A-Za-z_]\w*)\(.*\))\s*"
-    r"(?:==|=>|->|=|➞|→|➔|⇒|returns|should return|should be)\s*(?P<value>\S.*?)\s*$"
+    r"(?P<sign>==|=>|->|=|➞|→|➔|⇒|returns|should return|should be)\s*(?P<value>\S.*?)\s*$"
 )
 
 
@@ -26,16 +26,27 @@ def of(docstring, name):
                 found.append((example.source, example.want))
     except ValueError:
         pass
+    return (found + _lines(docstring, name))[:MOST]
+
+
+def _lines(docstring, name):
+    """Lines like `f(1) == 2`. With a plain `=` they may define something else: where they mix kinds of values, none counts."""
+    found, defining = [], []
     for line in docstring.splitlines():
         match = None if ">>>" in line or len(line) > 500 else _LINE.match(line)
         if match is None or match.group("name") != name:
             continue
         try:
             ast.parse(match.group("call"), mode="eval")
-            found.append((match.group("call"), (_literal(match.group("value")),)))
+            example = (match.group("call"), (_literal(match.group("value")),))
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             continue
-    return found[:MOST]
+        (defining if match.group("sign") == "=" else found).append(example)
+    return found + (defining if len({_kind(want[0]) for _, want in defining}) == 1 else [])
+
+
+def _kind(value):
+    return float if isinstance(value, (bool, int, float, complex)) else type(value)
 
 
 def _literal(text):
@@ -52,30 +63,41 @@ def _literal(text):
 
 def kept(examples, namespace, limit):
     """How many of the examples come out as written."""
-    checker, count, names = doctest.OutputChecker(), 0, dict(namespace)
-    for source, want in examples:
-        if limit.run(functools.partial(_holds, source, want, names, checker), 0.2, 1.0) is True:
-            count += 1
-    return count
+    names = dict(namespace)
+    return sum(outcome(source, want, names, limit)[0] == "kept" for source, want in examples)
 
 
-def _holds(source, want, names, checker):
-    if isinstance(want, tuple):
-        return eval(source, names) == want[0]
+def outcome(source, want, names, limit):
+    """["kept" | "broken" | "unlike" | "impossible", what came].
+
+    Broken is a plain value in place of another; unlike is whatever else may also be a matter of how it is written down, and
+    impossible what fails for want of something around it.
+    """
+    return limit.run(lambda: _outcome(source, want, names), 0.2, 1.0) or ["unlike", "nothing in time"]
+
+
+def _outcome(source, want, names):
     value, printed = None, io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        try:
-            value = eval(source, names)
-        except SyntaxError:
-            exec(source, names)
-    shown = printed.getvalue() + ("" if value is None else repr(value) + "\n")
-    return checker.check_output(want, shown, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS) or (
-        bool(want.strip()) and _equal(want, value)
-    )
-
-
-def _equal(want, value):
     try:
-        return ast.literal_eval(want.strip()) == value
-    except (SyntaxError, ValueError):
-        return False
+        with contextlib.redirect_stdout(printed):
+            try:
+                value = eval(source, names)
+            except SyntaxError:
+                exec(source, names)
+    except (NameError, ImportError, OSError, SyntaxError) as error:
+        return ["impossible", type(error).__name__]
+    except Exception as error:
+        return ["unlike", type(error).__name__]
+    if not isinstance(want, tuple):
+        if not want.strip():  # `>>> f(1) == 2` and nothing below: people mean that it is true; else it is only a step
+            want = (True,) if isinstance(value, bool) else (value,)
+        else:
+            shown = printed.getvalue() + ("" if value is None else repr(value) + "\n")
+            if doctest.OutputChecker().check_output(want, shown, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS):
+                return ["kept", shown.strip()[:SHOWN]]
+            try:
+                want = (ast.literal_eval(want.strip()),)
+            except (SyntaxError, ValueError, MemoryError, RecursionError):
+                return ["unlike", shown.strip()[:SHOWN]]
+    told = "kept" if value == want[0] else "broken" if _kind(value) is _kind(want[0]) else "unlike"
+    return [told, repr(value)[:SHOWN]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent import confidence, diagnosis, endings, guard, words
+from agent.challenge.judgement import Challenged
 from agent.edits import diff
 from agent.endings import Ending
 from agent.events import Ended
@@ -51,7 +52,8 @@ async def _repaired(state: State, work: Work) -> State:
     shown = diff(candidate.edits)
     last = await told(candidate, verification, state["iteration"])
     alternatives = state.get("alternatives", 0)
-    sure = confidence.estimate(candidate, alternatives, state.get("degraded", []))
+    challenged = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
+    sure = confidence.estimate(candidate, alternatives, state.get("degraded", []), challenged)
     log = await log_of(state, work.context, last, known)
     result = Repair(
         edits=candidate.edits,

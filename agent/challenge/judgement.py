@@ -1,0 +1,104 @@
+"""What playing with a change tells against it: an objection, or doubts. Pure; `play` says what was seen.
+
+Only a stated contract counts against a repair that is green: an example in a docstring which comes out otherwise. Measured on
+HumanEvalFix (even half, each half of the tests once as oracle; up to ten plausible changes a task): that rejects 102 of 165
+changes which the held-out tests find wrong, and 2 of 419 which they find right. What tells less (new exceptions, rivals that
+disagree), or hardly ever happened there (hints, changed arguments), is a doubt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent import words
+from agent.challenge.play import Answer, Call, Example, Played, Variant
+
+UNSETTLED = 0.1  # share of the calls that most plausible changes answer otherwise than the winner, from which it is a doubt
+
+
+@dataclass(frozen=True, slots=True)
+class Challenged:
+    """What the second oracle found of the winner; `confidence` reads it. `objection` is a clause, or empty."""
+
+    objection: str = ""
+    doubts: tuple[str, ...] = ()  # a clause each
+    kept: int = 0  # examples of docstrings, and tests from the specification, that hold with the change
+
+
+def judge(played: Played) -> Challenged:
+    """The first change of `played` is the winner's, the others are its rivals'."""
+    base, winner = [*played.variants, None, None][:2]
+    if base is None or winner is None:
+        return Challenged()
+    kept = sum(example.outcome == "kept" for example in winner.examples)
+    objecting, doubtful = _contradictions(base, winner)
+    rivals = [variant for variant in played.variants[2:] if variant is not None]
+    doubts = [*_told(doubtful), *_differences(played, base, winner), *_disagreement(played.calls, winner, rivals)]
+    return Challenged(next(iter(_told(objecting)), ""), tuple(doubts), kept)
+
+
+def _contradictions(base: Variant, winner: Variant) -> tuple[list[Example], list[Example]]:
+    """Broken examples that count, one that held before first, and those that only raise a doubt."""
+    before = {(e.function, e.source): e.outcome for e in base.examples}
+    living = {example.function for example in winner.examples if example.outcome == "kept"}
+    failing = [example for example in winner.examples if example.outcome in ("broken", "unlike")]
+    spoilt = [e for e in failing if before.get((e.function, e.source)) == "kept"]
+    # Where none holds, before or after, it may be the way of writing that nobody has kept up to date.
+    unmended = [e for e in failing if e not in spoilt and (e.outcome == "broken" or e.function in living)]
+    return [*spoilt, *unmended], [e for e in failing if e not in spoilt and e not in unmended]
+
+
+def _told(broken: Sequence[Example]) -> list[str]:
+    """One clause for all."""
+    if not broken:
+        return []
+    first, others = broken[0], len(broken) - 1
+    name, call, got = words.code(first.function, 80), words.code(first.source, 120), words.code(first.got, 80)
+    more = f", and {words.counted(others, 'other example')} {'fails' if others == 1 else 'fail'} too" if others else ""
+    return [f"the docstring of {name} has the example {call}, which comes out as {got}{more}"]
+
+
+def _differences(played: Played, base: Variant, winner: Variant) -> Iterator[str]:
+    """How it behaves otherwise than the old code where passing tests call it, or near there; the first of each kind."""
+    told: set[str] = set()
+    for call, before, after in zip(played.calls, base.answers, winner.answers, strict=False):
+        if not call.passing or before.kind != "value":
+            continue
+        name = played.functions[call.function] if 0 <= call.function < len(played.functions) else ""
+        shown = words.code(name + call.arguments, 120)
+        kind, clause = _difference(call, before, after)
+        if kind and kind not in told:
+            told.add(kind)
+            yield f"{shown} {clause}"
+
+
+def _difference(call: Call, before: Answer, after: Answer) -> tuple[str, str]:
+    """Its kind and a clause without a subject, or two empty texts."""
+    if after.kind == "raised":
+        return "raises", f"raises {words.code(after.text, 60)}, which it did not before"
+    if after.kind == "unsteady":
+        return "unsteady", "gives another value each time, which it did not before"
+    if after.mutates and not before.mutates:
+        return "mutates", "changes its arguments, which it did not before"
+    if after.fits is False and before.fits:
+        return "hint", "gives what its type hint does not say"
+    if not call.mild and after.kind == "value" and after.text != before.text:
+        return "differs", "gives another value than before, although a passing test makes this call"
+    return "", ""
+
+
+def _disagreement(calls: Sequence[Call], winner: Variant, rivals: Sequence[Variant]) -> Iterator[str]:
+    """Where most of the other plausible changes answer otherwise."""
+    variants, compared, unlike = [winner, *rivals], 0, list[int]()
+    for at, mine in enumerate(winner.answers):
+        known = [(v.answers[at].kind, v.answers[at].text) for v in variants if at < len(v.answers)]
+        (most, count), *_ = Counter(known).most_common(1)
+        if len(known) > 1:
+            compared += 1
+            if count > 1 and most != (mine.kind, mine.text):
+                unlike.append(at)
+    if compared and len(unlike) / compared > UNSETTLED:
+        first = calls[unlike[0]].arguments if unlike[0] < len(calls) else ""
+        yield f"most other changes that pass the same tests answer otherwise, for {words.code(first, 120)} among others"

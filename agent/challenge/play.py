@@ -1,0 +1,112 @@
+"""Have changed functions played with inside the sandbox: docstring examples, and calls near those that the tests make.
+
+Knows the guest's command `challenge`; judges nothing. What it answers was near hostile code: it can only raise doubts or end in
+an objection, never make anything green.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from agent.challenge.touched import Touched
+from agent.checks import Runner
+from agent.localization import sample, test_files
+from agent.task import Check, CheckRun, Edits, Oracle
+from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Sandbox
+
+SECONDS = 8.0  # for all of it, at most
+RED, GREEN = 10, 20  # tests whose calls are seen
+_READERS = ("pytest", "unittest")
+
+
+class Example(msgspec.Struct, frozen=True, array_like=True):
+    """One example of a docstring: broken is a plain value in place of another; unlike may also be a matter of writing."""
+
+    function: str
+    source: str
+    outcome: Literal["kept", "broken", "unlike", "impossible"]  # impossible: it wants something that is not there
+    got: str
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True):
+    """A call of a touched function. `passing`: a test makes it that passes at the base; `mild`: it is only near such a call."""
+
+    function: int
+    arguments: str
+    passing: bool
+    mild: bool
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """What came of a call. `fits` the hint of what it returns, where that can be told."""
+
+    kind: Literal["value", "raised", "hung", "unsteady", "gone"]
+    text: str
+    fits: bool | None
+    mutates: bool
+
+
+class Variant(msgspec.Struct, frozen=True):
+    """The code as it is with one change. `answers` begins as the calls do, and ends early where time was up."""
+
+    examples: list[Example] = []
+    answers: list[Answer] = []
+
+
+class Played(msgspec.Struct, frozen=True):
+    """The first of the variants is the unchanged code. Each is None where it died."""
+
+    functions: list[str] = []
+    calls: list[Call] = []
+    variants: list[Variant | None] = []
+    unavailable: str = ""
+
+
+def red_check(oracle: Oracle) -> Check | None:
+    """The first check of tests that is red."""
+    return next((c for c in oracle.checks if c.reader in _READERS and oracle.must_turn.get(c.name)), None)
+
+
+async def play(
+    sandbox: Sandbox, runner: Runner, oracle: Oracle, base: Sequence[CheckRun], touched: Touched, changes: Sequence[Edits]
+) -> Played:
+    """With the base and with each of the changes; `red_check` is not None. Raises `SandboxError` when the sandbox is lost."""
+    check = red_check(oracle)
+    assert check is not None, "somebody has looked"
+    texts = touched.texts or {}
+    run = next((r for r in base if r.check == check.name), CheckRun(check.name, "finished", {}, (), 0.0))
+    red = sorted(oracle.must_turn[check.name], key=lambda i: (run.durations.get(i, 0.0), i))[:RED]
+    request = {
+        "reader": check.reader,
+        "cwd": check.cwd,
+        "args": test_files(red, check.reader),
+        "red": red,
+        "green": sample(check, oracle, run, red, GREEN),
+        "seconds": SECONDS,
+        "functions": [[f.path, f.name, f.line] for f in touched.functions],
+        "documented": [[f.path, f.name] for f in touched.documented],
+        "variants": [texts, *({**texts, **{c.path: c.after for c in edits if c.path in texts}} for edits in changes)],
+    }
+    await runner.prepare()
+    async with sandbox.candidate() as workspace:
+        command = Command(
+            argv=(workspace.python, runner.guest, "challenge"),
+            timeout=SECONDS + 2.0,
+            env=check.env,
+            stdin=json.dumps(request).encode(),
+            output_limit=8 * MIB,
+        )
+        try:
+            completed = await workspace.run(command)
+        except DeadlinePassed:
+            return Played(unavailable="playing with the changed functions took too long")
+        except LimitExceeded as error:
+            return Played(unavailable=str(error))
+    try:
+        return msgspec.json.decode(completed.stdout, type=Played)
+    except (ValueError, msgspec.ValidationError):
+        return Played(unavailable="the play with the changed functions ended without an answer")

@@ -1,0 +1,100 @@
+"""The second oracle on the proven candidate: do its functions keep their promises, and how do they behave beside the tests?
+
+It may object; what is no more than strange becomes a doubt, which lowers the confidence. A model is asked for tests only where
+there is a specification and the examples in it have not settled the matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from agent.challenge import written
+from agent.challenge.judgement import Challenged, judge
+from agent.challenge.play import play, red_check
+from agent.challenge.specification import failing_tests, specification
+from agent.challenge.touched import Touched, touched
+from agent.edits import diff, read_text
+from agent.events import Opined
+from agent.localization import test_files
+from agent.model import ModelError
+from agent.state import Objection, State, Work, fell_back, pack
+from agent.task import Candidate, Check, CheckRun, Edits, Oracle, Usage
+
+RIVALS = 5  # other candidates of the round whose behaviour is compared
+MOST_FILES = 3  # of failing tests that a model is shown
+LONGEST_DIFF = 6_000  # characters of the change that a model is shown
+
+
+async def challenge(state: State, work: Work) -> State:
+    """Raises `SandboxError` when the sandbox is lost; where nothing can be played with, the winner is accepted."""
+    context = work.context
+    candidate = await context.recall(Candidate, state["winner"][0])
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    changes = [candidate.edits, *await _rivals(state, work, candidate)]
+    functions = await asyncio.to_thread(touched, changes)
+    check = red_check(oracle)
+    found, update = Challenged(), State()
+    if check is not None and functions.functions:
+        base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
+        played = await play(work.task.sandbox, work.runner, oracle, base, functions, changes)
+        if played.unavailable:
+            update = await fell_back(work, "challenge", f"The change could not be challenged: {played.unavailable}.")
+        found = judge(played)
+        if not found.objection and (found.doubts or not found.kept) and check.reader == "pytest":
+            said, more = await _written(work, candidate, oracle, check, functions)
+            found = replace(
+                found, objection=next(iter(said.against), ""), doubts=(*found.doubts, *said.odd), kept=found.kept + said.green
+            )
+            update = {**update, **more}
+    await context.emit(
+        Opined(
+            text=f"Not accepted, because {found.objection}: {candidate.title}" if found.objection else "",
+            step="challenge",
+            title=candidate.title,
+            accepted=not found.objection,
+            reasons=[found.objection, *found.doubts] if found.objection else list(found.doubts),
+        )
+    )
+    objection = pack(Objection("challenge", found.objection)) if found.objection else None
+    return {**update, "challenged": pack(found), "objection": objection}
+
+
+async def _rivals(state: State, work: Work, candidate: Candidate) -> list[Edits]:
+    """The other candidates of the round that are plausible as far as is known."""
+    refs = [*(verdict[0] for verdict in state.get("passed", [])), *state.get("allowed", [])]
+    rivals = [await work.context.recall(Candidate, ref) for ref in refs[:RIVALS]]
+    return [rival.edits for rival in rivals if rival.edits != candidate.edits]
+
+
+async def _written(
+    work: Work, candidate: Candidate, oracle: Oracle, check: Check, functions: Touched
+) -> tuple[written.Written, State]:
+    """What tests from the specification say, where there is a specification and a model that reads it.
+
+    They are written blind; a change of a model, which may be anything, is looked at besides.
+    """
+    context = work.context
+    told = await asyncio.to_thread(specification, functions)
+    if context.models is None or not told or work.ledger.model_spent_up() is not None:
+        return written.Written(), {}
+    red = sorted(oracle.must_turn[check.name])
+    texts = {path: await read_text(work.task.sandbox.base, path) for path in test_files(red, check.reader)[:MOST_FILES]}
+    known = await asyncio.to_thread(failing_tests, {path: t for path, t in texts.items() if isinstance(t, str)}, red)
+    shown = ["", diff(candidate.edits)[:LONGEST_DIFF]] if candidate.rung.startswith("model") else [""]
+    tests: list[str] = []
+    usage, update = Usage(), State()
+    for change in shown:
+        try:
+            fresh, cost = await written.ask(
+                context.models, told, known, change, seconds=work.ledger.seconds_left(), emit=context.emit
+            )
+        except ModelError as error:
+            cost = error.usage
+            update = await fell_back(work, "challenge", f"No tests from the specification: {error}.")
+        else:
+            tests += fresh
+        usage += cost
+    folder = next(iter(texts), "").rpartition("/")[0]
+    said = await written.run(work, check, f"{folder}/" if folder else "", tests, candidate.edits, told) if tests else None
+    return said or written.Written(), {**update, "usage": [pack(usage)]}

@@ -1,0 +1,87 @@
+"""What counts against a change and what is only strange."""
+
+from agent.challenge.judgement import judge
+from agent.challenge.play import Answer, Call, Example, Played, Variant
+
+KEPT, BROKEN = Example("f", "f(1)", "kept", "1"), Example("f", "f(2)", "broken", "3")
+CALLS = [Call(0, f"({n})", passing=True, mild=n > 0) for n in range(10)]
+
+
+def answers(*texts: str, kind: str = "value") -> list[Answer]:
+    return [Answer(kind, text, None, False) for text in texts]  # type: ignore[arg-type]
+
+
+def played(base: Variant, winner: Variant, *rivals: Variant) -> Played:
+    return Played(["f"], CALLS, [base, winner, *rivals])
+
+
+def test_an_example_that_held_before_counts() -> None:
+    found = judge(played(Variant([Example("f", "f(2)", "kept", "2")]), Variant([BROKEN])))
+    assert found.objection == "the docstring of `f` has the example `f(2)`, which comes out as `3`"
+
+
+def test_a_plain_value_that_never_held_counts() -> None:
+    assert judge(played(Variant([BROKEN]), Variant([BROKEN]))).objection
+
+
+def test_what_may_be_a_matter_of_writing_counts_only_beside_an_example_that_holds() -> None:
+    unlike = Example("f", "f(2)", "unlike", "<object>")
+    assert judge(played(Variant([KEPT, unlike]), Variant([KEPT, unlike]))).objection
+    found = judge(played(Variant([unlike]), Variant([unlike])))
+    assert not found.objection
+    assert "`f(2)`" in found.doubts[0]
+
+
+def test_what_held_before_counts_however_it_is_written() -> None:
+    unlike = Example("f", "f(2)", "unlike", "ValueError")
+    assert judge(played(Variant([Example("f", "f(2)", "kept", "2")]), Variant([unlike]))).objection
+
+
+def test_what_is_impossible_says_nothing() -> None:
+    assert judge(played(Variant([KEPT]), Variant([KEPT, Example("f", "g(1)", "impossible", "NameError")]))).doubts == ()
+
+
+def test_examples_that_hold_are_counted() -> None:
+    found = judge(played(Variant([BROKEN]), Variant([KEPT])))
+    assert (found.objection, found.doubts, found.kept) == ("", (), 1)
+
+
+def test_another_value_where_a_passing_test_calls_is_a_doubt() -> None:
+    assert "although a passing test" in judge(played(Variant([], answers("1")), Variant([], answers("2")))).doubts[0]
+
+
+def test_another_value_for_a_call_that_is_only_near_is_none() -> None:
+    assert judge(played(Variant([], answers("1", "1")), Variant([], answers("1", "2")))).doubts == ()
+
+
+def test_a_new_exception_a_changed_argument_and_a_broken_hint_are_doubts() -> None:
+    base = Variant([], [Answer("value", "1", True, False)] * 3)
+    winner = Variant(
+        [], [Answer("value", "1", False, False), Answer("raised", "KeyError", None, False), Answer("value", "1", True, True)]
+    )
+    doubts = judge(played(base, winner)).doubts
+    assert ["type hint" in doubts[0], "raises `KeyError`" in doubts[1], "changes its arguments" in doubts[2]] == [True] * 3
+
+
+def test_what_was_so_before_is_no_doubt() -> None:
+    odd = Variant([], [Answer("value", "1", False, True), Answer("raised", "KeyError", None, False)])
+    assert judge(played(odd, odd)).doubts == ()
+
+
+def test_rivals_that_agree_against_the_winner_are_a_doubt() -> None:
+    mine, theirs = Variant([], answers(*"11111")), Variant([], answers(*"11122"))
+    assert "`(3)`" in judge(played(mine, mine, theirs, theirs)).doubts[0]
+    assert judge(played(mine, mine, mine, theirs)).doubts == ()
+    assert judge(played(mine, mine, theirs)).doubts == ()
+
+
+def test_a_variant_that_died_tells_nothing() -> None:
+    assert judge(Played(["f"], CALLS, [Variant([KEPT]), None])).doubts == ()
+    assert not judge(Played()).objection
+
+
+def test_nonsense_from_inside_is_survived() -> None:
+    strange = Played(
+        [], [Call(7, "(1)", passing=True, mild=False)], [Variant([], answers("1")), Variant([], answers("2", "3"))]
+    )
+    assert len(judge(strange).doubts) == 1

@@ -1,0 +1,50 @@
+from agent.challenge.touched import Function, touched
+from agent.task import FileChange
+
+BEFORE = """\
+def low(x):
+    return x
+
+
+class Box:
+    @staticmethod
+    def size(x):
+        return low(x)
+
+
+def far(x):
+    return x + 1
+"""
+
+
+def names(functions: tuple[Function, ...]) -> list[str]:
+    return [function.name for function in functions]
+
+
+def test_a_changed_function_and_those_that_name_it_are_found() -> None:
+    found = touched([(FileChange("a.py", BEFORE, BEFORE.replace("    return x\n", "    return -x\n", 1)),)])
+    assert names(found.functions) == ["low"]
+    assert names(found.documented) == ["low", "Box.size"]
+
+
+def test_the_first_line_counts_decorators() -> None:
+    found = touched([(FileChange("a.py", BEFORE, BEFORE.replace("return low(x)", "return low(-x)")),)])
+    assert found.functions == (Function("a.py", "Box.size", 6),)
+
+
+def test_formatting_tests_new_files_and_other_languages_touch_nothing() -> None:
+    changes = [
+        FileChange("a.py", BEFORE, BEFORE.replace("x + 1", "x  +  1")),
+        FileChange("test_a.py", BEFORE, BEFORE.replace("x + 1", "x + 2")),
+        FileChange("b.py", None, BEFORE),
+        FileChange("c.py", BEFORE, None),
+        FileChange("c.js", BEFORE, BEFORE.replace("x + 1", "x + 2")),
+        FileChange("d.py", "def f(:", "def f(): pass"),
+    ]
+    assert names(touched([tuple(changes)]).functions) == []
+
+
+def test_rivals_add_what_they_touch() -> None:
+    one = (FileChange("a.py", BEFORE, BEFORE.replace("x + 1", "x + 2")),)
+    other = (FileChange("a.py", BEFORE, BEFORE.replace("return low(x)", "return low(-x)")),)
+    assert names(touched([one, other]).functions) == ["far", "Box.size"]

@@ -1,0 +1,148 @@
+"""The guest's play with changed functions, as a process of its own, the way the sandbox runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.guest_bundle import guest_bundle
+
+BASE = '''\
+from typing import List
+
+LIMIT = 10
+
+
+def wrapped(function):
+    def inner(*args):
+        return function(*args)
+    inner.__wrapped__ = function
+    return inner
+
+
+@wrapped
+def top(values: List[int]) -> int:
+    """The largest one.
+
+    >>> top([1, 3, 2])
+    3
+
+    top([5, 4]) == 5
+    """
+    return min(values)
+
+
+class Box:
+    unit = 1
+
+    def __init__(self, size):
+        self.size = size * self.unit
+
+    def same(self, other):
+        return isinstance(other, Box) and self.size == other.size
+'''
+TESTS = """\
+from shapes import Box, top
+
+def test_one():
+    assert top([7]) == 7
+
+def test_many():
+    assert top([1, 9, 4]) == 9
+
+def test_box():
+    assert Box(2).same(Box(2))
+"""
+IDS = [f"test_shapes.py::test_{name}" for name in ("one", "many", "box")]
+
+
+def played(folder: Path, *variants: str, base: str = BASE, tests: str = TESTS, ids: list[str] = IDS) -> dict[str, Any]:
+    (folder / "guest.pyz").write_bytes(guest_bundle())
+    repository = folder / "repository"
+    repository.mkdir()
+    (repository / "shapes.py").write_text(base)
+    (repository / "test_shapes.py").write_text(tests)
+    lines = base.splitlines()
+    functions = [["shapes.py", "top", lines.index("@wrapped") + 1]]
+    if "    def same(self, other):" in lines:
+        functions.append(["shapes.py", "Box.same", lines.index("    def same(self, other):") + 1])
+    request = {
+        "reader": "pytest", "cwd": ".", "args": ["test_shapes.py"], "red": ids[1:2], "green": [ids[0], *ids[2:]], "seconds": 20,
+        "functions": functions, "documented": [["shapes.py", "top"]],
+        "variants": [{"shapes.py": text} for text in (base, *variants)],
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(folder / "guest.pyz"), "challenge"],
+        cwd=repository,
+        input=json.dumps(request).encode(),
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    )
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert "unavailable" not in told, told
+    return told
+
+
+def outcomes(variant: dict[str, Any]) -> list[str]:
+    return [outcome for _, _, outcome, _ in variant["examples"]]
+
+
+def test_examples_are_tried_with_each_variant(tmp_path: Path) -> None:
+    base, right, wrong = played(tmp_path, BASE.replace("min(", "max("), BASE.replace("min(values)", "values[-1]"))["variants"]
+    assert [outcomes(variant) for variant in (base, right, wrong)] == [["broken"] * 2, ["kept"] * 2, ["broken"] * 2]
+
+
+def test_calls_of_tests_are_repeated_with_each_variant(tmp_path: Path) -> None:
+    told = played(tmp_path, BASE.replace("min(", "max("))
+    calls = [(call[1], call[2]) for call in told["calls"] if not call[3] and call[0] == 0]
+    assert calls == [("([1, 9, 4])", False), ("([7])", True)]
+    assert sum(call[3] for call in told["calls"]) > 10
+    at = [call[1] for call in told["calls"]].index("([1, 9, 4])")
+    assert ["9" in variant["answers"][at][1] for variant in told["variants"]] == [False, True]
+
+
+def test_objects_keep_their_classes_when_their_code_changes(tmp_path: Path) -> None:
+    changed = BASE.replace("self.size == other.size", "self.size == other.size and self.unit == 2")
+    told = played(tmp_path, changed, changed.replace("unit = 1", "unit = 2"))
+    at = next(n for n, call in enumerate(told["calls"]) if call[0] == 1)
+    assert [variant["answers"][at][:2] for variant in told["variants"]] == [
+        ["value", f'{{"number": "{n}"}}'] for n in (1, 0, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "wanted"),
+    [
+        ("values.sort() or values[-1]", ["value", True, True]),
+        ("str(max(values))", ["value", False, False]),
+        ("values[5]", ["raised", None, False]),
+        ("__import__('random').random()", ["unsteady", None, False]),
+    ],
+)
+def test_what_a_call_does_besides_is_told(tmp_path: Path, after: str, wanted: list[object]) -> None:
+    told = played(tmp_path, BASE.replace("min(values)", after))
+    at = [call[1] for call in told["calls"]].index("([1, 9, 4])")
+    kind, _, fits, mutates = told["variants"][1]["answers"][at]
+    assert [kind, fits, mutates] == wanted
+
+
+def test_a_variant_that_hangs_exits_or_does_not_import_loses_only_its_own_answers(tmp_path: Path) -> None:
+    hanging = BASE.replace("return min(values)", "while True: pass")
+    dying = BASE.replace("return min(values)", "__import__('os')._exit(0)")
+    told = played(tmp_path, hanging, dying, "import nothing_like_it\n" + BASE, BASE.replace("min(", "max("))
+    _, hung, dead, broken, right = told["variants"]
+    assert {answer[0] for answer in hung["answers"][:3]} <= {"hung", "value"}
+    assert (dead, broken) == (None, None)
+    assert outcomes(right) == ["kept", "kept"]
+
+
+def test_plain_equals_signs_that_mix_kinds_of_values_define_something_else(tmp_path: Path) -> None:
+    told = played(tmp_path, base=BASE.replace("top([5, 4]) == 5", "top(1) = 3\n    top([2]) = [3, 2]"))
+    assert [source for _, source, *_ in told["variants"][0]["examples"]] == ["top([1, 3, 2])"]

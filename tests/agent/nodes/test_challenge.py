@@ -1,0 +1,116 @@
+"""The second oracle, on real runs: what contradicts a stated contract is not accepted, however green it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent import events
+from agent.model import Models, ModelSettings
+from agent.task import FileChange, NoRepair, Repair
+from tests.agent.bench import RIGHT, Bench, Scripted
+from tests.standins.model import Reply, ScriptedModel
+
+PROMISED = '''\
+def clamp(value, low, high):
+    """The value within its bounds.
+
+    >>> clamp(7, 0, 5)
+    5
+    >>> clamp(-3, 0, 5)
+    0
+    """
+    return max(low, value)
+'''
+FILES = {
+    "clamped.py": PROMISED,
+    "test_clamped.py": "from clamped import clamp\n\ndef test_high():\n    assert clamp(9, 0, 5) == 5\n",
+}
+SPECIAL = (FileChange("clamped.py", PROMISED, PROMISED.replace("max(low, value)", "high")),)
+MENDED = (FileChange("clamped.py", PROMISED, PROMISED.replace("max(low, value)", "min(high, max(low, value))")),)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+async def test_a_green_change_that_contradicts_a_docstring_is_not_accepted(bench: Bench) -> None:
+    result = await bench.heal(Scripted([(SPECIAL,)]), files=FILES)
+    assert isinstance(result, NoRepair)
+    (opinion,) = bench.of(events.Opined)
+    assert not opinion.accepted
+    assert "`clamp(-3, 0, 5)`, which comes out as `5`" in opinion.reasons[0]
+    assert result.log.iterations[-1].result.startswith("challenge objects: the docstring of `clamp`")
+
+
+async def test_the_next_candidate_comes_to_its_turn_after_an_objection(bench: Bench) -> None:
+    result = await bench.heal(Scripted([(SPECIAL, MENDED)]), files=FILES)
+    assert isinstance(result, Repair), result
+    assert result.edits == MENDED
+    assert [opinion.accepted for opinion in bench.of(events.Opined)] == [False, True]
+
+
+async def test_a_change_of_functions_without_promises_is_accepted(bench: Bench) -> None:
+    result = await bench.heal(Scripted([(RIGHT,)]))
+    assert isinstance(result, Repair), result
+    assert [(opinion.accepted, opinion.reasons) for opinion in bench.of(events.Opined)] == [(True, [])]
+    assert not bench.of(events.Degraded)
+
+
+async def test_an_example_that_needs_what_is_not_there_says_nothing(bench: Bench) -> None:
+    source = PROMISED.replace(">>> clamp(-3, 0, 5)", ">>> clamp(far_away(), 0, 5)")
+    mended = (FileChange("clamped.py", source, source.replace("max(low, value)", "min(high, max(low, value))")),)
+    result = await bench.heal(Scripted([(mended,)]), files={**FILES, "clamped.py": source})
+    assert isinstance(result, Repair), result
+
+
+async def test_a_change_that_touches_no_function_is_not_challenged(bench: Bench) -> None:
+    source = "LIMIT = 3\n"
+    files = {"limits.py": source, "test_limits.py": "from limits import LIMIT\n\ndef test_it():\n    assert LIMIT == 4\n"}
+    result = await bench.heal(Scripted([((FileChange("limits.py", source, "LIMIT = 4\n"),),)]), files=files)
+    assert isinstance(result, Repair), result
+    assert not bench.of(events.Degraded)
+
+
+SPECIFIED = PROMISED.replace(
+    "    >>> clamp(7, 0, 5)\n    5\n    >>> clamp(-3, 0, 5)\n    0\n", "    Never above high and never below low.\n"
+)
+SPECIAL_TOO = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("max(low, value)", "high")),)
+
+
+def tests_saying(*asserted: str) -> Reply:
+    tests = "\n\n".join(f"def test_{n}():\n    assert {text}" for n, text in enumerate(asserted))
+    return Reply(f"```python\nfrom clamped import clamp\n\n{tests}\n```", tokens=(300, 50))
+
+
+async def healed_beside(bench: Bench, *script: Reply) -> tuple[Repair | NoRepair, ScriptedModel]:
+    async with ScriptedModel(script) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=5.0))
+        result = await bench.heal(Scripted([(SPECIAL_TOO,)]), files={**FILES, "clamped.py": SPECIFIED}, models=models)
+        return result, server
+
+
+async def test_a_test_from_the_specification_that_held_before_counts(bench: Bench) -> None:
+    result, server = await healed_beside(bench, tests_saying("clamp(3, 0, 5) == 3", "clamp(8, 0, 5) == 5"))
+    assert isinstance(result, NoRepair), result
+    assert "`clamp(3, 0, 5) == 3`" in result.log.iterations[-1].result
+    assert "it held before" in result.log.iterations[-1].result
+    assert (result.usage.calls, result.usage.tokens_in) == (1, 300)
+    (asked,) = server.asked
+    assert "Never above high" in asked.prompt
+    assert "assert clamp(9, 0, 5) == 5" in asked.prompt
+    assert "max(low, value)" not in asked.prompt
+
+
+async def test_what_a_model_only_believes_does_not_count(bench: Bench) -> None:
+    result, _ = await healed_beside(bench, tests_saying("clamp(8, 0, 5) == 5", "clamp(7, 0, 5) == 6"))
+    assert isinstance(result, Repair), result
+    assert "`clamp(7, 0, 5) == 6`" in bench.of(events.Opined)[0].reasons[0]
+
+
+async def test_a_malformed_answer_makes_the_challenge_weaker_and_no_more(bench: Bench) -> None:
+    result, _ = await healed_beside(bench, Reply("I would rather not."))
+    assert isinstance(result, Repair), result
+    assert [event.step for event in bench.of(events.Degraded)] == ["challenge"]
