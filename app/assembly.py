@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.task import Budget
+from agent.task import Budget, Policy
 from app.settings import PREFIX, Settings, SettingsError
 from sandbox.base import MIB, Limits, Sandboxes
 
 if TYPE_CHECKING:
+    from agent.extensions import Extensions
     from agent.model import Models
     from app.github import GitHub
 
@@ -23,19 +25,28 @@ def budget_of(settings: Settings) -> Budget:
     )
 
 
+def policy_of(settings: Settings) -> Policy:
+    return Policy(autonomy=settings.autonomy)
+
+
 def limits_of(settings: Settings) -> Limits:
     return replace(Limits(), memory=settings.sandbox_memory_mb * MIB)
 
 
 async def models_of(settings: Settings) -> Models | None:
     """The model that is configured, or a coder found in a local Ollama; None when there is neither, or it is `none`."""
-    from agent.model import Models, ModelSettings, find_local_model
+    from agent.model import find_local_model
 
     if settings.model == "none":
         return None
     name = settings.model or await find_local_model()
-    if name is None:
-        return None
+    return models_named(settings, name) if name is not None else None
+
+
+def models_named(settings: Settings, name: str) -> Models:
+    """A model by its name, reached as the settings say."""
+    from agent.model import Models, ModelSettings
+
     return Models(
         ModelSettings(
             name=name,
@@ -45,6 +56,16 @@ async def models_of(settings: Settings) -> Models | None:
             context=settings.model_context,
         )
     )
+
+
+async def extensions_of() -> Extensions:
+    """What other packages add. Raises `SettingsError` for one that is broken: it is installed here, and to be mended here."""
+    from agent import extensions
+
+    try:
+        return await asyncio.to_thread(extensions.load)
+    except extensions.BrokenExtension as error:
+        raise SettingsError(str(error)) from error
 
 
 async def sandboxes_of(settings: Settings) -> Sandboxes:

@@ -11,6 +11,7 @@ import asyncio
 import importlib
 import time
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,7 +23,7 @@ from agent.ci.configuration import PATH as CONFIGURATION
 from agent.events import Degraded
 from agent.task import NoRepair, Outcome, Repair, Waiting
 from app import checkout, terminal
-from app.assembly import budget_of, limits_of, models_of
+from app.assembly import budget_of, extensions_of, limits_of, models_of
 from app.engine import Case, Engine, without_a_run
 from app.settings import Settings
 from app.showing import Screen, show
@@ -55,9 +56,10 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
         return configuration
     try:
         # Each waits for programs, answers or imports of its own.
-        sandboxes, models, memory = await asyncio.gather(
+        sandboxes, models, added, memory = await asyncio.gather(
             _sandboxes(settings, screen),
             models_of(settings),
+            extensions_of(),
             asyncio.to_thread(importlib.import_module, "langgraph.checkpoint.memory"),
         )
         engine = Engine(
@@ -66,7 +68,10 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
             checkpointer=memory.InMemorySaver(),
             budget=budget_of(settings),
             limits=limits_of(settings),
+            extensions=added,
         )
+        # Nothing is published, and whoever asked is there: whatever the repository says, no person is waited for.
+        configuration = replace(configuration, autonomy=None)
         case = Case(id=uuid4().hex, label=root.name, archive=checkout.packed(root), configuration=configuration, command=test)
         result = await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
         assert not isinstance(result, Waiting), "nobody is asked: nothing is published"

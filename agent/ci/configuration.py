@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from agent.guest.text import one_line
-from agent.task import Budget, Policy
+from agent.task import Autonomy, Budget, Policy
 from sandbox.base import KIB, Packages
 
 PATH = ".github/selfheal.yml"
@@ -67,7 +67,8 @@ class _File(_Strict):
     python: Annotated[str, StringConstraints(pattern=r"^3\.\d{1,2}$")] | None = None
     allow_test_edits: bool = False
     protected: tuple[_Name, ...] = ()
-    rungs: tuple[Literal["tools", "patterns", "model"], ...] | None = None
+    rungs: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,50}$")], ...] | None = None
+    autonomy: Autonomy | None = None
     budget: Narrowed = Narrowed()
     branches: Branches = Branches()
 
@@ -103,6 +104,7 @@ class Configuration:
     allow_test_edits: bool = False
     protected: tuple[str, ...] = ()
     rungs: tuple[str, ...] | None = None
+    autonomy: Autonomy | None = None  # how much a person is asked; never less than the operator says
     budget: Narrowed = field(default_factory=Narrowed)
     branches: Branches = field(default_factory=Branches)
 
@@ -122,6 +124,7 @@ class Configuration:
                 allow_test_edits=policy.allow_test_edits or self.allow_test_edits,
                 protected=policy.protected + self.protected,
                 rungs=rungs,
+                autonomy=max(policy.autonomy, self.autonomy or policy.autonomy, key=get_args(Autonomy).index),
             ),
             replace(budget, **limits),
         )
@@ -187,6 +190,7 @@ def _configuration(file: _File) -> Configuration:
         allow_test_edits=file.allow_test_edits,
         protected=file.protected,
         rungs=file.rungs,
+        autonomy=file.autonomy,
         budget=file.budget,
         branches=file.branches,
     )

@@ -19,7 +19,11 @@ def url(folder: Path) -> str:
 
 async def test_migrations_from_nothing_make_the_tables_of_the_models(tmp_path: Path) -> None:
     def differences(connection: Connection) -> list[object]:
-        return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), Base.metadata))
+        def is_a_model(name: str | None, kind: str, _: object) -> bool:
+            return kind != "table" or not (name or "").startswith("memory_words")  # SQLite's full-text index is no model
+
+        opts = {"compare_type": True, "include_name": is_a_model}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=opts), Base.metadata))
 
     database = await Database.open(url(tmp_path))
     async with database.engine.connect() as connection:
