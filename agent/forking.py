@@ -83,6 +83,8 @@ def _update(known: dict[str, Any], course: Course) -> State:
         "seconds": Overwrite(0.0),  # type: ignore[typeddict-item]
         "notes": [f"{course.came_from}."],
     }
+    if course.hint or course.rung:
+        update["diagnosis"] = None  # of one who did not know the hint, or who is not asked any more
     if course.hint:
         update["guidance"] = [*known.get("guidance", []), course.hint]
     if course.rung:

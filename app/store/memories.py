@@ -5,9 +5,7 @@ Everything in it comes from hostile sources (code, logs, models): it never leave
 
 from __future__ import annotations
 
-import array
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,9 +22,9 @@ from app.clock import Clock
 from app.store.database import Database
 from app.store.models import AttemptRow, MemoryRow, PullRequestRow, RepositoryRow
 from app.store.queries import literally
-from app.store.search import Search, Vector, words_of
+from app.store.search import Search, Vector, packed, words_of
 
-ALIKE = 0.5  # share of words (Dice) from which on two failures look alike; the frame of every assertion alone has less
+ALIKE = 0.5  # share of words (Dice) from which on two failures look alike
 NEAR = 0.25  # cosine distance up to which two vectors do
 _CONSIDERED = 20  # by either search
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -101,14 +99,11 @@ class RepositoryMemory:
         if self.embedder is None:
             return None
         try:
-            (numbers,) = await self.embedder.embed([signature])
+            (vector,) = await self.embedder.embed([signature])
         except ModelError as error:
             _log.warning("not embedded; the memory is searched by words alone", why=str(error))
             return None
-        packed = array.array("f", numbers)
-        if sys.byteorder == "big":
-            packed.byteswap()
-        return Vector(self.embedder.name, packed.tobytes())
+        return Vector(self.embedder.name, packed(vector))
 
 
 def likeness(one: str, other: str) -> float:

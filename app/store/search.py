@@ -5,7 +5,10 @@ SQLite: FTS5 for words, sqlite-vec for vectors. Another database gets a class of
 
 from __future__ import annotations
 
+import math
 import re
+import sqlite3
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +17,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 _MOST_WORDS = 200  # of a query
+_FRAME = frozenset({"assert", "assertionerror", "error", "py", "src", "test", "tests"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class SqliteSearch:
         return [row.id for row in rows]
 
     async def by_vector(self, session: AsyncSession, repository_id: int, vector: Vector, most: int, within: float) -> list[int]:
-        await _load_sqlite_vec(session)
+        await _know_distance(session)
         rows = await session.execute(
             text(
                 "SELECT id, vec_distance_cosine(embedding, :vector) AS distance FROM memories "
@@ -88,21 +92,42 @@ class SqliteSearch:
         return [row.id for row in rows]
 
 
-async def _load_sqlite_vec(session: AsyncSession) -> None:
-    """Into this session's connection; again does no harm."""
+async def _know_distance(session: AsyncSession) -> None:
+    """Teach this session's connection `vec_distance_cosine`; again does no harm.
+
+    Pythons that were built without loadable extensions (pyenv's, Apple's) get the same function from us, only slower.
+    """
     import sqlite_vec
 
     raw = await (await session.connection()).get_raw_connection()
     driver = raw.driver_connection
     assert driver is not None
+    if not hasattr(sqlite3.Connection, "enable_load_extension"):
+        await driver.create_function("vec_distance_cosine", 2, cosine_distance, deterministic=True)
+        return
     await driver.enable_load_extension(True)
     await driver.load_extension(sqlite_vec.loadable_path())
     await driver.enable_load_extension(False)
 
 
+def cosine_distance(one: bytes, other: bytes) -> float:
+    """Of two vectors of float32, little-endian: 0 where they point alike, 2 where they are opposites."""
+    mine, theirs = numbers(one), numbers(other)
+    lengths = math.sqrt(sum(x * x for x in mine)) * math.sqrt(sum(x * x for x in theirs))
+    return 1.0 - sum(x * y for x, y in zip(mine, theirs, strict=True)) / lengths if lengths else 1.0
+
+
+def packed(vector: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(vector)}f", *vector)
+
+
+def numbers(content: bytes) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(content) // 4}f", content)
+
+
 def words_of(signature: str) -> list[str]:
-    """The words by which failures are compared: names and numbers, in lower case."""
-    return re.findall(r"\w+", signature.lower())
+    """The words by which failures are compared: names in lower case, without those that every failing test has."""
+    return [word for word in re.findall(r"\w+", signature.lower()) if word not in _FRAME]
 
 
 def search_of(dialect: str) -> Search | None:
