@@ -19,6 +19,7 @@ BODY_LIMIT = 65_536
 """GitHub's limit is in characters; we count bytes, which is never less strict."""
 
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
+_ASKED_DIFF = 12_000  # characters of the change that a person is asked about; the command line shows the whole
 _IDS = (20, 5, 1)  # node ids of a check that are listed, tried in turn until the text fits
 
 
@@ -235,7 +236,7 @@ def question_summary(publication: Publication, asked: Question) -> str:
         why, after = "why not", "A rejection ends the attempt."
     parts = [
         f"**Selfheal asks:** {quote.prose(asked.text, 600)}",
-        quote.fence(asked.diff, BODY_LIMIT // 2, "diff") if asked.diff else "",
+        quote.fence(asked.diff, _ASKED_DIFF, "diff") if asked.diff else "",
         "**Next:** whoever runs this Selfheal answers there, now or in some days:",
         f'```\nselfheal attempts approve {known}\nselfheal attempts reject {known} --why "{why}"\n```',
         after,

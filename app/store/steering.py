@@ -96,7 +96,7 @@ async def fork(session: AsyncSession, fork: Fork, now: datetime) -> None:
 
 
 def told(fork: Fork) -> str:
-    """Where a fork comes from, in one sentence."""
+    """Where a fork comes from: a sentence without its full stop."""
     model = f", with {fork.model}" if fork.model else ""
-    hint = f", with the hint: {fork.hint}" if fork.hint else ""
+    hint = f", with the hint: {fork.hint.rstrip('.')}" if fork.hint else ""
     return f"Forked from attempt {fork.source[:12]} before its round {fork.from_iteration}{model}{hint}"
