@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from sqlalchemy import select, update
 
 from agent.blobs import Blobs
-from agent.events import Emit, StepStarted
+from agent.events import Emit, Remembered, StepStarted
 from agent.memory import Memory
 from agent.task import NoRepair, Outcome, Reply
 from app.engine import Case, Engine, without_a_run
@@ -256,6 +256,23 @@ async def test_what_an_attempt_was_made_from_is_dropped_days_after_its_end(plant
     assert await plant.store.due() == [younger]
     async with plant.store.database.read() as session:
         assert list(await session.scalars(select(BlobRow.sha256))) == [kept[0]], "what a younger attempt put again stays"
+
+
+async def test_a_later_attempt_learns_from_an_earlier_one_of_its_repository(plant: Plant) -> None:
+    first = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+    await heal(first, plant.deps)
+    await plant.github.push(NAME, "main", {"notes.txt": "Something else."})
+    second = await taken(plant.store, replace(plant.request, head_sha=await plant.broken("protected: [notes.txt]\n")))
+
+    await heal(second, plant.deps)
+
+    assert (await plant.attempt(second)).outcome is Outcome.HEALED
+    told = [stored.event for stored in await plant.store.timeline(second) if isinstance(stored.event, Remembered)]
+    assert [event.attempts for event in told] == [[first]]
+    assert told[0].text == f"Learned from attempt {first[:12]}"
+    learned = [pull for pull in plant.github.pull_requests(NAME) if f"Learned from attempt {first[:12]}." in pull.body]
+    assert len(learned) == 1
+    assert len(await plant.store.memories(repository=NAME)) == 2
 
 
 async def test_progress_that_github_does_not_take_does_not_hold_up_the_work(

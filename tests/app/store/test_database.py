@@ -13,7 +13,6 @@ from sqlalchemy import Connection, text
 from app.store.database import Database, StoreError, alembic_config
 from app.store.models import Base
 
-
 FIRST_ATTEMPT = """
 INSERT INTO attempts (id, repository_id, installation_id, trigger, status, told, tries, lease_token, event_count, tokens_in,
     tokens_out, calls, created_at)
