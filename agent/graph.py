@@ -185,7 +185,7 @@ async def standing(task_id: str, context: Context) -> Repair | NoRepair | Waitin
     config = RunnableConfig(configurable={"thread_id": task_id})
     snapshot = await build(context.checkpointer, context.opinions).aget_state(config)
     known: State = snapshot.values  # type: ignore[assignment]
-    if known.get("version") != _version(context):
+    if known.get("version") != version(context.opinions):
         return None
     try:
         return await _result(known, context) if "result" in known else _waiting(snapshot)
@@ -198,8 +198,8 @@ async def _run(task: Task, context: Context, reply: Reply | None, *, afresh: boo
     config = RunnableConfig(configurable={"thread_id": task.id}, recursion_limit=MOST_STEPS)
     snapshot = await graph.aget_state(config)
     known: State = {} if afresh else snapshot.values  # type: ignore[assignment]
-    if known and known.get("version") != _version(context):
-        why = f"its checkpoint is of graph {known.get('version')}, this is {_version(context)}: it starts afresh"
+    if known and known.get("version") != version(context.opinions):
+        why = f"its checkpoint is of graph {known.get('version')}, this is {version(context.opinions)}: it starts afresh"
         await context.emit(Degraded(text=why, step="resume", why=why))
         known = {}
     if "result" in known:
@@ -207,9 +207,9 @@ async def _run(task: Task, context: Context, reply: Reply | None, *, afresh: boo
     start: Any = None
     if not known:
         await context.checkpointer.adelete_thread(task.id)
-        start = {"version": _version(context), "seconds": 0.0}
+        start = {"version": version(context.opinions), "seconds": 0.0}
     elif (waiting := _waiting(snapshot)) is not None:
-        if reply is None:
+        if reply is None or not reply.answers(waiting):
             return waiting
         start = Command(resume=pack(reply))
     runner = Runner(task.sandbox)
@@ -219,15 +219,15 @@ async def _run(task: Task, context: Context, reply: Reply | None, *, afresh: boo
     return _waiting(snapshot) or await _result(snapshot.values, context)  # type: ignore[arg-type]
 
 
-def _version(context: Context) -> str:
+def version(opinions: tuple[Opinion, ...]) -> str:
     """Of the flow: a checkpoint cannot be resumed where a step is gone or new."""
-    return " ".join([str(GRAPH_VERSION), *(opinion.name for opinion in context.opinions)])
+    return " ".join([str(GRAPH_VERSION), *(opinion.name for opinion in opinions)])
 
 
 def _waiting(snapshot: Any) -> Waiting | None:
     """The question that the repair sleeps on."""
-    asked = [asking.value for task in snapshot.tasks for asking in task.interrupts]
-    return Waiting(unpack(Question, asked[0]), spent(snapshot.values)) if asked else None
+    asked = [asking for task in snapshot.tasks for asking in task.interrupts]
+    return Waiting(unpack(Question, asked[0].value), spent(snapshot.values), asked[0].id) if asked else None
 
 
 async def _result(state: State, context: Context) -> Repair | NoRepair:

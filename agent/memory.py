@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.task import Failure
+from agent.task import Failure, Outcome
 
 LONGEST = 2_000  # characters of a signature
 
@@ -22,6 +22,13 @@ class Recollection:
     lessons: tuple[str, ...] = ()
     title: str = ""  # of the repair, where there was one
     diff: str = ""  # of the repair, bounded
+
+
+def worth_keeping(recollection: Recollection) -> bool:
+    """A repair is, and so is what was learned on the way to none; how an attempt was cut short is not."""
+    if recollection.outcome == Outcome.HEALED:
+        return True
+    return bool(recollection.lessons) and recollection.outcome in (Outcome.GAVE_UP, Outcome.OUT_OF_BUDGET)
 
 
 class Memory(Protocol):

@@ -106,6 +106,7 @@ class State(TypedDict, total=False):
     diagnosis: Any  # packed `Diagnosis`, or None where it was refuted
 
     rung: int  # of the ladder: the one that is asked
+    asked_next: str  # the rung that a person chose for the coming round, by its name; "" leaves it to the ladder
     strategies: list[str]  # in which it is asked now; none when the ladder ends
     strategy: str  # of one branch
     iteration: int

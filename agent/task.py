@@ -287,6 +287,11 @@ class Reply:
 
     approved: bool
     why: str = ""  # in their own words; with a rejection it becomes feedback for the next round
+    to: str = ""  # the `Waiting.asking` that it answers; "" answers whatever is asked
+
+    def answers(self, waiting: Waiting) -> bool:
+        """Was it given to this asking? One that a killed worker has used already must not answer the next question."""
+        return self.to in ("", waiting.asking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +300,7 @@ class Waiting:
 
     question: Question
     usage: Usage
+    asking: str = ""  # names this one time of asking; the same while it waits
 
 
 @dataclass(frozen=True, slots=True)

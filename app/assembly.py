@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.task import Budget
+from agent.task import Budget, Policy
 from app.settings import PREFIX, Settings, SettingsError
 from sandbox.base import MIB, Limits, Sandboxes
 
 if TYPE_CHECKING:
+    from agent.extensions import Extensions
     from agent.model import ModelSettings, Role
     from agent.models import Models
     from app.github import GitHub
@@ -24,20 +26,30 @@ def budget_of(settings: Settings) -> Budget:
     )
 
 
+def policy_of(settings: Settings) -> Policy:
+    return Policy(autonomy=settings.autonomy)
+
+
 def limits_of(settings: Settings) -> Limits:
     return replace(Limits(), memory=settings.sandbox_memory_mb * MIB)
 
 
 async def models_of(settings: Settings) -> Models | None:
     """The models that are configured, or a coder found in a local Ollama; None when there is neither, or it is `none`."""
-    from agent.models import Models, find_local_model
+    from agent.models import find_local_model
 
     if settings.model == "none":
         return None
     name = settings.model or await find_local_model()
-    if name is None:
-        return None
-    first = _model(name, settings, name)
+    return models_named(settings, name) if name is not None else None
+
+
+def models_named(settings: Settings, name: str) -> Models:
+    """A model by its name, reached as the settings say, with those that the settings name beside it."""
+    from agent.models import Models
+
+    kin = settings.model or name  # whose key it is
+    first = _model(name, settings, kin)
     by_role: dict[Role, str | None] = {
         "diagnose": settings.model_diagnose,
         "repair": settings.model_repair,
@@ -47,10 +59,10 @@ async def models_of(settings: Settings) -> Models | None:
     }
     return Models(
         first,
-        strong=_model(settings.model_strong, settings, name) if settings.model_strong else None,
-        fallbacks=[_model(fallback, settings, name) for fallback in settings.model_fallbacks],
-        roles={role: _model(chosen, settings, name) for role, chosen in by_role.items() if chosen},
-        embedding=_model(settings.embedding_model, settings, name) if settings.embedding_model else None,
+        strong=_model(settings.model_strong, settings, kin) if settings.model_strong else None,
+        fallbacks=[_model(fallback, settings, kin) for fallback in settings.model_fallbacks],
+        roles={role: _model(chosen, settings, kin) for role, chosen in by_role.items() if chosen},
+        embedding=_model(settings.embedding_model, settings, kin) if settings.embedding_model else None,
     )
 
 
@@ -72,6 +84,16 @@ def _model(named: str, settings: Settings, first: str) -> ModelSettings:
         timeout=settings.model_timeout,
         context=settings.model_context,
     )
+
+
+async def extensions_of() -> Extensions:
+    """What other packages add. Raises `SettingsError` for one that is broken: it is installed here, and to be mended here."""
+    from agent import extensions
+
+    try:
+        return await asyncio.to_thread(extensions.load)
+    except extensions.BrokenExtension as error:
+        raise SettingsError(str(error)) from error
 
 
 async def sandboxes_of(settings: Settings) -> Sandboxes:

@@ -27,10 +27,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-attempts = typer.Typer(help="Look at what the service did.", no_args_is_help=True)
+attempts = typer.Typer(help="Look at what the service did, answer what it asks, go another way.", no_args_is_help=True)
 app.add_typer(attempts, name="attempts")
 app.add_typer(bench, name="bench")
+memory = typer.Typer(help="Look at what is remembered of each repository, and forget it.", no_args_is_help=True)
+app.add_typer(memory, name="memory")
 
+AttemptId = Annotated[str, typer.Argument(metavar="ID", help="Id of the attempt, or its first characters.")]
+OfRepository = Annotated[str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Only of this repository.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, for scripts.")]
 
 
@@ -119,9 +123,7 @@ def dev() -> None:
 
 @attempts.command("list")
 def list_attempts(
-    repository: Annotated[
-        str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Only of this repository.")
-    ] = None,
+    repository: OfRepository = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, newest first.")] = 20,
     json: Json = False,
 ) -> None:
@@ -133,7 +135,7 @@ def list_attempts(
 
 @attempts.command("show")
 def show_attempt(
-    attempt: Annotated[str, typer.Argument(metavar="ID", help="Id of the attempt, or its first characters.")],
+    attempt: AttemptId,
     json: Json = False,
 ) -> None:
     """Show one attempt with its timeline."""
@@ -141,6 +143,90 @@ def show_attempt(
 
     if not _run(inspection.show_attempt(_settings(), attempt, json=json), inspection.StoreError):
         _wrong_use(f"there is no attempt {attempt!r}; `selfheal attempts list` shows them")
+
+
+@attempts.command()
+def approve(attempt: AttemptId) -> None:
+    """Say yes to what a waiting attempt asks."""
+    _steer(approved=True, attempt=attempt)
+
+
+@attempts.command()
+def reject(
+    attempt: AttemptId,
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="What is wrong with it: it is learned from, and another change tried.")
+    ] = "",
+) -> None:
+    """Say no to what a waiting attempt asks; without a reason the attempt ends."""
+    _steer(approved=False, attempt=attempt, why=why)
+
+
+@attempts.command()
+def fork(
+    attempt: AttemptId,
+    from_iteration: Annotated[
+        int, typer.Option("--from-iteration", metavar="K", min=1, help="The first round that goes another way.")
+    ],
+    hint: Annotated[str, typer.Option("--hint", metavar="TEXT", help="What the proposers should know.")] = "",
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model that is asked next.")
+    ] = None,
+) -> None:
+    """Rewind an attempt to one of its rounds and go another way, as an attempt of its own."""
+    from app import steering
+
+    try:
+        _run(steering.fork(_settings(), attempt, from_iteration=from_iteration, hint=hint, model=model), steering.StoreError)
+    except steering.CannotSteer as refusal:
+        _wrong_use(str(refusal))
+
+
+@attempts.command()
+def calibration(repository: OfRepository = None, json: Json = False) -> None:
+    """Show how sure repairs were, and how many of them people merged."""
+    from app import inspection
+
+    _run(inspection.calibration(_settings(), repository=repository, json=json), inspection.StoreError)
+
+
+@memory.command("list")
+def list_memories(
+    repository: OfRepository = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, newest first.")] = 50,
+    json: Json = False,
+) -> None:
+    """List what is remembered, newest first."""
+    from app import memories
+
+    _run(memories.list_memories(_settings(), repository=repository, limit=limit, json=json), memories.StoreError)
+
+
+@memory.command()
+def forget(
+    number: Annotated[int | None, typer.Argument(metavar="ID", help="Id of the memory, as `memory list` shows it.")] = None,
+    repository: Annotated[
+        str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Everything of this repository.")
+    ] = None,
+) -> None:
+    """Forget one memory, or everything of a repository."""
+    if (number is None) == (repository is None):
+        _wrong_use("say what to forget: the ID of a memory, or --repository OWNER/NAME")
+    from app import memories
+
+    dropped = _run(memories.forget(_settings(), memory_id=number, repository=repository), memories.StoreError)
+    if not dropped:
+        _wrong_use(f"nothing is remembered as {number or repository}; `selfheal memory list` shows what is")
+    typer.echo(f"Forgotten: {dropped}.")
+
+
+def _steer(*, approved: bool, attempt: str, why: str = "") -> None:
+    from app import steering
+
+    try:
+        _run(steering.answer(_settings(), attempt, approved=approved, why=why), steering.StoreError)
+    except steering.CannotSteer as refusal:
+        _wrong_use(str(refusal))
 
 
 def _settings(**overrides: object) -> Settings:

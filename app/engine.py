@@ -8,21 +8,24 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.blobs import Blobs
 from agent.ci.configuration import NO_CONFIGURATION, Configuration
 from agent.ci.plan import FailedJob, Plan, plan
-from agent.events import Emit, StepDone, StepStarted
+from agent.events import Degraded, Emit, StepDone, StepStarted
+from agent.memory import Memory
 from agent.task import Budget, NoRepair, Outcome, Policy, ReflectionLog, Repair, Reply, Task, Usage, Waiting
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Limits, Sandbox, Sandboxes, UnsafeArchive
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+    from agent.extensions import Extensions
     from agent.models import Models
+    from agent.proposers.base import Proposer
     from agent.state import Context
 
 
@@ -37,6 +40,7 @@ class Case:
     configuration: Configuration = NO_CONFIGURATION
     command: str | None = None  # a person's own test command
     hints: tuple[str, ...] = ()
+    model: str | None = None  # LiteLLM name of the one that a person chose; None is the installation's
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,17 @@ class Engine:
     checkpointer: BaseCheckpointSaver[str]
     budget: Budget
     limits: Limits
+    policy: Policy = Policy()
+    extensions: Extensions | None = None
+    models_named: Callable[[str], Models] | None = None  # for a case whose model a person chose
 
-    async def heal(self, case: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None = None) -> Repair | NoRepair | Waiting:
+    async def heal(
+        self, case: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None = None, memory: Memory | None = None
+    ) -> Repair | NoRepair | Waiting:
         """Take one case from its files to a repair, the reason why there is none, or a question to a person.
 
-        A case that the graph has finished, or that waits for a `reply`, gets the same answer again, without a sandbox.
+        `reply` answers the question that the case waits with; `memory` is that of its repository. A case that the graph has
+        finished, or that waits for a `reply`, gets the same answer again, without a sandbox.
         """
         # Seconds of imports, beside the installer; commands that never repair start without them.
         loading = asyncio.create_task(asyncio.to_thread(importlib.import_module, "agent.graph"))
@@ -60,8 +70,8 @@ class Engine:
             await loading
             from agent.graph import standing
 
-            known = await standing(case.id, self._context(blobs, emit))
-            if known is not None and not (isinstance(known, Waiting) and reply is not None):
+            known = await standing(case.id, self._context(case, blobs, emit, memory))
+            if known is not None and not (isinstance(known, Waiting) and reply is not None and reply.answers(known)):
                 return known
         async with self.sandboxes.open(case.label, self.limits) as sandbox:
             prepared = await self._prepare(case, sandbox, emit)
@@ -70,17 +80,22 @@ class Engine:
             await loading
             from agent.graph import repair
 
-            if self.models is not None:
-                self.models.warm()
-            return await repair(prepared, self._context(blobs, emit), reply)
+            context = self._context(case, blobs, emit, memory)
+            if context.models is not None:
+                context.models.warm()
+            return await repair(prepared, context, reply)
 
     async def forget(self, case_id: str) -> None:
-        """Drop the checkpoints of a case whose end is told and written down; until then a repeated `heal` goes on from them."""
+        """Drop the checkpoints of a case that nobody will fork any more; until then a repeated `heal` goes on from them."""
         await self.checkpointer.adelete_thread(case_id)
 
     async def _prepare(self, case: Case, sandbox: Sandbox, emit: Emit) -> Task | NoRepair:
         """Unpack, read what is to be run, install: everything that comes before the first red."""
-        policy, budget = case.configuration.narrow(Policy(), self.budget)
+        policy = self.extensions.allowed(self.policy) if self.extensions is not None else self.policy
+        if unknown := set(case.configuration.rungs or ()) - set(policy.rungs):
+            why = f"`rungs` names what is no rung here: {', '.join(sorted(unknown))}"
+            await emit(Degraded(text=why, step="configuration", why=why))
+        policy, budget = case.configuration.narrow(policy, self.budget)
         started = time.monotonic()
         await emit(StepStarted(step="unpack", text="Unpacking the repository"))
         try:
@@ -125,18 +140,24 @@ class Engine:
             packages=planned.packages,
         )
 
-    def _context(self, blobs: Blobs, emit: Emit) -> Context:
+    def _context(self, case: Case, blobs: Blobs, emit: Emit, memory: Memory | None) -> Context:
         from agent.proposers.model import model_rungs
         from agent.proposers.patterns.proposer import PatternsProposer
         from agent.proposers.tools.proposer import ToolsProposer
         from agent.state import Context
 
+        models = self.models
+        if case.model is not None and self.models_named is not None:
+            models = self.models_named(case.model)
+        ladder: tuple[Proposer, ...] = (ToolsProposer(), PatternsProposer(), *model_rungs(models))
         return Context(
             emit=emit,
-            proposers=(ToolsProposer(), PatternsProposer(), *model_rungs(self.models)),
-            models=self.models,
+            proposers=self.extensions.ladder(ladder) if self.extensions is not None else ladder,
+            models=models,
             blobs=blobs,
             checkpointer=self.checkpointer,
+            memory=memory,
+            opinions=self.extensions.opinions if self.extensions is not None else (),
         )
 
 

@@ -12,7 +12,7 @@ import importlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,7 +24,7 @@ from agent.ci.configuration import PATH as CONFIGURATION
 from agent.events import Degraded
 from agent.task import NoRepair, Outcome, Repair, Waiting
 from app import checkout, terminal
-from app.assembly import budget_of, limits_of, models_of
+from app.assembly import budget_of, extensions_of, limits_of, models_of
 from app.engine import Case, Engine, without_a_run
 from app.settings import Settings
 from app.showing import Screen, show
@@ -57,9 +57,10 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
         return configuration
     try:
         # Each waits for programs, answers or imports of its own.
-        sandboxes, models, memory = await asyncio.gather(
+        sandboxes, models, added, memory = await asyncio.gather(
             _sandboxes(settings, screen),
             models_of(settings),
+            extensions_of(),
             asyncio.to_thread(importlib.import_module, "langgraph.checkpoint.memory"),
         )
         engine = Engine(
@@ -68,7 +69,10 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
             checkpointer=memory.InMemorySaver(),
             budget=budget_of(settings),
             limits=limits_of(settings),
+            extensions=added,
         )
+        # Nothing is published, and whoever asked is there: whatever the repository says, no person is waited for.
+        configuration = replace(configuration, autonomy=None)
         case = Case(id=uuid4().hex, label=root.name, archive=checkout.packed(root), configuration=configuration, command=test)
         result = await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
         assert not isinstance(result, Waiting), "nobody is asked: nothing is published"

@@ -1,9 +1,12 @@
-"""`selfheal attempts`: what the service did, read from its database."""
+"""`selfheal attempts list`, `show` and `calibration`: what the service did, read from its database."""
 
 from __future__ import annotations
 
 import json as jsonlib
+from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime
+from statistics import fmean
 from typing import Any
 
 from rich.table import Table
@@ -14,10 +17,30 @@ from app.events import Stored
 from app.settings import Settings
 from app.store.database import StoreError
 from app.store.store import open_store
-from app.store.values import Attempt
+from app.store.values import Attempt, Fate
 from app.terminal import plain
 
-__all__ = ["StoreError", "list_attempts", "show_attempt"]
+__all__ = ["StoreError", "calibration", "list_attempts", "show_attempt"]
+
+BANDS = (0.0, 0.4, 0.6, 0.7, 0.8, 0.9)
+"""Where the bands of the confidence begin; each ends where the next begins, the last at 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """What became of the pull requests whose repairs were that sure."""
+
+    least: float
+    most: float
+    said: tuple[float, ...]  # confidences
+    merged: int
+    closed: int  # unmerged
+    open: int
+
+    @property
+    def share(self) -> float | None:
+        """Of those that people decided on, how many they merged."""
+        return self.merged / (self.merged + self.closed) if self.merged + self.closed else None
 
 
 async def list_attempts(settings: Settings, *, repository: str | None, limit: int, json: bool) -> None:
@@ -59,12 +82,67 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
         return True
     console = terminal.console()
     for name, value in _as_json(attempt).items():
-        if value is not None:
+        if value is not None and name != "diff":
             console.print(plain(f"{name:>14}  {value}"))
+    if attempt.question is not None:
+        if attempt.question.diff:
+            console.print(plain(f"\n{attempt.question.diff}"))
+        known = attempt.id[:12]
+        console.print(f"\nAnswer: selfheal attempts approve {known}, or selfheal attempts reject {known} --why TEXT")
     console.print()
     for stored in timeline:
         console.print(plain(f"{_moment(stored.at, seconds=True)}  {stored.event.text}"))
     return True
+
+
+async def calibration(settings: Settings, *, repository: str | None, json: bool) -> None:
+    """Print how sure repairs were, and how many of them people merged."""
+    async with open_store(settings, SystemClock()) as store:
+        bands = banded(await store.fates(repository=repository))
+    if json:
+        _print_json([_band_as_json(band) for band in bands])
+        return
+    if not any(band.said for band in bands):
+        print("No pull requests yet.")  # noqa: T201 - the command's answer
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("confidence", "pull requests", "mean", "merged", "closed", "open", "share merged"):
+        table.add_column(column, no_wrap=True)
+    for band in bands:
+        table.add_row(
+            f"{band.least:.0%} to {band.most:.0%}",
+            str(len(band.said)),
+            f"{fmean(band.said):.0%}" if band.said else "",
+            str(band.merged),
+            str(band.closed),
+            str(band.open),
+            "" if band.share is None else f"{band.share:.0%}",
+        )
+    terminal.console().print(table)
+
+
+def banded(fates: list[Fate]) -> list[Band]:
+    """The fates of pull requests, by how sure their repairs were; a reliability table."""
+    bands = []
+    for least, most in zip(BANDS, (*BANDS[1:], 1.0), strict=True):
+        inside = [fate for fate in fates if least <= fate.confidence < most or (most == 1.0 == fate.confidence)]
+        counts = Counter(fate.state for fate in inside)
+        said = tuple(fate.confidence for fate in inside)
+        bands.append(Band(least, most, said, counts["merged"], counts["closed"], counts["open"]))
+    return bands
+
+
+def _band_as_json(band: Band) -> dict[str, Any]:
+    return {
+        "from": band.least,
+        "to": band.most,
+        "count": len(band.said),
+        "mean": fmean(band.said) if band.said else None,
+        "merged": band.merged,
+        "closed": band.closed,
+        "open": band.open,
+        "share_merged": band.share,
+    }
 
 
 def _as_json(attempt: Attempt) -> dict[str, Any]:
@@ -78,8 +156,14 @@ def _as_json(attempt: Attempt) -> dict[str, Any]:
         "outcome": attempt.outcome,
         "reason": attempt.reason,
         "next_step": attempt.next_step,
+        "question": attempt.question.text if attempt.question else None,
+        "diff": attempt.question.diff if attempt.question else None,
+        "forked_from": attempt.forked_from,
+        "from_iteration": attempt.from_iteration,
+        "model": attempt.model,
+        "confidence": attempt.confidence,
         "tries": attempt.tries,
-        "trigger": "command" if attempt.by_command else "automatic",
+        "trigger": "fork" if attempt.forked_from else "command" if attempt.by_command else "automatic",
         "requests": [request.title for request in attempt.requests],
         "pull_request": attempt.pull_request.url if attempt.pull_request else None,
         "tokens": attempt.usage.tokens_in + attempt.usage.tokens_out,

@@ -1,10 +1,11 @@
 """The story of one attempt, from its trigger to its outcome; safe to run again from any line.
 
     claim → head and permission → gather (failing jobs, logs, configuration) → sandbox → graph → publish → record
+                                                                                          └─▶ ask a person, sleep
 
 Everything that must survive a killed worker is in the database (lease, timeline, blobs), in the file of checkpoints beside it,
 or can be found again at GitHub by a name that follows from the attempt. Whoever ended an attempt: the worker that finds it
-ended tells GitHub, unless that was done.
+ended tells GitHub, unless that was done, and what it leaves behind is dropped when nobody is to fork it any more.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from app.github import (
 )
 from app.messages import Publication
 from app.store.leases import AttemptCancelled, Lease, NotClaimed, Postponed
+from app.store.memories import Embedder
 from app.store.store import Store
 from app.store.values import Attempt, PullRequest
 from app.telling import AWAY_SECONDS, PATIENCE, Timeline, publication_of, react, tell_end
@@ -53,6 +55,7 @@ class Deps:
     worker: str  # names this process in leases
     max_tries: int
     secrets: tuple[str, ...]  # exact texts that are never published
+    embedder: Embedder | None = None  # finds memories by meaning, beside their words
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +83,13 @@ async def heal(attempt_id: str, deps: Deps) -> None:
     except (NotClaimed, AttemptCancelled) as refusal:
         log.info("attempt not worked on", attempt=attempt_id, reason=str(refusal))
     attempt = await deps.store.attempt(attempt_id)
-    if attempt is not None and attempt.status == "ended":
-        if not attempt.told:
-            await tell_end(attempt, deps.store, deps.github, deps.secrets)
+    if attempt is None or attempt.status != "ended":
+        return
+    if not attempt.told:
+        await tell_end(attempt, deps.store, deps.github, deps.secrets)
+    elif await deps.store.is_stale(attempt_id):
         await deps.engine.forget(attempt_id)
+        await deps.store.forgotten(attempt_id)
 
 
 async def _heal(work: Work) -> None:
@@ -106,7 +112,8 @@ async def _heal(work: Work) -> None:
         publication = replace(publication, run_title=gathered.title, run_url=gathered.url)
         result = await _repaired(work, head, gathered, publication)
         await lease.spend(result.usage)
-        await lease.learn(result.log.lessons)
+        if isinstance(result, Waiting):
+            return await _asked(work, publication, result)
         await _published(work, head, publication, result)
     except (RateLimited, Unavailable) as error:
         if _has_patience(work):
@@ -150,11 +157,12 @@ def _ending(error: GitHubError, attempt: Attempt) -> Stop:
 
 
 def _has_patience(work: Work) -> bool:
-    """Whether the attempt may wait on for what is away."""
-    return work.deps.store.clock.now() - work.attempt.created_at <= PATIENCE
+    """Whether the attempt may wait on for what is away. While it waited for a person, nothing was waited for."""
+    begun = work.attempt.answered_at or work.attempt.created_at
+    return work.deps.store.clock.now() - begun <= PATIENCE
 
 
-async def _repaired(work: Work, head: Head, gathered: Gathered, publication: Publication) -> Repair | NoRepair:
+async def _repaired(work: Work, head: Head, gathered: Gathered, publication: Publication) -> Repair | NoRepair | Waiting:
     """Heal in a sandbox. A sandbox that fails is tried again by the lease's rules; the last time it is the outcome."""
     attempt = work.attempt
     case = Case(
@@ -164,12 +172,13 @@ async def _repaired(work: Work, head: Head, gathered: Gathered, publication: Pub
         jobs=gathered.jobs,
         configuration=gathered.configuration,
         hints=gathered.hints,
+        model=attempt.model,
     )
     timeline = Timeline(work.lease, publication, work.writing)
     try:
-        result = await work.deps.engine.heal(case, blobs=work.deps.store.blobs, emit=timeline.emit)
-        assert not isinstance(result, Waiting), "no configuration offers an autonomy that asks"
-        return result
+        store = work.deps.store
+        memory = store.memory(attempt.repository.id, work.deps.embedder)
+        return await work.deps.engine.heal(case, blobs=store.blobs, emit=timeline.emit, reply=attempt.reply, memory=memory)
     except SandboxError as error:
         if isinstance(error, SandboxUnavailable) and error.retry_after is not None and _has_patience(work):
             raise Postponed(str(error), error.retry_after) from error
@@ -182,13 +191,19 @@ async def _repaired(work: Work, head: Head, gathered: Gathered, publication: Pub
         )
 
 
+async def _asked(work: Work, publication: Publication, waiting: Waiting) -> None:
+    """Show the question on GitHub, then let the attempt sleep; the reply may come days later, to any worker."""
+    await publish.question(publication, waiting.question, work.writing)
+    await work.lease.wait(waiting)
+
+
 async def _published(work: Work, head: Head, publication: Publication, result: Repair | NoRepair) -> None:
     """Tell GitHub, then end the attempt. Run twice it leaves one branch, one pull request, one comment."""
     await work.lease.record(StepStarted(step="publish", text="Publishing the result"))
     if isinstance(result, Repair):
         opened = await _opened(work, head, publication, result)
         if isinstance(opened, PullRequest):
-            await work.lease.record_pull_request(opened)
+            await work.lease.record_pull_request(opened, result.confidence)
             reason = f"Pull request #{opened.number} heals it: {result.title}"
             await work.lease.end(Outcome.HEALED, reason, ENDINGS[Outcome.HEALED].next_step, told=True)
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from agent import words
-from agent.task import Evidence, NoRepair, Outcome, ReflectionLog, Repair
+from agent.task import Evidence, NoRepair, Outcome, Question, ReflectionLog, Repair
 from app import proof
 from app.endings import ENDINGS
 from app.markdown import Quoter, link, shortened
@@ -19,6 +19,7 @@ BODY_LIMIT = 65_536
 """GitHub's limit is in characters; we count bytes, which is never less strict."""
 
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
+_ASKED_DIFF = 12_000  # characters of the change that a person is asked about; the command line shows the whole
 _IDS = (20, 5, 1)  # node ids of a check that are listed, tried in turn until the text fits
 
 
@@ -123,6 +124,7 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
             f"- **Failed:** {quote.span(publication.run_title or 'CI')} {where}: {proof.failed(repair.evidence)}{run}.",
             f"- **Changed:** {what} ({proof.files(repair, quote)}).",
             f"- **How sure:** {proof.sureness(repair)}.",
+            *proof.doubts(repair, quote),
         ]
     )
 
@@ -221,6 +223,25 @@ def healed_comment(publication: Publication, number: int, pull_url: str) -> str:
 def progress_summary(publication: Publication, step: str) -> str:
     page = f" {link('Watch it on the dashboard', publication.details_url)}." if publication.details_url else ""
     return f"{quoter(publication).prose(step, 200)}.{page}"
+
+
+def question_summary(publication: Publication, asked: Question) -> str:
+    """What a person is asked, and how they answer: with the operator's command, as the word of a passer-by is not enough."""
+    quote = quoter(publication)
+    known = publication.attempt_id[:12]
+    if asked.about == "publish":
+        why = "what should be done instead"
+        after = "A rejection with a reason is learned from, and another change is looked for; one without ends the attempt."
+    else:
+        why, after = "why not", "A rejection ends the attempt."
+    parts = [
+        f"**Selfheal asks:** {quote.prose(asked.text, 600)}",
+        quote.fence(asked.diff, _ASKED_DIFF, "diff") if asked.diff else "",
+        "**Next:** whoever runs this Selfheal answers there, now or in some days:",
+        f'```\nselfheal attempts approve {known}\nselfheal attempts reject {known} --why "{why}"\n```',
+        after,
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _size(text: str) -> int:

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 
 from agent import words
+from agent.confidence import SURE
 from agent.diagnosis import BY_VERDICTS, CATEGORIES
 from agent.task import CheckEvidence, Diagnosis, Evidence, FileChange, Repair
 from app.markdown import Quoter
@@ -42,6 +43,16 @@ def sureness(repair: Repair) -> str:
     else:
         others = f"{repair.alternatives} other changes pass too, so the tests alone do not decide: look closely"
     return f"{grade} ({percent(confidence)}): {others}"
+
+
+def doubts(repair: Repair, quote: Quoter) -> list[str]:
+    """Lines of a list: why the confidence is not higher, and what follows for who reads it where it is low."""
+    lines = [f"- **Doubts:** {quote.prose('; '.join(repair.doubts), 1000)}."] if repair.doubts else []
+    if repair.confidence < SURE:
+        lines.append(
+            "- **Selfheal is not sure of this change.** Take it as a suggestion: read it line by line before you use it."
+        )
+    return lines
 
 
 def cause(diagnosis: Diagnosis, quote: Quoter) -> str:

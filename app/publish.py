@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agent.task import FileChange, NoRepair, Outcome, Repair
+from agent.task import FileChange, NoRepair, Outcome, Question, Repair
 from app import messages
 from app.endings import ENDINGS
 from app.github import Conflict, Repository
@@ -51,6 +51,21 @@ async def progress(publication: Publication, repository: Repository, step: str |
             status="queued" if step is None else "in_progress",
             title="Queued" if step is None else messages.quoter(publication).line(step, 100),
             summary=messages.progress_summary(publication, step or "waiting for a worker"),
+            details_url=publication.details_url,
+        )
+    )
+
+
+async def question(publication: Publication, asked: Question, repository: Repository) -> None:
+    """Show on the failing commit what a person is asked, and how they answer."""
+    await repository.report_check(
+        CheckReport(
+            name=CHECK,
+            head_sha=publication.head_sha,
+            external_id=publication.attempt_id,
+            status="in_progress",
+            title="Waiting for a person",
+            summary=messages.question_summary(publication, asked),
             details_url=publication.details_url,
         )
     )

@@ -53,6 +53,14 @@ async def open_redis(settings: Settings) -> AsyncIterator[str]:
         yield url
 
 
+def running_redis(settings: Settings) -> str | None:
+    """The URL of the Redis that the service uses, for a command that starts none: None while no embedded one runs."""
+    if settings.redis_url is not None:
+        return settings.redis_url.get_secret_value()
+    path = _folder(settings.data_dir) / _SOCKET
+    return f"unix://{quote(str(path))}" if path.is_socket() else None
+
+
 @contextlib.asynccontextmanager
 async def embedded(data_dir: Path) -> AsyncIterator[str]:
     """Run, or share, the folder's Redis; yields its URL. Raises `RedisMissing`."""

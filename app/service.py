@@ -9,7 +9,17 @@ from functools import partial
 import structlog
 
 from app import log
-from app.assembly import budget_of, github_of, limits_of, models_of, sandboxes_of
+from app.assembly import (
+    budget_of,
+    extensions_of,
+    github_of,
+    limits_of,
+    models_named,
+    models_of,
+    policy_of,
+    sandboxes_of,
+)
+from app.checkpoints import open_checkpoints
 from app.main import serve
 from app.process import dev, stop_on_signals
 from app.redis import RedisMissing
@@ -48,27 +58,38 @@ async def both(settings: Settings) -> None:
 
 @asynccontextmanager
 async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
-    """Open what healing needs: GitHub's client, sandboxes, model, checkpoints. Raises `SettingsError`, `SandboxUnavailable`."""
-    # Only workers heal: the web process must not pay for these imports.
-    import aiosqlite
-    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+    """Open what healing needs: extensions, GitHub's client, sandboxes, model, checkpoints.
 
+    Raises `SettingsError`, `SandboxUnavailable`.
+    """
+    # Only workers heal: the web process must not pay for these imports.
     from app.engine import Engine
     from app.jobs import Deps, heal
 
+    added = await extensions_of()
     sandboxes = await sandboxes_of(settings)
     models = await models_of(settings)
     for shortcoming in sandboxes.isolation.shortcomings:
         _log.warning("the sandbox falls short", sandbox=sandboxes.isolation.name, shortcoming=shortcoming)
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    async with github_of(settings) as github, aiosqlite.connect(settings.data_dir / "checkpoints.db", timeout=30) as connection:
-        # The state is plain data: whoever can write the file shall not choose a class that is made from it.
-        checkpointer = AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=[]))
-        await checkpointer.setup()
-        engine = Engine(sandboxes, models, checkpointer, budget_of(settings), limits_of(settings))
+    async with github_of(settings) as github, open_checkpoints(settings) as checkpointer:
+        engine = Engine(
+            sandboxes=sandboxes,
+            models=models,
+            checkpointer=checkpointer,
+            budget=budget_of(settings),
+            limits=limits_of(settings),
+            policy=policy_of(settings),
+            extensions=added,
+            models_named=partial(models_named, settings),
+        )
         deps = Deps(store, github, engine, worker_name(), settings.max_tries, settings.secrets)
-        _log.info("ready", worker=deps.worker, sandbox=sandboxes.isolation.name, model=models.name if models else None)
+        _log.info(
+            "ready",
+            worker=deps.worker,
+            sandbox=sandboxes.isolation.name,
+            model=models.name if models else None,
+            extensions=[*(placed.proposer.rung for placed in added.rungs), *(opinion.name for opinion in added.opinions)],
+        )
         yield partial(heal, deps=deps)
 
 

@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
+from agent.task import Autonomy
+
 PREFIX = "SELFHEAL_"
 ENV_FILE = ".env"
 _NO_SETTINGS = ("TEST_", "GUEST", "COMMAND")
@@ -72,6 +74,14 @@ class Settings(BaseSettings):
     max_tokens: int = Field(200_000, ge=0, description="Model tokens that one attempt may use.")
     max_cost: float = Field(2.0, ge=0, description="US dollars that one attempt may cost, where the model's price is known.")
     max_seconds: float = Field(1800.0, gt=0, description="Wall time of one attempt, in seconds.")
+    autonomy: Autonomy = Field(
+        "full",
+        description="When a person is asked (`selfheal attempts approve`): never, before anything is published, before each "
+        "further round too, before the first proposal too. A repository can only ask for more.",
+    )
+    keep_days: float = Field(
+        14.0, gt=0, description="Days that an ended attempt can be forked: its checkpoints and file contents are kept so long."
+    )
 
     # The sandbox
     sandbox: Literal["auto", "local", "process"] = Field(

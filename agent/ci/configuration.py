@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from agent.guest.text import one_line
-from agent.task import Budget, Policy
+from agent.task import Autonomy, Budget, Policy
 from sandbox.base import KIB, Packages
 
 PATH = ".github/selfheal.yml"
@@ -68,7 +68,8 @@ class _File(_Strict):
     allow_test_edits: bool = False
     snapshots: bool = False
     protected: tuple[_Name, ...] = ()
-    rungs: tuple[Literal["tools", "patterns", "model"], ...] | None = None
+    rungs: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,50}$")], ...] | None = None
+    autonomy: Autonomy | None = None
     budget: Narrowed = Narrowed()
     branches: Branches = Branches()
     guidance: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] = ""
@@ -106,6 +107,7 @@ class Configuration:
     snapshots: bool = False
     protected: tuple[str, ...] = ()
     rungs: tuple[str, ...] | None = None
+    autonomy: Autonomy | None = None  # how much a person is asked; never less than the operator says
     budget: Narrowed = field(default_factory=Narrowed)
     branches: Branches = field(default_factory=Branches)
     guidance: str = ""  # for whoever repairs, quoted as data
@@ -128,6 +130,7 @@ class Configuration:
                 protected=policy.protected + self.protected,
                 rungs=rungs,
                 guidance=self.guidance,
+                autonomy=max(policy.autonomy, self.autonomy or policy.autonomy, key=get_args(Autonomy).index),
             ),
             replace(budget, **limits),
         )
@@ -194,6 +197,7 @@ def _configuration(file: _File) -> Configuration:
         snapshots=file.snapshots,
         protected=file.protected,
         rungs=file.rungs,
+        autonomy=file.autonomy,
         budget=file.budget,
         branches=file.branches,
         guidance=file.guidance,

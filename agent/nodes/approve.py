@@ -9,7 +9,7 @@ from langgraph.types import interrupt
 
 from agent.edits import diff
 from agent.endings import rejected
-from agent.events import Answered, Asked
+from agent.events import Answered
 from agent.oracle import Verification
 from agent.state import State, Work, pack, unpack
 from agent.task import Autonomy, Candidate, Question, Reply
@@ -54,9 +54,6 @@ async def approve(state: State, work: Work) -> State:
 
 
 async def _told(work: Work, question: Question, reply: Reply) -> None:
-    """Both events after the reply: the step ran twice, and only the second run goes on."""
-    await work.context.emit(
-        Asked(text=question.text, about=question.about, question=question.text, diff=question.diff[:20_000])
-    )
+    """The answer. The question was told by whoever put the repair to sleep: up to `interrupt`, this step runs twice."""
     text = f"A person {'approved' if reply.approved else 'rejected'} it{f': {reply.why}' if reply.why else ''}"
     await work.context.emit(Answered(text=text, about=question.about, approved=reply.approved, why=reply.why))

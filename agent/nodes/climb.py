@@ -8,7 +8,7 @@ from agent import guard
 from agent.costs import tell_cost
 from agent.nodes.propose import situation_of
 from agent.proposers.base import Strategist
-from agent.state import Round, State, Work, pack, remember, unpack
+from agent.state import Round, State, Work, fell_back, pack, remember, unpack
 from agent.task import RungCost, Usage
 
 FRUITLESS = 2  # rounds in a row without anything new to judge, after which a rung is left
@@ -19,6 +19,13 @@ async def climb(state: State, work: Work) -> State:
     """Sets `rung`, `strategies` and `iteration` of the next round; no strategies where the ladder or the budget ends."""
     rung, fruitless, lessons = _after_the_round(state)
     update: State = {"rounds": Overwrite([]), "strategies": [], "lessons": lessons}  # type: ignore[typeddict-item]
+    if wanted := state.get("asked_next"):
+        names = [proposer.rung for proposer in work.ladder]
+        update["asked_next"] = ""
+        if wanted in names:
+            rung, fruitless = names.index(wanted), 0
+        else:
+            update |= await fell_back(work, "climb", f"`{wanted}` was to be asked next, and may not climb here")
     costs = []
     while rung < len(work.ladder) and work.ledger.spent_up() is None:
         proposer = work.ladder[rung]

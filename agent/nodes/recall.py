@@ -6,6 +6,8 @@ from agent.events import Remembered
 from agent.memory import signature
 from agent.state import State, Work, pack, red_of
 
+SHOWN = 12  # characters of an attempt's id, as people see it everywhere
+
 
 async def recall(state: State, work: Work) -> State:
     """Nothing where the repository has no memory; an attempt does not remember itself."""
@@ -17,6 +19,6 @@ async def recall(state: State, work: Work) -> State:
     if not alike:
         return {}
     names, lessons = [each.attempt for each in alike], [lesson for each in alike for lesson in each.lessons]
-    text = f"Learned from {', '.join(f'attempt {name}' for name in names)}"
+    text = f"Learned from {', '.join(f'attempt {name[:SHOWN]}' for name in names)}"
     await work.context.emit(Remembered(text=text, attempts=names, lessons=lessons))
     return {"memories": [pack(each) for each in alike], "notes": [f"{text}."]}

@@ -9,7 +9,7 @@ from agent.challenge.judgement import Challenged
 from agent.edits import diff
 from agent.endings import Ending
 from agent.events import Ended
-from agent.memory import Recollection, signature
+from agent.memory import Recollection, signature, worth_keeping
 from agent.oracle import Verification
 from agent.reflection import log_of, told
 from agent.state import State, Work, red_of, spent, unpack
@@ -78,7 +78,7 @@ async def _repaired(state: State, work: Work) -> State:
 
 async def _keep_in_memory(state: State, work: Work, recollection: Recollection) -> None:
     """Only what was red here can be met again."""
-    if work.context.memory is not None and "oracle_ref" in state:
+    if work.context.memory is not None and "oracle_ref" in state and worth_keeping(recollection):
         looks = signature(await red_of(state, work.context))
         await work.context.memory.keep(replace(recollection, signature=looks))
 

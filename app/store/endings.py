@@ -39,7 +39,7 @@ def end(session: AsyncSession, row: AttemptRow, event: Ended, now: datetime, *, 
     row.status, row.outcome, row.reason, row.next_step = "ended", Outcome(event.outcome), event.reason, event.next_step
     row.ended_at, row.due_at = now, None
     row.told = told or row.started_at is None or row.head_sha is None
-    row.lease_owner = row.lease_expires_at = row.running_sha = None
+    row.lease_owner = row.lease_expires_at = row.running_sha = row.question = None
     row.cancel_outcome = row.cancel_reason = None
 
 

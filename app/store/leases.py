@@ -16,27 +16,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, select, update
+import msgspec
+from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from agent.events import AnyEvent, Degraded
-from agent.task import Outcome, Usage
+from agent.events import AnyEvent, Asked, Degraded
+from agent.task import Outcome, Usage, Waiting
 from app.clock import Clock
 from app.events import is_kept
 from app.redaction import redact
 from app.store import endings
 from app.store.database import Database
-from app.store.models import AttemptRow, LessonRow, PullRequestRow
+from app.store.models import AttemptRow, PullRequestRow
 from app.store.queries import read_attempt
 from app.store.values import Attempt, PullRequest
 
 _BEATS_PER_LEASE = 6
 _RELEASE_SECONDS = 10.0
+DIFF_SHOWN = 20_000  # characters of a diff in the timeline
 
 
 class NotClaimed(Exception):
@@ -75,11 +77,15 @@ class AttemptCancelled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How leases are given: `silence` seconds lose one, `longest` seconds fail a try, `tries` failed ones end the attempt."""
+    """How leases are given: `silence` seconds lose one, `longest` seconds fail a try, `tries` failed ones end the attempt.
+
+    What an attempt was made from can be forked for `keep` after its end.
+    """
 
     silence: float
     longest: float
     tries: int
+    keep: timedelta = timedelta(days=14)
 
 
 class Lease:
@@ -87,7 +93,7 @@ class Lease:
 
     def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: tuple[Attempt, int]) -> None:
         self.attempt, self._token = claimed
-        self.ended = False
+        self.over = False
         self._ending = False
         self._database = database
         self._clock = clock
@@ -116,17 +122,11 @@ class Lease:
         async with self._fenced() as (_, row):
             row.tokens_in, row.tokens_out, row.calls, row.cost = usage.tokens_in, usage.tokens_out, usage.calls, usage.cost
 
-    async def learn(self, lessons: Iterable[str]) -> None:
-        """Keep what this attempt has learned, in all, for later attempts in this repository."""
-        async with self._fenced() as (session, row):
-            await session.execute(delete(LessonRow).where(LessonRow.attempt_id == row.id))
-            session.add_all(
-                LessonRow(repository_id=row.repository_id, attempt_id=row.id, text=lesson, created_at=self._clock.now())
-                for lesson in lessons
-            )
+    async def record_pull_request(self, pull: PullRequest, confidence: float | None = None) -> None:
+        """Note the head's one pull request, found or created, and how sure its repair is; again changes nothing.
 
-    async def record_pull_request(self, pull: PullRequest) -> None:
-        """Note the head's one pull request, found or created; noting it again changes nothing. The head must be known."""
+        The head must be known.
+        """
         async with self._fenced() as (session, row):
             if row.head_sha is None:
                 raise ValueError("the attempt's head is not known yet")
@@ -140,7 +140,7 @@ class Lease:
                 session.add(known)
             known.number, known.branch, known.url, known.state = pull.number, pull.branch, pull.url, pull.state
             await session.flush()
-            row.pull_request_id = known.id
+            row.pull_request_id, row.confidence = known.id, confidence
         self.attempt = replace(self.attempt, pull_request=pull)
 
     async def end(self, outcome: Outcome, reason: str, next_step: str = "", *, told: bool = False) -> None:
@@ -152,7 +152,25 @@ class Lease:
         try:
             async with self._fenced() as (session, row):
                 endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
-            self.ended = True
+            self.over = True
+        finally:
+            self._ending = False
+
+    async def wait(self, waiting: Waiting) -> None:
+        """Let the attempt sleep until a person replies (`app.store.steering`). The lease is over by that.
+
+        It has come far without a failing try: they are counted anew.
+        """
+        self._ending = True
+        try:
+            async with self._fenced() as (session, row):
+                question = waiting.question
+                shown = Asked(text=question.text, about=question.about, question=question.text, diff=question.diff[:DIFF_SHOWN])
+                endings.add_event(session, row, shown, self._clock.now())
+                row.status, row.tries = "waiting", 0
+                row.question, row.asking = msgspec.json.encode(question).decode(), waiting.asking
+                row.reply = row.due_at = row.lease_owner = row.lease_expires_at = row.running_sha = None
+            self.over = True
         finally:
             self._ending = False
 
@@ -205,7 +223,7 @@ class Lease:
                     why = await self._beat()
                 beaten = now
             except LeaseLost as lost:
-                why = None if self._ending or self.ended else lost
+                why = None if self._ending or self.over else lost
             except (SQLAlchemyError, OSError) as error:
                 if time.monotonic() > beaten + self._terms.silence:
                     why = LeaseLost(f"the database has been away for {self._terms.silence:g} s: {error}")
@@ -268,7 +286,7 @@ async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, 
         keeper.cancel()
         await asyncio.wait({keeper})
     ended: Attempt | None = None
-    if not lease.ended and not isinstance(error, LeaseLost):
+    if not lease.over and not isinstance(error, LeaseLost):
         releasing = asyncio.create_task(lease._release(error))
         with contextlib.suppress(LeaseLost, SQLAlchemyError, OSError):  # else the lease runs out by itself
             async with asyncio.timeout(_RELEASE_SECONDS):

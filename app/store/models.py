@@ -21,6 +21,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
@@ -118,7 +119,7 @@ class AttemptRow(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"))
     installation_id: Mapped[int] = mapped_column(ForeignKey("installations.id"), index=True)
-    trigger: Mapped[str] = mapped_column(String(16))  # automatic, command
+    trigger: Mapped[str] = mapped_column(String(16))  # automatic, command, fork
     head_sha: Mapped[str | None] = mapped_column(String(64))
     head_branch: Mapped[str | None]
     automatic_sha: Mapped[str | None] = mapped_column(String(64))
@@ -133,6 +134,16 @@ class AttemptRow(Base):
     cancel_reason: Mapped[str | None]
     told: Mapped[bool] = mapped_column(default=False)  # GitHub shows the end, or never showed the beginning
 
+    question: Mapped[str | None]  # a packed `agent.task.Question`, while a person is asked, and until the attempt ends
+    asking: Mapped[str | None] = mapped_column(String(64))  # which time of asking the reply answers
+    reply: Mapped[str | None]  # a packed `agent.task.Reply`; it stays, as the graph alone knows when it is past the question
+    answered_at: Mapped[datetime | None]
+
+    forked_from: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"), index=True)
+    from_iteration: Mapped[int | None]  # the first round that is the fork's own
+    model: Mapped[str | None]  # that a person chose for this attempt
+    forgotten: Mapped[bool] = mapped_column(default=False, server_default=false())  # its checkpoints are gone
+
     tries: Mapped[int] = mapped_column(default=0)
     last_error: Mapped[str | None]
     lease_owner: Mapped[str | None]
@@ -142,6 +153,7 @@ class AttemptRow(Base):
     heartbeat_at: Mapped[datetime | None]
 
     pull_request_id: Mapped[int | None] = mapped_column(ForeignKey("pull_requests.id"))
+    confidence: Mapped[float | None]  # of the repair, 0..1, so that what became of it can be held against it
     event_count: Mapped[int] = mapped_column(default=0)
     tokens_in: Mapped[int] = mapped_column(default=0)
     tokens_out: Mapped[int] = mapped_column(default=0)
@@ -192,18 +204,24 @@ class BlobRow(Base):
 
     sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
     content: Mapped[bytes] = mapped_column(LargeBinary)
-    created_at: Mapped[datetime]
+    created_at: Mapped[datetime]  # or put again: what the oldest attempt that is still kept may use is not older
 
 
-class LessonRow(Base):
-    """One bullet learned from a failed iteration."""
+class MemoryRow(Base):
+    """What one attempt leaves to later ones of its repository; its words stand in the full-text table `memory_words` too."""
 
-    __tablename__ = "lessons"
+    __tablename__ = "memories"
 
     id: Mapped[int] = mapped_column(_Serial, primary_key=True)
     repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"), index=True)
-    attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), index=True)
-    text: Mapped[str]
+    attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), unique=True)
+    signature: Mapped[str]  # how the failure looked
+    outcome: Mapped[str] = mapped_column(String(32))
+    lessons: Mapped[list[str]] = mapped_column(JSON)
+    title: Mapped[str]
+    diff: Mapped[str]
+    embedding: Mapped[bytes | None] = mapped_column(LargeBinary)  # of the signature: float32, little-endian
+    embedded_by: Mapped[str | None]  # the model's name: vectors of different models are not compared
     created_at: Mapped[datetime]
 
 

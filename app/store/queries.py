@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import joinedload, selectinload
+from sqlalchemy.orm import aliased, joinedload, selectinload
 
 from app.events import Stored, decode
-from app.store.models import AttemptRow, EventRow, RepositoryRow
-from app.store.values import Attempt, Status, attempt_of
+from app.store.models import AttemptRow, EventRow, PullRequestRow, RepositoryRow
+from app.store.values import Attempt, Fate, Status, attempt_of
 
 _WHOLE = (joinedload(AttemptRow.repository), joinedload(AttemptRow.pull_request), selectinload(AttemptRow.requests))
 
@@ -37,11 +37,26 @@ async def list_attempts(
     """Newest first. `repository` is a full name, in any case."""
     query = select(AttemptRow).join(AttemptRow.repository).options(*_WHOLE)
     if repository is not None:
-        query = query.where(RepositoryRow.full_name.ilike(_literally(repository), escape="\\"))
+        query = query.where(RepositoryRow.full_name.ilike(literally(repository), escape="\\"))
     if status is not None:
         query = query.where(AttemptRow.status == status)
     rows = await session.scalars(query.order_by(AttemptRow.created_at.desc(), AttemptRow.id).limit(limit))
     return [attempt_of(row) for row in rows.unique()]
+
+
+async def fates(session: AsyncSession, *, repository: str | None = None) -> list[Fate]:
+    """Of every pull request whose repair's confidence is known; of several attempts that renewed one, the last counts."""
+    query = (
+        select(AttemptRow.pull_request_id, AttemptRow.confidence, PullRequestRow.state)
+        .join(AttemptRow.repository)
+        .join(AttemptRow.pull_request)
+        .where(AttemptRow.confidence.is_not(None))
+        .order_by(AttemptRow.number)
+    )
+    if repository is not None:
+        query = query.where(RepositoryRow.full_name.ilike(literally(repository), escape="\\"))
+    rows = await session.execute(query)
+    return list({pull: Fate(confidence or 0.0, state) for pull, confidence, state in rows}.values())
 
 
 async def timeline(session: AsyncSession, attempt_id: str, after: int = 0) -> list[Stored]:
@@ -52,20 +67,31 @@ async def timeline(session: AsyncSession, attempt_id: str, after: int = 0) -> li
     return [Stored(row.sequence, row.at, decode(row.body)) for row in rows]
 
 
-async def due(session: AsyncSession, now: datetime, limit: int = 500) -> list[str]:
+async def due(session: AsyncSession, now: datetime, keep: timedelta, limit: int = 500) -> list[str]:
     """Ids of attempts that wait for a worker, oldest first.
 
-    Queued ones, running ones whose lease ran out, and ended ones of whose end GitHub is still to be told.
+    Queued ones, running ones whose lease ran out, ended ones of whose end GitHub is still to be told, and those that ended
+    longer ago than their checkpoints are to `keep`.
     """
     abandoned = and_(AttemptRow.status == "running", AttemptRow.lease_expires_at <= now)
     untold = and_(AttemptRow.status == "ended", AttemptRow.told.is_(False))
     is_due = or_(AttemptRow.due_at.is_(None), AttemptRow.due_at <= now)
     waiting = and_(or_(AttemptRow.status == "queued", untold), is_due)
-    rows = await session.scalars(
-        select(AttemptRow.id).where(or_(waiting, abandoned)).order_by(AttemptRow.created_at).limit(limit)
-    )
+    which = or_(waiting, abandoned, stale(now, keep))
+    rows = await session.scalars(select(AttemptRow.id).where(which).order_by(AttemptRow.created_at).limit(limit))
     return list(rows)
 
 
-def _literally(text: str) -> str:
+def stale(now: datetime, keep: timedelta) -> ColumnElement[bool]:
+    """Attempts whose checkpoints are to be dropped.
+
+    Not while a fork still has its own: it uses file contents that are as old as its source.
+    """
+    fork = aliased(AttemptRow)
+    is_used = select(fork.id).where(fork.forked_from == AttemptRow.id, fork.forgotten.is_(False)).exists()
+    is_over = and_(AttemptRow.status == "ended", AttemptRow.told.is_(True), AttemptRow.ended_at <= now - keep)
+    return and_(is_over, AttemptRow.forgotten.is_(False), ~is_used)
+
+
+def literally(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
-from sqlalchemy import select
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.blobs import BlobMissing
@@ -16,11 +16,17 @@ from agent.task import Outcome
 from app.clock import Clock
 from app.events import Stored
 from app.settings import Settings
-from app.store import endings, queries
-from app.store.database import Database
+from app.store import endings, memories, queries, steering
+from app.store.database import Database, StoreError
 from app.store.leases import Lease, Terms, hold
+from app.store.memories import Embedder, Kept, RepositoryMemory
 from app.store.models import AttemptRow, BlobRow
-from app.store.values import Attempt, Status
+from app.store.search import search_of
+from app.store.steering import Fork
+from app.store.values import Attempt, Fate, Status
+
+_RACES = 5  # for an attempt's number
+_FRESH = timedelta(minutes=10)  # content that was put within is not noted as put again
 
 
 class Blobs:
@@ -34,11 +40,15 @@ class Blobs:
         """Keep the content and answer its hash; the same content is kept once."""
         sha256 = hashlib.sha256(content).hexdigest()
         async with self._database.read() as session:
-            known = await session.scalar(select(BlobRow.sha256).where(BlobRow.sha256 == sha256))
+            known = await session.scalar(select(BlobRow.created_at).where(BlobRow.sha256 == sha256))
+        now = self._clock.now()
         if known is None:
             with contextlib.suppress(IntegrityError):  # another one put it just now
                 async with self._database.write() as session:
-                    session.add(BlobRow(sha256=sha256, content=content, created_at=self._clock.now()))
+                    session.add(BlobRow(sha256=sha256, content=content, created_at=now))
+        elif known < now - _FRESH:
+            async with self._database.write() as session:
+                await session.execute(update(BlobRow).where(BlobRow.sha256 == sha256).values(created_at=now))
         return sha256
 
     async def get(self, sha256: str) -> bytes:
@@ -77,15 +87,23 @@ class Store:
         async with self.database.read() as session:
             return await queries.list_attempts(session, repository=repository, status=status, limit=limit)
 
+    async def fates(self, *, repository: str | None = None) -> list[Fate]:
+        """How sure the repair of each pull request was, and what became of it."""
+        async with self.database.read() as session:
+            return await queries.fates(session, repository=repository)
+
     async def timeline(self, attempt_id: str, after: int = 0) -> list[Stored]:
         """The attempt's events in order, those beyond the sequence number `after`."""
         async with self.database.read() as session:
             return await queries.timeline(session, attempt_id, after)
 
     async def due(self) -> list[str]:
-        """Ids of attempts that wait for a worker, also of ended ones that GitHub has not been told of; oldest first."""
+        """Ids of attempts that wait for a worker, oldest first.
+
+        Also of ended ones that GitHub has not been told of, and of those that are old enough to be forgotten.
+        """
         async with self.database.read() as session:
-            return await queries.due(session, self.clock.now())
+            return await queries.due(session, self.clock.now(), self._terms.keep)
 
     async def cancel(self, attempt_id: str, outcome: Outcome, reason: str) -> None:
         """End a queued attempt; a running one's worker is told at its next heartbeat. One that has ended stays as it is."""
@@ -94,10 +112,60 @@ class Store:
             if row is not None:
                 endings.cancel(session, row, outcome, reason, self.clock.now())
 
+    async def reply(self, attempt_id: str, approved: bool, why: str = "") -> str | None:
+        """Answer an attempt that waits for a person, and queue it again; else the sentence why that cannot be."""
+        async with self.database.write() as session:
+            return await steering.reply(session, attempt_id, approved, why, self.clock.now())
+
     async def told(self, attempt_id: str) -> None:
         """Note that nothing is left to be told to GitHub of an attempt that has ended."""
         async with self.database.write() as session:
             (await session.get_one(AttemptRow, attempt_id)).told = True
+
+    async def is_stale(self, attempt_id: str) -> bool:
+        """Has it ended so long ago that it is to be forgotten?"""
+        async with self.database.read() as session:
+            stale = queries.stale(self.clock.now(), self._terms.keep)
+            return await session.scalar(select(AttemptRow.id).where(AttemptRow.id == attempt_id, stale)) is not None
+
+    async def forgotten(self, attempt_id: str) -> None:
+        """Note that its checkpoints are gone, and drop the contents that only attempts as old as it can have used.
+
+        Contents carry the time at which they were last put, so that what a younger attempt put again stays.
+        """
+        async with self.database.write() as session:
+            (await session.get_one(AttemptRow, attempt_id)).forgotten = True
+            await session.flush()
+            oldest = await session.scalar(select(func.min(AttemptRow.created_at)).where(AttemptRow.forgotten.is_(False)))
+            since = (oldest or self.clock.now() - self._terms.keep) - _FRESH
+            await session.execute(delete(BlobRow).where(BlobRow.created_at < since))
+
+    def memory(self, repository_id: int, embedder: Embedder | None = None) -> RepositoryMemory | None:
+        """The memory of one repository; None where this kind of database cannot search yet."""
+        search = search_of(self.database.engine.dialect.name)
+        return RepositoryMemory(self.database, self.clock, search, repository_id, embedder) if search is not None else None
+
+    async def memories(self, *, repository: str | None = None, limit: int = 50) -> list[Kept]:
+        """Newest first. `repository` is a full name, in any case."""
+        async with self.database.read() as session:
+            return await memories.list_kept(session, repository, limit)
+
+    async def forget_memories(self, *, memory_id: int | None = None, repository: str | None = None) -> int:
+        """Drop one memory, or all of a repository; how many there were."""
+        search = search_of(self.database.engine.dialect.name)
+        if search is None:
+            return 0
+        async with self.database.write() as session:
+            return await memories.forget(session, search, memory_id=memory_id, repository=repository)
+
+    async def fork(self, fork: Fork) -> None:
+        """Queue a fork, whose checkpoints are there already. Raises `StoreError`."""
+        for _ in range(_RACES):
+            with contextlib.suppress(IntegrityError):  # another attempt took that number: count again
+                async with self.database.write() as session:
+                    await steering.fork(session, fork, self.clock.now())
+                return
+        raise StoreError("the fork lost too many races against other attempts of its commit; try again")
 
     async def tell_later(self, attempt_id: str, seconds: float) -> None:
         """Note that GitHub is to be told of an attempt's end, but not before so many seconds have passed."""
@@ -107,7 +175,8 @@ class Store:
 
 def terms_of(settings: Settings) -> Terms:
     # The budget ends an attempt; a try that does not even then is broken.
-    return Terms(settings.lease_seconds, longest=settings.max_seconds * 1.5 + 600, tries=settings.max_tries)
+    longest = settings.max_seconds * 1.5 + 600
+    return Terms(settings.lease_seconds, longest, settings.max_tries, keep=timedelta(days=settings.keep_days))
 
 
 @contextlib.asynccontextmanager

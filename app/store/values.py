@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, cast
 
-from agent.task import Outcome, Usage
+import msgspec
+
+from agent.task import Outcome, Question, Reply, Usage
 from app.store.models import AttemptRow
 from webhooks.intake import RepairRequest, RepositoryRef
 
@@ -21,6 +23,14 @@ class PullRequest:
     branch: str
     url: str
     state: str = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """How sure the repair of a pull request was, and what people did with it: open, closed or merged."""
+
+    confidence: float
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,13 @@ class Attempt:
     told: bool  # nothing is left to be told to GitHub of its end
     tries: int
     worker: str | None
+    question: Question | None  # that a person is asked, while it waits
+    reply: Reply | None  # a person's last word, to whichever question
+    answered_at: datetime | None
+    forked_from: str | None  # id of the attempt whose rounds before `from_iteration` are this one's too
+    from_iteration: int | None
+    model: str | None  # that a person chose for this attempt
+    confidence: float | None  # of its repair, 0..1
     requests: tuple[RepairRequest, ...]
     pull_request: PullRequest | None
     usage: Usage
@@ -87,6 +104,13 @@ def attempt_of(row: AttemptRow) -> Attempt:
         told=row.told,
         tries=row.tries,
         worker=row.lease_owner,
+        question=msgspec.json.decode(row.question, type=Question) if row.question and row.status == "waiting" else None,
+        reply=msgspec.json.decode(row.reply, type=Reply) if row.reply else None,
+        answered_at=row.answered_at,
+        forked_from=row.forked_from,
+        from_iteration=row.from_iteration,
+        model=row.model,
+        confidence=row.confidence,
         requests=requests,
         pull_request=PullRequest(pull.number, pull.branch, pull.url, pull.state) if pull else None,
         usage=Usage(row.tokens_in, row.tokens_out, row.calls, row.cost),

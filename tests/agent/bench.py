@@ -16,7 +16,7 @@ from agent.blobs import MemoryBlobs
 from agent.graph import repair
 from agent.models import Models
 from agent.proposers.base import Proposal, Proposer, Situation
-from agent.state import Context
+from agent.state import Context, Opinion
 from agent.task import Budget, Candidate, Check, Edits, FileChange, NoRepair, Policy, Repair, Task
 from sandbox.base import Sandbox
 from sandbox.install.index_access import configured
@@ -94,10 +94,12 @@ class Bench:
         policy: Policy = Policy(),
         budget: Budget = Budget(),
         models: Models | None = None,
+        opinions: tuple[Opinion, ...] = (),
     ) -> Repair | NoRepair:
         async with sandbox_with(self.folder, files) as sandbox:
             task = Task("t1", sandbox, checks, policy, budget, environment="this machine")
-            result = await repair(task, Context(self.emit, proposers, models, self.blobs, self.saver))
+            context = Context(self.emit, proposers, models, self.blobs, self.saver, opinions=opinions)
+            result = await repair(task, context)
             for path, text in files.items():
                 assert await sandbox.base.read(path) == text.encode(), "the base was touched"
             return result

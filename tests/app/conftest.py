@@ -11,6 +11,9 @@ from app.clock import SystemClock
 from app.redis import RedisMissing, embedded, server_binary
 from app.settings import Settings, load
 from app.store.store import Store, open_store
+from tests.app.plant import plant
+
+__all__ = ["plant"]
 
 
 @pytest.fixture

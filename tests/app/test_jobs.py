@@ -3,82 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
-from sqlalchemy import update
+from langchain_core.runnables import RunnableConfig
+from sqlalchemy import select, update
 
 from agent.blobs import Blobs
-from agent.events import Emit, StepStarted
-from agent.task import Budget, NoRepair, Outcome
-from app.clock import SystemClock
+from agent.events import Emit, Remembered, StepStarted
+from agent.memory import Memory
+from agent.task import NoRepair, Outcome, Reply
 from app.engine import Case, Engine, without_a_run
-from app.github import GitHub, Patience, Repository
-from app.jobs import Deps, heal
-from app.settings import load
-from app.store.models import AttemptRow
-from app.store.store import Store, open_store
-from app.store.values import Attempt
+from app.github import Repository
+from app.jobs import heal
+from app.store.models import BlobRow
 from sandbox.base import Limits, Sandbox, SandboxUnavailable
-from sandbox.choose import open_sandboxes
+from tests.app.plant import NAME, Plant
 from tests.app.requests import taken
-from tests.standins import github as standin
-from webhooks.intake import RepairRequest, RepositoryRef
-
-HASTY = Patience(tries=2, first_delay=0.01, longest_delay=0.02, write_interval=0.0)
-NAME = "acme/boiler"
-
-
-@dataclass(frozen=True, slots=True)
-class Plant:
-    github: standin.GitHub
-    store: Store
-    deps: Deps
-    request: RepairRequest
-
-    async def attempt(self, attempt_id: str) -> Attempt:
-        attempt = await self.store.attempt(attempt_id)
-        assert attempt is not None
-        return attempt
-
-    async def postponed(self) -> str:
-        """An attempt that has begun, and is on show as queued, when GitHub goes away; it is due again at once."""
-        attempt_id = await taken(self.store, self.request)
-        self.github.faults.status("GET", f"/repos/{NAME}/actions/runs", 502, times=2)
-        await heal(attempt_id, self.deps)
-        await self.change(attempt_id, due_at=None)
-        assert (await self.attempt(attempt_id)).status == "queued"
-        assert self.shown() == [("queued", None)]
-        return attempt_id
-
-    async def change(self, attempt_id: str, **values: object) -> None:
-        async with self.store.database.write() as session:
-            await session.execute(update(AttemptRow).where(AttemptRow.id == attempt_id).values(**values))
-
-    def shown(self) -> list[tuple[str, str | None]]:
-        return [(run.status, run.conclusion) for run in self.github.check_runs(NAME)]
-
-
-@pytest.fixture
-async def plant(tmp_path: Path) -> AsyncIterator[Plant]:
-    """A store, a stand-in with one repository whose newest commit is asked to be healed, and what a worker holds open."""
-    async with (
-        standin.GitHub() as github,
-        open_store(load(data_dir=tmp_path, max_tries=1), SystemClock()) as store,
-        GitHub(github.app_id, github.private_key, api_url=github.url, patience=HASTY) as client,
-    ):
-        made = await github.create_repository(NAME, {"boiler.py": "HOT = True\n"})
-        await github.push(NAME, "old", {"notes.txt": "A branch that main has left behind.\n"})
-        sha = await github.push(NAME, "main", {"boiler.py": "HOT = False\n"})
-        ref = RepositoryRef(made.id, NAME, "main")
-        request = RepairRequest("check_run", github.installation("acme").id, ref, sha, "main", title="CI")
-        engine = Engine(await open_sandboxes("local", tmp_path), None, InMemorySaver(), Budget(), Limits())
-        yield Plant(github, store, Deps(store, client, engine, "w1", 1, ()), request)
 
 
 async def test_an_attempt_waits_while_github_is_away(plant: Plant) -> None:
@@ -276,10 +219,7 @@ async def test_a_full_machine_costs_no_try(plant: Plant) -> None:
 
 
 async def test_a_repair_that_could_not_be_published_is_published_without_another_run(plant: Plant) -> None:
-    test = "import unittest, calc\n\nclass Tests(unittest.TestCase):\n    def test(self):\n        assert calc.add(2, 3) == 5\n"
-    files = {"calc.py": "def add(a, b):\n    return a - b\n", "test_calc.py": test}
-    sha = await plant.github.push(NAME, "main", {**files, ".github/selfheal.yml": "test: python -m unittest\n"})
-    attempt_id = await taken(plant.store, replace(plant.request, head_sha=sha))
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
     plant.github.faults.primary_limit("POST", f"/repos/{NAME}/git/refs", reset_in=3600)
     await heal(attempt_id, plant.deps)
     assert (await plant.attempt(attempt_id)).status == "queued"
@@ -290,7 +230,49 @@ async def test_a_repair_that_could_not_be_published_is_published_without_another
     attempt = await plant.attempt(attempt_id)
     assert attempt.outcome is Outcome.HEALED, attempt.reason
     assert plant.shown() == [("completed", "success")]
-    assert await plant.deps.engine.checkpointer.aget_tuple({"configurable": {"thread_id": attempt_id}}) is None
+
+
+async def test_what_an_attempt_was_made_from_is_dropped_days_after_its_end(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.HEALED, attempt.reason
+    thread: RunnableConfig = {"configurable": {"thread_id": attempt_id}}
+    async with plant.store.database.read() as session:
+        kept = list(await session.scalars(select(BlobRow.sha256)))
+    assert kept
+    assert await plant.deps.engine.checkpointer.aget_tuple(thread) is not None
+    assert await plant.store.due() == []
+
+    long_ago = plant.store.clock.now() - timedelta(days=15)
+    await plant.change(attempt_id, ended_at=long_ago, created_at=long_ago)
+    async with plant.store.database.write() as session:
+        await session.execute(update(BlobRow).where(BlobRow.sha256 != kept[0]).values(created_at=long_ago))
+    younger = await taken(plant.store, replace(plant.request, head_sha="f" * 40))
+    assert await plant.store.due() == [attempt_id, younger]
+    await heal(attempt_id, plant.deps)
+
+    assert await plant.deps.engine.checkpointer.aget_tuple(thread) is None
+    assert await plant.store.due() == [younger]
+    async with plant.store.database.read() as session:
+        assert list(await session.scalars(select(BlobRow.sha256))) == [kept[0]], "what a younger attempt put again stays"
+
+
+async def test_a_later_attempt_learns_from_an_earlier_one_of_its_repository(plant: Plant) -> None:
+    first = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+    await heal(first, plant.deps)
+    await plant.github.push(NAME, "main", {"notes.txt": "Something else."})
+    second = await taken(plant.store, replace(plant.request, head_sha=await plant.broken("protected: [notes.txt]\n")))
+
+    await heal(second, plant.deps)
+
+    assert (await plant.attempt(second)).outcome is Outcome.HEALED
+    told = [stored.event for stored in await plant.store.timeline(second) if isinstance(stored.event, Remembered)]
+    assert [event.attempts for event in told] == [[first]]
+    assert told[0].text == f"Learned from attempt {first[:12]}"
+    learned = [pull for pull in plant.github.pull_requests(NAME) if f"Learned from attempt {first[:12]}." in pull.body]
+    assert len(learned) == 1
+    assert len(await plant.store.memories(repository=NAME)) == 2
 
 
 async def test_progress_that_github_does_not_take_does_not_hold_up_the_work(
@@ -300,7 +282,9 @@ async def test_progress_that_github_does_not_take_does_not_hold_up_the_work(
     plant.github.faults.primary_limit("PATCH", f"/repos/{NAME}/check-runs/*", reset_in=50)
     monkeypatch.setattr("app.telling.STEP_SECONDS", 0.1)
 
-    async def stepping(_: Engine, __: Case, *, blobs: Blobs, emit: Emit) -> NoRepair:
+    async def stepping(
+        _: Engine, __: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None, memory: Memory | None
+    ) -> NoRepair:
         await emit(StepStarted(step="unpack", text="Unpacking the repository"))
         return without_a_run(Outcome.NOTHING_FAILED, "Nothing is red.", "Nothing to do.")
 

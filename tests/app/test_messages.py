@@ -14,6 +14,7 @@ from agent.task import (
     Iteration,
     NoRepair,
     Outcome,
+    Question,
     ReflectionLog,
     Repair,
     RungCost,
@@ -179,6 +180,29 @@ def test_the_first_three_lines_tell_what_failed_what_was_changed_and_how_sure() 
     assert failed.startswith("- **Failed:** `CI / tests` on `main` at `0123456789`: 2 failing tests ([see the run](https")
     assert changed == "- **Changed:** `<` becomes `<=` in in_range (`calc/core.py`)."
     assert sure == "- **How sure:** very sure (92%): no other change was found that passes."
+
+
+def test_doubts_are_told_and_below_sure_a_plain_sentence_is_said() -> None:
+    doubted = repair(confidence=0.59, doubts=("it changes 40 lines", "the step `localize` had to fall back to <b>less</b>"))
+    for text in (messages.pull_body(publication(), doubted), messages.healed_summary(publication(), doubted, "https://x/4")):
+        assert "**Doubts:** it changes 40 lines; the step" in text
+        assert "**Selfheal is not sure of this change.**" in text
+        assert "<b>" not in text
+    sure = messages.pull_body(publication(), repair(confidence=0.6))
+    assert "not sure of this change" not in sure
+    assert "Doubts" not in sure
+
+
+def test_a_question_shows_the_change_and_how_it_is_answered() -> None:
+    hostile = Question("publish", "May it be published? <img src=x> @octo", "```\n<!-- out -->\n" + "+ü🙂" * 100_000)
+    asked = messages.question_summary(publication(), hostile)
+    assert len(asked.encode()) < messages.BODY_LIMIT
+    assert "selfheal attempts approve att_1\n" in asked
+    assert "selfheal attempts reject att_1 --why" in asked
+    assert "learned from" in asked
+    assert not tags(asked)
+    about_round = messages.question_summary(publication(), Question("round", "May `patterns` propose?"))
+    assert "A rejection ends the attempt." in about_round
 
 
 def test_without_a_run_none_is_spoken_of() -> None:

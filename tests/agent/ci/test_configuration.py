@@ -1,7 +1,7 @@
 import pytest
 
 from agent.ci.configuration import Configuration, Problem, read_configuration
-from agent.task import Budget, Policy
+from agent.task import Autonomy, Budget, Policy
 from sandbox.base import Packages
 
 
@@ -85,3 +85,25 @@ def test_a_huge_file_is_refused() -> None:
 def test_snapshots_may_be_written_anew_when_the_repository_says_so() -> None:
     assert not read("enabled: true\n").narrow(Policy(), Budget())[0].allow_snapshots
     assert read("snapshots: true\n").narrow(Policy(), Budget())[0].allow_snapshots
+
+
+@pytest.mark.parametrize(
+    ("operator", "wish", "asked"),
+    [
+        ("full", "", "full"),
+        ("full", "autonomy: review_publish", "review_publish"),
+        ("review_repairs", "autonomy: full", "review_repairs"),
+        ("review_publish", "autonomy: review_all", "review_all"),
+        ("review_all", "", "review_all"),
+    ],
+)
+def test_a_repository_can_only_ask_for_more_review(operator: Autonomy, wish: str, asked: Autonomy) -> None:
+    policy, _ = read(wish).narrow(Policy(autonomy=operator), Budget())
+    assert policy.autonomy == asked
+
+
+def test_an_unknown_autonomy_and_a_rung_that_is_no_name_are_problems() -> None:
+    for text, words in (("autonomy: never", "autonomy"), ("rungs: [Patterns!]", "rungs.0")):
+        problem = read_configuration(text)
+        assert isinstance(problem, Problem)
+        assert words in problem.sentence

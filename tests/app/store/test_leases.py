@@ -5,14 +5,12 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import select
 
 from agent.blobs import BlobMissing
 from agent.events import Degraded, Ended, StepStarted
-from agent.task import Outcome, Usage
+from agent.task import Outcome, Question, Usage, Waiting
 from app.settings import Settings
 from app.store.leases import AttemptCancelled, HeadBusy, Lease, LeaseLost, NotClaimed, Postponed, Terms, TriesExhausted
-from app.store.models import LessonRow
 from app.store.store import Store, open_store
 from app.store.values import PullRequest
 from tests.app.requests import COMMAND, RUN, SHA, MovableClock, run_of, taken
@@ -38,8 +36,6 @@ async def test_an_attempt_is_claimed_worked_on_and_ended(store: Store) -> None:
         assert (lease.attempt.number, lease.attempt.tries) == (1, 1)
         await lease.record(StepStarted(text="Unpacking", step="gather"))
         await lease.spend(Usage(10, 5, 1, 0.25))
-        await lease.learn(["Ranges end one earlier."])
-        await lease.learn(["Ranges end one earlier."])  # as a worker does that publishes again
         await lease.record_pull_request(PullRequest(4, "selfheal/x", "https://example.org/4"))
         await lease.record_pull_request(PullRequest(4, "selfheal/x", "https://example.org/4"))
         await lease.end(Outcome.HEALED, "It works.", "Review it.")
@@ -60,15 +56,9 @@ async def test_an_attempt_is_claimed_worked_on_and_ended(store: Store) -> None:
     assert isinstance(timeline[0].event, StepStarted)
     assert isinstance(timeline[1].event, Ended)
     assert await store.timeline(attempt_id, after=1) == timeline[1:]
-    assert await _lessons(store) == ["Ranges end one earlier."]
     with pytest.raises(NotClaimed, match="ended as healed"):
         async with store.lease(attempt_id, "w2"):
             pass
-
-
-async def _lessons(store: Store) -> list[str]:
-    async with store.database.read() as session:
-        return list(await session.scalars(select(LessonRow.text).order_by(LessonRow.id)))
 
 
 async def test_a_living_worker_keeps_its_attempt_to_itself(store: Store) -> None:
@@ -185,7 +175,7 @@ async def test_a_lease_that_another_took_over_is_fenced_and_its_body_cancelled(
                     old.record(StepStarted(text="late", step="late")),
                     old.end(Outcome.HEALED, "late"),
                     old.spend(Usage(1)),
-                    old.learn(["late"]),
+                    old.wait(Waiting(Question("publish", "late?"), Usage())),
                     old.record_pull_request(PullRequest(9, "late", "late")),
                 ):
                     with pytest.raises(LeaseLost):

@@ -1,0 +1,173 @@
+"""Rungs and second opinions that other packages add, by entry points (see `docs/extending.md`).
+
+    selfheal.rungs    a factory without arguments that makes an `agent.proposers.base.Proposer`
+    selfheal.nodes    a factory without arguments that makes an `agent.state.Opinion`
+
+They are loaded once, when a worker starts, and a broken one is told there by the name of its distribution. What is installed
+beside Selfheal is the operator's own choice and trusted like Selfheal itself; still, one that fails in the middle of an attempt
+costs its own say, not the attempt.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, cast
+
+from agent.blobs import BlobMissing
+from agent.model import ModelError
+from agent.proposers.base import Proposal, Proposer, Situation, Strategist
+from agent.state import Opinion, State, Work, fell_back
+from agent.task import Policy
+from sandbox.base import SandboxError
+
+RUNGS, NODES = "selfheal.rungs", "selfheal.nodes"
+_BUILT_IN = Policy().rungs
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+class BrokenExtension(Exception):
+    """An extension cannot be used; the message names its distribution, and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A rung from outside, and the rung of ours before which it is asked: "tools", "patterns", "model"; "" is after all."""
+
+    proposer: Proposer
+    before: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """What other packages add."""
+
+    rungs: tuple[Placed, ...] = ()
+    opinions: tuple[Opinion, ...] = ()
+
+    def ladder(self, own: tuple[Proposer, ...]) -> tuple[Proposer, ...]:
+        """Our rungs with those from outside in their places; the ones of one place in the order of their names."""
+        order = {family: at for at, family in enumerate((*_BUILT_IN, ""))}
+        placed = [(order[placed.before], 0, placed.proposer) for placed in self.rungs]
+        placed += [(order[family(proposer)], 1, proposer) for proposer in own]
+        return tuple(proposer for _, _, proposer in sorted(placed, key=lambda each: each[:2]))
+
+    def allowed(self, policy: Policy) -> Policy:
+        """The policy under which they may climb: whoever installed them wants them asked."""
+        return replace(policy, rungs=(*policy.rungs, *(family(placed.proposer) for placed in self.rungs)))
+
+
+def family(proposer: Proposer) -> str:
+    """The rung's name without its variant, as policies and configurations write it."""
+    return proposer.rung.partition(":")[0]
+
+
+def load() -> Extensions:
+    """Every extension that is installed, in the order of their names. Raises `BrokenExtension`."""
+    rungs = tuple(_rung(point) for point in _points(RUNGS))
+    opinions = tuple(_opinion(point) for point in _points(NODES))
+    _differ(RUNGS, [family(placed.proposer) for placed in rungs])
+    _differ(NODES, [opinion.name for opinion in opinions])
+    return Extensions(rungs, opinions)
+
+
+def _points(group: str) -> Iterator[EntryPoint]:
+    return iter(sorted(entry_points(group=group), key=lambda point: point.name))
+
+
+def _rung(point: EntryPoint) -> Placed:
+    made = _made(point)
+    name, before = getattr(made, "rung", None), getattr(made, "before", "")
+    if not isinstance(name, str) or not _NAME.fullmatch(name.partition(":")[0]):
+        raise _broken(point, "its `rung` is no name of lower-case letters, digits, `-` and `_`")
+    if name.partition(":")[0] in _BUILT_IN or name.startswith("model"):
+        raise _broken(point, f"its `rung`, {name!r}, is taken by Selfheal itself")
+    if not callable(getattr(made, "can_help", None)) or not inspect.iscoroutinefunction(getattr(made, "propose", None)):
+        raise _broken(point, "it is no Proposer: it needs `can_help(situation)` and `async propose(situation)`")
+    if before not in (*_BUILT_IN, ""):
+        raise _broken(point, f"its `before` is none of {', '.join(_BUILT_IN)}, but {before!r}")
+    kind = _StrategistFromOutside if isinstance(made, Strategist) else _RungFromOutside
+    return Placed(kind(cast(Proposer, made)), before)
+
+
+def _opinion(point: EntryPoint) -> Opinion:
+    from agent.graph import OPINIONS, STEPS  # the graph is heavy, and most have no extension
+
+    made = _made(point)
+    if not isinstance(made, Opinion) or not inspect.iscoroutinefunction(made.step):
+        raise _broken(point, "it is no `agent.state.Opinion` with an `async` step")
+    if not _NAME.fullmatch(made.name) or made.name in STEPS or made.name in OPINIONS:
+        raise _broken(
+            point, f"its name, {made.name!r}, is no name of lower-case letters, or is taken by a step of Selfheal's own"
+        )
+    return _contained(made)
+
+
+def _made(point: EntryPoint) -> Any:
+    try:
+        return point.load()()
+    except Exception as error:
+        raise _broken(point, f"{type(error).__name__}: {error}") from error
+
+
+def _differ(group: str, names: list[str]) -> None:
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise BrokenExtension(f"more than one extension of {group} is called {', '.join(sorted(twice))}; uninstall all but one")
+
+
+def _broken(point: EntryPoint, why: str) -> BrokenExtension:
+    owner = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
+    return BrokenExtension(
+        f"the extension {point.name!r} ({point.group}) of {owner} cannot be used: {why}; mend or uninstall {owner}"
+    )
+
+
+class _RungFromOutside:
+    """A rung whose errors are its own, as values."""
+
+    def __init__(self, proposer: Proposer) -> None:
+        self._proposer = proposer
+
+    @property
+    def rung(self) -> str:
+        return self._proposer.rung
+
+    def can_help(self, situation: Situation) -> str | None:
+        try:
+            return self._proposer.can_help(situation)
+        except Exception as error:  # noqa: BLE001 - code that is not ours: nobody knows what it raises
+            return f"it failed with {type(error).__name__}: {error}"
+
+    async def propose(self, situation: Situation) -> Proposal:
+        try:
+            return await self._proposer.propose(situation)
+        except (SandboxError, ModelError, BlobMissing):
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            return Proposal(note=f"it failed with {type(error).__name__}: {error}")
+
+
+class _StrategistFromOutside(_RungFromOutside):
+    def strategies(self, situation: Situation) -> tuple[str, ...]:
+        assert isinstance(self._proposer, Strategist)
+        try:
+            return self._proposer.strategies(situation) or ("",)
+        except Exception:  # noqa: BLE001 - as above; asked in its plain way it can say more
+            return ("",)
+
+
+def _contained(opinion: Opinion) -> Opinion:
+    """The opinion, whose failure is told and costs confidence: it neither accepts nor objects."""
+
+    async def step(state: State, work: Work) -> State:
+        try:
+            return await opinion.step(state, work)
+        except (SandboxError, BlobMissing):
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            return await fell_back(work, opinion.name, f"`{opinion.name}` failed with {type(error).__name__}: {error}")
+
+    return replace(opinion, step=step)

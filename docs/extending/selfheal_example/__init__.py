@@ -1,0 +1,1 @@
+"""A rung and a second opinion for Selfheal."""

@@ -1,0 +1,24 @@
+"""A second opinion: a repair is no place for `print`."""
+
+from __future__ import annotations
+
+from agent.events import Opined
+from agent.state import Objection, Opinion, State, Work, pack
+from agent.task import Candidate
+
+NAME = "no-print"
+
+
+def opinion() -> Opinion:
+    """`selfheal.nodes` names this factory: it is called once, when a worker starts."""
+    return Opinion(NAME, _step)
+
+
+async def _step(state: State, work: Work) -> State:
+    """Asked when a candidate is proven red, green, red. An objection becomes feedback for the next round; nothing accepts."""
+    candidate = await work.context.recall(Candidate, state["winner"][0])
+    adds = any((edit.after or "").count("print(") > (edit.before or "").count("print(") for edit in candidate.edits)
+    reasons = ["it adds a call of `print`"] if adds else []
+    text = f"`{NAME}` objects: {reasons[0]}" if reasons else ""
+    await work.context.emit(Opined(text=text, step=NAME, title=candidate.title, accepted=not adds, reasons=reasons))
+    return {"objection": pack(Objection(NAME, reasons[0]))} if adds else {}

@@ -1,0 +1,46 @@
+"""A rung: people often leave the code that worked in a comment above the code that does not. Put it back."""
+
+from __future__ import annotations
+
+from agent.edits import EditProblem, read_text
+from agent.proposers.base import Proposal, Situation
+from agent.task import Candidate, FileChange
+
+
+class OldCode:
+    """`selfheal.rungs` names it, so it is made once, without arguments, when a worker starts."""
+
+    rung = "old-code"  # as the log calls it, and as `rungs` in .github/selfheal.yml may name it
+    before = "patterns"  # cheaper than the search, so it is asked before
+
+    def can_help(self, situation: Situation) -> str | None:
+        """None when it can, else the reason why not, as a clause for the log."""
+        return None if any(span.path.endswith(".py") for span in situation.suspects) else "no Python file is suspicious"
+
+    async def propose(self, situation: Situation) -> Proposal:
+        """A candidate for every suspicious line that has commented-out code right above it, the likeliest place first."""
+        candidates: list[Candidate] = []
+        for path in dict.fromkeys(span.path for span in situation.suspects):
+            text = await read_text(situation.sandbox.base, path)
+            if text is None or isinstance(text, EditProblem):
+                continue
+            suspicious = {
+                line for span in situation.suspects if span.path == path for line in range(span.first_line, span.last_line + 1)
+            }
+            candidates += _restored(path, text, suspicious)
+        return Proposal(tuple(candidates), tried=len(candidates), exhausted=True)
+
+
+def _restored(path: str, text: str, suspicious: set[int]) -> list[Candidate]:
+    lines = text.splitlines(keepends=True)
+    found = []
+    for number, line in enumerate(lines, 1):
+        above = number - 1
+        while number in suspicious and above > 0 and lines[above - 1].lstrip().startswith("# "):
+            indent = line[: len(line) - len(line.lstrip())]
+            old = lines[above - 1].lstrip()[2:]
+            changed = "".join([*lines[: number - 1], f"{indent}{old}", *lines[number:]])
+            title = f"puts back `{old.strip()[:60]}` ({path}:{number})"
+            found.append(Candidate("old-code", (FileChange(path, text, changed),), title, prior=0.6))
+            above -= 1
+    return found

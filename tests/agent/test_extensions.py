@@ -1,0 +1,62 @@
+"""What extensions add: their place on the ladder, and that their failures stay their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent import extensions
+from agent.events import Degraded
+from agent.extensions import Extensions
+from agent.task import Policy, Repair
+from tests.agent.bench import RIGHT, Bench, Scripted
+
+BROKEN = """
+from agent.state import Opinion
+
+class make:
+    rung = "mine"
+    before = "patterns"
+    def can_help(self, situation):
+        return None
+    async def propose(self, situation):
+        raise KeyError("out of ideas")
+
+async def step(state, work):
+    raise ZeroDivisionError("no opinion")
+
+def opinion():
+    return Opinion("taste", step)
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Extensions:
+    """A rung and an opinion that fail whenever they are asked, found by their entry points."""
+    metadata = tmp_path / "site" / "mine-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    points = "[selfheal.rungs]\nmine = mine_extension:make\n[selfheal.nodes]\ntaste = mine_extension:opinion\n"
+    (metadata / "entry_points.txt").write_text(points)
+    (tmp_path / "site" / "mine_extension.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    return extensions.load()
+
+
+def test_rungs_from_outside_stand_where_they_say(loaded: Extensions) -> None:
+    own = (Scripted([], rung="tools"), Scripted([], rung="patterns"), Scripted([], rung="model:small"))
+    assert [proposer.rung for proposer in loaded.ladder(own)] == ["tools", "mine", "patterns", "model:small"]
+    assert loaded.allowed(Policy()).rungs == ("tools", "patterns", "model", "mine")
+
+
+async def test_an_extension_that_fails_loses_its_say_and_not_the_attempt(tmp_path: Path, loaded: Extensions) -> None:
+    bench = Bench(tmp_path)
+    result = await bench.heal(
+        *loaded.ladder((Scripted([(RIGHT,)]),)), policy=loaded.allowed(Policy()), opinions=loaded.opinions
+    )
+    assert isinstance(result, Repair), result
+    assert any("out of ideas" in rung.note for rung in result.log.rungs if rung.rung == "mine")
+    assert any("`taste` failed with ZeroDivisionError" in note for note in result.log.notes)
+    assert any("taste" in doubt for doubt in result.doubts)
+    assert any(event.step == "taste" for event in bench.of(Degraded))
