@@ -58,7 +58,7 @@ class _Shown:
     def add(self, place: Place, *, always: bool = False) -> None:
         here = self.lines.setdefault(place.module.path, set())
         wanted = set(range(place.first, place.last + 1))
-        if wanted <= here:
+        if 2 * len(wanted & here) > len(wanted):
             return
         excerpt = _excerpt(place)
         if excerpt.tokens > self.left and not always:
@@ -74,7 +74,7 @@ async def excerpts(situation: Situation, tokens: int) -> list[Excerpt]:
     sources = _Sources(situation)
     failing = red(situation)
     tests = await _tests(failing, sources)
-    called = frozenset(name for test in tests if test.definition for name in test.definition.mentions)
+    called = _called(tests)
     suspects = await _suspects(situation, sources, called) or await _imported(tests, called, sources)
     if situation.diagnosis is not None:
         suspects = [*await _named(situation.diagnosis.places, sources), *suspects]
@@ -151,6 +151,13 @@ async def _tests(failing: tuple[Failure, ...], sources: _Sources) -> list[Place]
     return list(found.values())
 
 
+def _called(tests: list[Place]) -> frozenset[str]:
+    """The names in the failing tests, and in the helpers beside them that they use."""
+    names = {name for test in tests if test.definition for name in test.definition.mentions}
+    helpers = [each for test in tests[:1] for each in test.module.definitions if each.name in names]
+    return frozenset(names.union(*(helper.mentions for helper in helpers)))
+
+
 async def _suspects(situation: Situation, sources: _Sources, called: frozenset[str]) -> list[Place]:
     """The suspicious functions, likeliest first.
 
@@ -166,6 +173,12 @@ async def _suspects(situation: Situation, sources: _Sources, called: frozenset[s
             at = (span.path, definition.first if definition else span.first_line, definition.last if definition else 0)
             groups.setdefault(at, []).append(span)
             found[at] = (module, definition)
+    # What runs when a module is imported says little beside its functions, which are shown with the constants that they use.
+    with_functions = {at[0] for at, (_, definition) in found.items() if definition and not definition.is_class}
+    for at, (_, definition) in list(found.items()):
+        is_raised = any("traceback" in span.reason for span in groups[at])
+        if (definition is None or definition.is_class) and at[0] in with_functions and not is_raised:
+            del found[at], groups[at]
     names = {at: f"{at[0]} {definition.name if definition else ''}" for at, (_, definition) in found.items()}
     test = next((str(failure.id).partition("[")[0] for failure in red(situation)), "")
     closeness = dict(zip(names, affinities(test, list(names.values())), strict=True))
