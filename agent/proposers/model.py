@@ -14,6 +14,7 @@ from agent import failing, prompting
 from agent.alike import alike
 from agent.answer import Change, clean_path, parse
 from agent.debugger import UNSURE
+from agent.diagnosis import BY_VERDICTS
 from agent.edits import EditProblem, digest, read_text
 from agent.model import Answer, ModelError, Prompt, Truncated
 from agent.models import Models
@@ -136,7 +137,7 @@ class _Talk:
 
 
 def _stands_out(situation: Situation) -> bool:
-    """Is there something to go by: a suspicious place, or a traceback that leaves the tests? A direct try is the cheapest then."""
+    """Is there something to go by: a suspicious place, or a traceback that leaves the tests? Then a direct try is cheapest."""
     frames = (frame for failure in failing.red(situation) for frame in failure.frames)
     return bool(situation.suspects) or any(not is_test(frame.path) for frame in frames)
 
@@ -144,8 +145,8 @@ def _stands_out(situation: Situation) -> bool:
 def _cause(situation: Situation) -> str:
     """What this change shall mend."""
     known, strategy = situation.diagnosis, situation.strategy
-    if known is None or strategy == AFRESH:
-        return ""
+    if known is None or known.by == BY_VERDICTS or strategy == AFRESH:
+        return ""  # the failing verdicts are shown anyhow
     if strategy.startswith(HYPOTHESIS):
         return (known.cause, *known.hypotheses)[int(strategy.removeprefix(HYPOTHESIS))]
     return known.cause

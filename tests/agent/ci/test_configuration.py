@@ -80,3 +80,10 @@ def test_a_problem_names_the_key_and_the_line(text: str, key: str, line: int | N
 
 def test_a_huge_file_is_refused() -> None:
     assert isinstance(read_configuration("#" * 100_000), Problem)
+
+
+def test_guidance_reaches_the_policy_and_is_bounded() -> None:
+    told = read_configuration("guidance: Keep Python 3.8 syntax.\n")
+    assert isinstance(told, Configuration)
+    assert told.narrow(Policy(), Budget())[0].guidance == "Keep Python 3.8 syntax."
+    assert isinstance(read_configuration(f"guidance: {'x' * 2001}\n"), Problem)
