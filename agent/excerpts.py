@@ -7,7 +7,7 @@ repository, and no line twice.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.affinity import affinities
 from agent.edits import read_text
@@ -79,7 +79,8 @@ async def excerpts(situation: Situation, tokens: int) -> list[Excerpt]:
     if situation.diagnosis is not None:
         suspects = [*await _named(situation.diagnosis.places, sources), *suspects]
     frames = await _frames(failing, sources)
-    shown = _Shown(tokens)
+    around = tokens // 6  # kept back for what the functions use: constants and signatures
+    shown = _Shown(tokens - around)
     for place in tests[:1]:
         shown.add(place, always=True)
     for place in frames:
@@ -89,11 +90,21 @@ async def excerpts(situation: Situation, tokens: int) -> list[Excerpt]:
         shown.add(place, always=at == 0)
     for place in tests[1:TESTS]:
         shown.add(place)
+    shown.left = max(0, shown.left) + around
     for excerpt in await _around(shown, tests, sources):
-        if excerpt.tokens <= shown.left:
-            shown.left -= excerpt.tokens
-            shown.excerpts.append(excerpt)
+        fits = _cut(excerpt, shown.left)
+        if fits.text:
+            shown.left -= fits.tokens
+            shown.excerpts.append(fits)
     return shown.excerpts
+
+
+def _cut(excerpt: Excerpt, tokens: int) -> Excerpt:
+    """The first of its lines, as many as fit."""
+    kept = excerpt.text.split("\n")
+    while kept and replace(excerpt, text="\n".join(kept)).tokens > tokens:
+        kept.pop()
+    return replace(excerpt, text="\n".join(kept))
 
 
 async def failing_test(situation: Situation) -> Excerpt | None:
