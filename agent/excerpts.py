@@ -279,7 +279,9 @@ async def _around(shown: _Shown, tests: list[Place], sources: _Sources) -> list[
                 related += [f"{signature}  # in {other.path}" for signature in other.related(frozenset({part}), hidden)]
         if related:
             out.append(
-                Excerpt(module.path, f"What {module.path} has besides (signatures only)", "\n".join(dict.fromkeys(related)))
+                Excerpt(
+                    module.path, f"What {module.path} has besides (constants and signatures)", "\n".join(dict.fromkeys(related))
+                )
             )
     called = [line for place in code[:2] for line in _callers(place, sources, shown)]
     if called:
