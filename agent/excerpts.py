@@ -7,7 +7,7 @@ repository, and no line twice.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.affinity import affinities
 from agent.edits import read_text
@@ -58,7 +58,7 @@ class _Shown:
     def add(self, place: Place, *, always: bool = False) -> None:
         here = self.lines.setdefault(place.module.path, set())
         wanted = set(range(place.first, place.last + 1))
-        if wanted <= here:
+        if 2 * len(wanted & here) > len(wanted):
             return
         excerpt = _excerpt(place)
         if excerpt.tokens > self.left and not always:
@@ -74,12 +74,13 @@ async def excerpts(situation: Situation, tokens: int) -> list[Excerpt]:
     sources = _Sources(situation)
     failing = red(situation)
     tests = await _tests(failing, sources)
-    called = frozenset(name for test in tests if test.definition for name in test.definition.mentions)
+    called = _called(tests)
     suspects = await _suspects(situation, sources, called) or await _imported(tests, called, sources)
     if situation.diagnosis is not None:
         suspects = [*await _named(situation.diagnosis.places, sources), *suspects]
     frames = await _frames(failing, sources)
-    shown = _Shown(tokens)
+    around = tokens // 6  # kept back for what the functions use: constants and signatures
+    shown = _Shown(tokens - around)
     for place in tests[:1]:
         shown.add(place, always=True)
     for place in frames:
@@ -89,11 +90,21 @@ async def excerpts(situation: Situation, tokens: int) -> list[Excerpt]:
         shown.add(place, always=at == 0)
     for place in tests[1:TESTS]:
         shown.add(place)
+    shown.left = max(0, shown.left) + around
     for excerpt in await _around(shown, tests, sources):
-        if excerpt.tokens <= shown.left:
-            shown.left -= excerpt.tokens
-            shown.excerpts.append(excerpt)
+        fits = _cut(excerpt, shown.left)
+        if fits.text:
+            shown.left -= fits.tokens
+            shown.excerpts.append(fits)
     return shown.excerpts
+
+
+def _cut(excerpt: Excerpt, tokens: int) -> Excerpt:
+    """The first of its lines, as many as fit."""
+    kept = excerpt.text.split("\n")
+    while kept and replace(excerpt, text="\n".join(kept)).tokens > tokens:
+        kept.pop()
+    return replace(excerpt, text="\n".join(kept))
 
 
 async def failing_test(situation: Situation) -> Excerpt | None:
@@ -151,6 +162,13 @@ async def _tests(failing: tuple[Failure, ...], sources: _Sources) -> list[Place]
     return list(found.values())
 
 
+def _called(tests: list[Place]) -> frozenset[str]:
+    """The names in the failing tests, and in the helpers beside them that they use."""
+    names = {name for test in tests if test.definition for name in test.definition.mentions}
+    helpers = [each for test in tests[:1] for each in test.module.definitions if each.name in names]
+    return frozenset(names.union(*(helper.mentions for helper in helpers)))
+
+
 async def _suspects(situation: Situation, sources: _Sources, called: frozenset[str]) -> list[Place]:
     """The suspicious functions, likeliest first.
 
@@ -166,6 +184,12 @@ async def _suspects(situation: Situation, sources: _Sources, called: frozenset[s
             at = (span.path, definition.first if definition else span.first_line, definition.last if definition else 0)
             groups.setdefault(at, []).append(span)
             found[at] = (module, definition)
+    # What runs when a module is imported says little beside its functions, which are shown with the constants that they use.
+    with_functions = {at[0] for at, (_, definition) in found.items() if definition and not definition.is_class}
+    for at, (_, definition) in list(found.items()):
+        is_raised = any("traceback" in span.reason for span in groups[at])
+        if (definition is None or definition.is_class) and at[0] in with_functions and not is_raised:
+            del found[at], groups[at]
     names = {at: f"{at[0]} {definition.name if definition else ''}" for at, (_, definition) in found.items()}
     test = next((str(failure.id).partition("[")[0] for failure in red(situation)), "")
     closeness = dict(zip(names, affinities(test, list(names.values())), strict=True))
@@ -255,7 +279,9 @@ async def _around(shown: _Shown, tests: list[Place], sources: _Sources) -> list[
                 related += [f"{signature}  # in {other.path}" for signature in other.related(frozenset({part}), hidden)]
         if related:
             out.append(
-                Excerpt(module.path, f"What {module.path} has besides (signatures only)", "\n".join(dict.fromkeys(related)))
+                Excerpt(
+                    module.path, f"What {module.path} has besides (constants and signatures)", "\n".join(dict.fromkeys(related))
+                )
             )
     called = [line for place in code[:2] for line in _callers(place, sources, shown)]
     if called:

@@ -15,6 +15,7 @@ LONGEST = 40  # lines of one traceback
 _SOURCE = re.compile(
     r"(?:    |(?:async )?def |@|\s+\^+\s*$)"
 )  # pytest prints the whole function around each line; ours has no need to
+_PLACE = re.compile(r"\s*(?:File \"[^\"]+\", line \d+|\S+:\d+: )")
 _RULE = re.compile(r"(?:_ ){5,}|-{10,}|={10,}")
 
 
@@ -38,8 +39,9 @@ def told(found: Sequence[Failure], tokens: int) -> str:
     shown: set[str] = set()
     for failure in found:
         lines = condensed(failure.details)
-        # The same traceback of another parameter teaches nothing.
-        kind = re.sub(r"\d+", "0", "\n".join(line for line in lines if not line.startswith("E")))
+        # The same way through the code with another parameter teaches nothing.
+        way = [line for line in lines if _PLACE.match(line)]
+        kind = "\n".join(way or lines)
         if not lines or kind in shown:
             continue
         more = f"\n\n--- {failure.id}\n" + "\n".join(lines)

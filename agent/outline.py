@@ -95,7 +95,7 @@ class Module:
             elif isinstance(node, ast.Assign | ast.AnnAssign):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 if any(isinstance(target, ast.Name) and target.id in names for target in targets):
-                    text = ast.unparse(node)
+                    text = self.text(node.lineno, node.end_lineno or node.lineno)  # as it is: it may have to be replaced
                     out.append(text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " …")
         for each in self.definitions:
             own = each.name.rpartition(".")[2]

@@ -18,7 +18,7 @@ from agent.proposers.base import Situation
 from agent.task import Candidate, Edits
 from agent.testfiles import is_test
 
-FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_300, 3_600  # tokens, as `estimate_tokens` counts them
+FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_800, 4_000  # tokens, as `estimate_tokens` counts them
 HINTS, MEMORY, PLACES = 900, 700, 8  # characters, characters, spans
 TEST, DIFF, CONTEXT = 1_500, 4_000, 900  # characters of a review's parts
 

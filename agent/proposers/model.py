@@ -14,6 +14,7 @@ from agent import failing, prompting
 from agent.alike import alike
 from agent.answer import Change, clean_path, parse
 from agent.debugger import UNSURE
+from agent.diagnosis import BY_VERDICTS
 from agent.edits import EditProblem, digest, read_text
 from agent.model import Answer, ModelError, Prompt, Truncated
 from agent.models import Models
@@ -28,7 +29,6 @@ HYPOTHESIS = "hypothesis:"  # and its number
 WARMTH = {MINIMAL: 0.2, FUNCTION: 0.4, AFRESH: 0.7}  # temperature that a strategy adds
 WARMER = 0.15  # temperature that each further round adds, and twice as much each change that failed just as the one before
 LONGEST_TITLE = 140  # characters
-TIED = 8  # functions that are equally suspicious, from which on none stands out
 MOST_ABREAST = 3
 
 
@@ -137,20 +137,16 @@ class _Talk:
 
 
 def _stands_out(situation: Situation) -> bool:
-    """Is there something to go by: a traceback that leaves the tests, or few functions that are the most suspicious?"""
-    if any(not is_test(frame.path) for failure in failing.red(situation) for frame in failure.frames):
-        return True
-    if not situation.suspects:
-        return False
-    best = situation.suspects[0].score
-    return len({(span.path, span.name) for span in situation.suspects if span.score >= best - 0.01}) < TIED
+    """Is there something to go by: a suspicious place, or a traceback that leaves the tests? Then a direct try is cheapest."""
+    frames = (frame for failure in failing.red(situation) for frame in failure.frames)
+    return bool(situation.suspects) or any(not is_test(frame.path) for frame in frames)
 
 
 def _cause(situation: Situation) -> str:
     """What this change shall mend."""
     known, strategy = situation.diagnosis, situation.strategy
-    if known is None or strategy == AFRESH:
-        return ""
+    if known is None or known.by == BY_VERDICTS or strategy == AFRESH:
+        return ""  # the failing verdicts are shown anyhow
     if strategy.startswith(HYPOTHESIS):
         return (known.cause, *known.hypotheses)[int(strategy.removeprefix(HYPOTHESIS))]
     return known.cause
