@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from agent.task import Budget, Usage
 
+A_CALL = 4_000  # tokens that a call of a model takes about, before one was made
+
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
@@ -26,6 +28,14 @@ class Ledger:
         """What may still be worked, with the reserve to publish kept back (a short budget keeps back a tenth)."""
         reserve = min(self.budget.reserve, self.budget.seconds / 10)
         return max(0.0, self.budget.seconds - reserve - self.seconds_spent())
+
+    def calls_left(self) -> int:
+        """How many more calls of a model, each like those before, tokens and money can pay."""
+        tokens, calls = self.usage.tokens_in + self.usage.tokens_out, self.usage.calls
+        left = (self.budget.tokens - tokens) / (tokens / calls if tokens and calls else A_CALL)
+        if self.usage.cost and self.budget.cost > 0:
+            left = min(left, (self.budget.cost - self.usage.cost) / (self.usage.cost / max(1, calls - self.usage.unpriced)))
+        return max(0, int(left))
 
     def spent_up(self) -> str | None:
         """Which bound is reached, as a clause for people, or None while another iteration can be afforded."""

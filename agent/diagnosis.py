@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agent import words
 from agent.edits import added, removed
@@ -42,6 +43,16 @@ _BY_MESSAGE = (
     (r"\b(SyntaxError|IndentationError)\b", "build"),
 )
 _COMPARISON = re.compile(r"<=|>=|<|>|[+-]\s*1\b")
+
+
+def of_repair(failures: Sequence[Failure], change: Candidate, known: Diagnosis | None) -> Diagnosis:
+    """What was wrong, now that a change mended it: the cause that it was made for, else what verdicts and change tell."""
+    if not change.rung.startswith("model") or not (change.hypothesis or known):
+        return from_verdicts(failures, change)
+    if known is not None:
+        return replace(known, cause=change.hypothesis or known.cause, hypotheses=())
+    category = _category(failures[0] if failures else None, change)
+    return Diagnosis(change.hypothesis, category, 0.7, change.rung)
 
 
 def from_verdicts(failures: Sequence[Failure], change: Candidate | None = None) -> Diagnosis:

@@ -136,6 +136,7 @@ class RungSpent(Event, frozen=True, tag="rung_spent", kw_only=True):
 class ModelCalled(Event, frozen=True, tag="model_called", kw_only=True):
     model: str
     role: str
+    prompt: str = ""  # name and version of its template: "repair/2"
     tokens_in: int
     tokens_out: int
     seconds: float

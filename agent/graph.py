@@ -41,12 +41,14 @@ from agent.nodes.recall import recall
 from agent.nodes.reflect import reflect
 from agent.nodes.report import report
 from agent.nodes.reproduce import reproduce
+from agent.nodes.review import review
 from agent.nodes.select import select
 from agent.nodes.verify import verify
+from agent.proposers.model import DIRECT
 from agent.state import Context, Opinion, State, Work, pack, spent, unpack
 from agent.task import NoRepair, Question, Repair, Reply, Task, Usage, Waiting
 
-GRAPH_VERSION = 2  # raise it when a node is renamed or the state changes its meaning
+GRAPH_VERSION = 3  # raise it when a node is renamed or the state changes its meaning
 MOST_STEPS = 1000  # a bound for loops that should not be; the budget ends a repair long before
 ABREAST = 4  # candidates of a model's round that are verified beside each other; those of a search come one by one
 
@@ -67,7 +69,7 @@ STEPS: dict[str, Step] = {
     "reflect": reflect,
     "report": report,
 }
-OPINIONS: dict[str, Step] = {}
+OPINIONS: dict[str, Step] = {"review": review}
 """Second opinions on the proven candidate, in their order; each may object, and those from outside come after them."""
 
 
@@ -124,7 +126,8 @@ def who_proposes(state: State, runtime: Runtime[Resources]) -> str | list[Send]:
     if not state["strategies"] or "ending" in state:
         return "report"
     is_model = _work(state, runtime).ladder[state["rung"]].rung.startswith("model")
-    return "diagnose" if is_model and not state.get("diagnosis") else in_every_strategy(state)
+    is_sought = is_model and not state.get("diagnosis") and state["strategies"] != [DIRECT]
+    return "diagnose" if is_sought else in_every_strategy(state)
 
 
 def in_every_strategy(state: State) -> list[Send]:

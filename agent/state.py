@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
 
 import msgspec
 
+from agent.alike import alike
 from agent.blobs import Blobs
 from agent.budget import Ledger
 from agent.events import Degraded, Emit
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from agent.checks import Runner
-    from agent.model import Models
+    from agent.models import Models
 
 T = TypeVar("T")
 LESSONS = 5  # as many travel from iteration to iteration
@@ -109,6 +110,7 @@ class State(TypedDict, total=False):
     strategies: list[str]  # in which it is asked now; none when the ladder ends
     strategy: str  # of one branch
     iteration: int
+    round: int  # of the current rung
     fruitless: int  # rounds of the current rung, in a row, that brought nothing new to judge
     rounds: Annotated[list[Any], operator.add]  # packed `Round`, one a strategy, until `climb` has read them
     rungs: Annotated[list[Any], operator.add]  # packed `RungCost`, one a strategy
@@ -127,6 +129,9 @@ class State(TypedDict, total=False):
     refused: Annotated[list[str], operator.add]  # guard rules that refused a candidate, in order
     iterations: Annotated[list[str], operator.add]  # refs of Iteration
     lessons: list[str]
+    doubted: Annotated[list[str], operator.add]  # causes that one failed change was made for
+    refuted: Annotated[list[str], operator.add]  # causes that are not tried again
+    stuck: int  # how many of the last changes in a row failed in the very same way
 
     asked: int  # the last iteration that a person was asked about
     ending: Any  # packed `Ending`: the attempt is over without a repair
@@ -168,8 +173,8 @@ def spent(state: State) -> Usage:
 
 
 def remember(lessons: list[str], lesson: str) -> list[str]:
-    """The lessons with one more; the oldest is forgotten, and the same lesson is not learned twice."""
-    kept = [known for known in lessons if known != lesson]
+    """The lessons with one more; it takes the place of one that says the same, and the oldest is forgotten."""
+    kept = [known for known in lessons if not alike(known, lesson)]
     return [*kept, lesson][-LESSONS:]
 
 

@@ -134,6 +134,7 @@ class Candidate:
     title: str  # what it does, one line: "`<` becomes `<=` in parse_range"
     reasoning: str = ""  # why, in the proposer's own words
     prior: float = 0.5  # how likely its proposer finds it, 0..1
+    hypothesis: str = ""  # the cause that it was made for, where one was named
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,7 @@ class Diagnosis:
     by: str  # "model:<name>" or "verdicts and change"
     evidence: tuple[str, ...] = ()  # what was seen that speaks for it, a line each
     hypotheses: tuple[str, ...] = ()  # other causes that may be it, where the confidence is low
+    places: tuple[str, ...] = ()  # where it has to be mended: "pkg/a.py::Class.method" or "pkg/a.py:12"
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +326,7 @@ class Policy:
     max_changed_lines: int = 400
     rungs: tuple[str, ...] = ("tools", "patterns", "model")
     autonomy: Autonomy = "full"
+    guidance: str = ""  # what the repository tells whoever repairs it: shown to models as data, never as instructions
 
 
 @dataclass(frozen=True, slots=True)

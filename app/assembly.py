@@ -12,8 +12,10 @@ from sandbox.base import MIB, Limits, Sandboxes
 
 if TYPE_CHECKING:
     from agent.extensions import Extensions
-    from agent.model import Models
+    from agent.model import ModelSettings, Role
+    from agent.models import Models
     from app.github import GitHub
+    from app.store.memories import Embedder
 
 
 def budget_of(settings: Settings) -> Budget:
@@ -34,27 +36,64 @@ def limits_of(settings: Settings) -> Limits:
 
 
 async def models_of(settings: Settings) -> Models | None:
-    """The model that is configured, or a coder found in a local Ollama; None when there is neither, or it is `none`."""
-    from agent.model import find_local_model
+    """The models that are configured, or a coder found in a local Ollama; None when there is neither, or it is `none`."""
+    from agent.models import Models, find_local_model
 
     if settings.model == "none":
         return None
     name = settings.model or await find_local_model()
-    return models_named(settings, name) if name is not None else None
+    if name is None:
+        return None
+    first = _model(name, settings, name)
+    by_role: dict[Role, str | None] = {
+        "diagnose": settings.model_diagnose,
+        "repair": settings.model_repair,
+        "review": settings.model_review,
+        "challenge": settings.model_challenge,
+        "reflect": settings.model_reflect,
+    }
+    return Models(
+        first,
+        strong=_model(settings.model_strong, settings, name) if settings.model_strong else None,
+        fallbacks=[_model(fallback, settings, name) for fallback in settings.model_fallbacks],
+        roles={role: _model(chosen, settings, name) for role, chosen in by_role.items() if chosen},
+        embedding=_model(settings.embedding_model, settings, name) if settings.embedding_model else None,
+    )
 
 
 def models_named(settings: Settings, name: str) -> Models:
-    """A model by its name, reached as the settings say."""
-    from agent.model import Models, ModelSettings
+    """The one model that a person chose, for every role, reached as the settings say."""
+    from agent.models import Models
 
-    return Models(
-        ModelSettings(
-            name=name,
-            api_base=settings.model_api_base,
-            api_key=settings.model_api_key.get_secret_value() if settings.model_api_key else None,
-            timeout=settings.model_timeout,
-            context=settings.model_context,
-        )
+    return Models(_model(name, settings, settings.model if settings.model not in (None, "none") else name))
+
+
+def embedder_of(settings: Settings, models: Models | None) -> Embedder | None:
+    """What finds memories by their meaning; None where no embedding model is set, or no model at all."""
+    from app.store.memories import Embedder
+
+    if models is None or settings.embedding_model is None:
+        return None
+    return Embedder(settings.embedding_model, models.embed)
+
+
+def _model(named: str, settings: Settings, first: str) -> ModelSettings:
+    """A model by its name, with its server behind an `@` where it has one of its own.
+
+    The key, and the server of `MODEL`, are for models of that one's provider alone: a key must not reach another.
+    """
+    from agent.model import ModelSettings
+
+    name, _, base = named.partition("@http")
+    provider, kin = (each.partition("/")[0].removesuffix("_chat") for each in (name, first))  # `ollama/` is `ollama_chat/`
+    is_kin = provider == kin
+    key = settings.model_api_key.get_secret_value() if settings.model_api_key and is_kin else None
+    return ModelSettings(
+        name=name,
+        api_base=f"http{base}".rstrip("/") if base else settings.model_api_base if is_kin else None,
+        api_key=key,
+        timeout=settings.model_timeout,
+        context=settings.model_context,
     )
 
 

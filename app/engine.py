@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from agent.extensions import Extensions
-    from agent.model import Models
+    from agent.models import Models
     from agent.proposers.base import Proposer
     from agent.state import Context
 
@@ -140,14 +140,14 @@ class Engine:
         )
 
     def _context(self, case: Case, blobs: Blobs, emit: Emit, memory: Memory | None) -> Context:
-        from agent.proposers.model import ModelProposer
+        from agent.proposers.model import model_rungs
         from agent.proposers.patterns.proposer import PatternsProposer
         from agent.state import Context
 
         models = self.models
         if case.model is not None and self.models_named is not None:
             models = self.models_named(case.model)
-        ladder: tuple[Proposer, ...] = (PatternsProposer(), *((ModelProposer(models),) if models else ()))
+        ladder: tuple[Proposer, ...] = (PatternsProposer(), *model_rungs(models))
         return Context(
             emit=emit,
             proposers=self.extensions.ladder(ladder) if self.extensions is not None else ladder,

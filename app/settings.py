@@ -99,16 +99,35 @@ class Settings(BaseSettings):
     )
     sandbox_memory_mb: int = Field(4096, ge=64, description="Memory of one sandbox, in MiB, where it can be bounded.")
 
-    # The model
+    # The models
     model: str | None = Field(
         None,
-        description="LiteLLM name of the model (`ollama_chat/qwen2.5-coder:7b`, `anthropic/…`, `openai/…`). "
-        "Default: Ollama's Qwen-Coder when Ollama answers on localhost:11434, else no model.",
+        description="LiteLLM name of the model that is asked first (`ollama_chat/qwen2.5-coder:7b`, `anthropic/…`, `openai/…`) "
+        "or `none`. Default: Ollama's Qwen-Coder when Ollama answers on localhost:11434, else no model. Here and below, one on "
+        "a server of its own is named with it: `openai/NAME@http://host:8001/v1`.",
+    )
+    model_strong: str | None = Field(None, description="A stronger model, a rung of its own: asked where the first one failed.")
+    model_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Models that stand in where one is out of reach or declines, in their order, separated by commas."
+    )
+    model_diagnose: str | None = Field(None, description="Who looks for the cause, instead of the rung's own model.")
+    model_repair: str | None = Field(None, description="Who writes the change, instead of the rung's own model.")
+    model_review: str | None = Field(None, description="Who reviews a proven change, instead of the first model.")
+    model_challenge: str | None = Field(
+        None, description="Who writes tests against a proven change, instead of the first model."
+    )
+    model_reflect: str | None = Field(None, description="Who draws lessons, instead of the first model.")
+    embedding_model: str | None = Field(
+        None, description="LiteLLM name of an embedding model, by which earlier attempts are found again."
     )
     model_api_base: str | None = Field(
-        None, description="URL of the model's server, for OpenAI-compatible servers or a remote Ollama."
+        None, description="URL of the server of `MODEL` (OpenAI-compatible, or a remote Ollama) and of others of its provider."
     )
-    model_api_key: SecretStr | None = Field(None, description="Key of the model's provider.")
+    model_api_key: SecretStr | None = Field(
+        None,
+        description="Key of the provider of `MODEL`. Those of other providers are read from their own variables "
+        "(`ANTHROPIC_API_KEY`, …).",
+    )
     model_timeout: float = Field(120.0, gt=0, description="Seconds that one model call may take.")
     model_context: int = Field(
         16384, ge=1024, description="Context window asked of Ollama, in tokens (its default cuts prompts)."
@@ -135,6 +154,11 @@ class Settings(BaseSettings):
         if isinstance(value, str) and any("/" in host for host in hosts):
             raise ValueError("must be names of hosts, separated by commas, without http:// and paths")
         return hosts
+
+    @field_validator("model_fallbacks", mode="before")
+    @classmethod
+    def _are_models(cls, value: Any) -> Any:
+        return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
     @cached_property
     def database(self) -> str:

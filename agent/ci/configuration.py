@@ -71,6 +71,7 @@ class _File(_Strict):
     autonomy: Autonomy | None = None
     budget: Narrowed = Narrowed()
     branches: Branches = Branches()
+    guidance: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] = ""
 
     @field_validator("python", mode="before")
     @classmethod
@@ -107,6 +108,7 @@ class Configuration:
     autonomy: Autonomy | None = None  # how much a person is asked; never less than the operator says
     budget: Narrowed = field(default_factory=Narrowed)
     branches: Branches = field(default_factory=Branches)
+    guidance: str = ""  # for whoever repairs, quoted as data
 
     def wants_branch(self, branch: str) -> bool:
         """Whether automatic attempts are wanted on `branch`."""
@@ -125,6 +127,7 @@ class Configuration:
                 protected=policy.protected + self.protected,
                 rungs=rungs,
                 autonomy=max(policy.autonomy, self.autonomy or policy.autonomy, key=get_args(Autonomy).index),
+                guidance=self.guidance,
             ),
             replace(budget, **limits),
         )
@@ -193,6 +196,7 @@ def _configuration(file: _File) -> Configuration:
         autonomy=file.autonomy,
         budget=file.budget,
         branches=file.branches,
+        guidance=file.guidance,
     )
 
 

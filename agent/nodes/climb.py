@@ -12,6 +12,7 @@ from agent.state import Round, State, Work, fell_back, pack, remember, unpack
 from agent.task import RungCost, Usage
 
 FRUITLESS = 2  # rounds in a row without anything new to judge, after which a rung is left
+STUCK = 4  # changes in a row that failed in the very same way, after which a model is left
 
 
 async def climb(state: State, work: Work) -> State:
@@ -28,6 +29,10 @@ async def climb(state: State, work: Work) -> State:
     costs = []
     while rung < len(work.ladder) and work.ledger.spent_up() is None:
         proposer = work.ladder[rung]
+        if rung == state.get("rung", 0):
+            update["round"] = state.get("round", 0) + 1
+        else:  # another rung looks with its own eyes
+            update |= {"round": 1, "diagnosis": None, "stuck": 0}
         situation = await situation_of({**state, **update, "rung": rung}, work)
         reason = proposer.can_help(situation)
         if reason is None and proposer.rung.startswith("model"):
@@ -57,6 +62,7 @@ def _after_the_round(state: State) -> tuple[int, int, list[str]]:
             lessons = remember(lessons, each.note)
     fruitless = 0 if any(each.fresh for each in rounds) else fruitless + 1
     insists = state.get("refused", [])[-2:] == [guard.TESTS] * 2
-    if all(each.exhausted for each in rounds) or fruitless >= FRUITLESS or insists:
+    is_stuck = state.get("stuck", 0) >= STUCK
+    if all(each.exhausted for each in rounds) or fruitless >= FRUITLESS or insists or is_stuck:
         return rung + 1, 0, lessons
     return rung, fruitless, lessons

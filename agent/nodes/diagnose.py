@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent import diagnosis, words
+from agent.debugger import Debugger
 from agent.events import Diagnosed
 from agent.model import ModelError
 from agent.nodes.propose import situation_of
-from agent.proposers.model import diagnosis_by
+from agent.proposers.base import Strategist
 from agent.state import State, Work, fell_back, pack, red_of
-from agent.task import Usage
+from agent.task import Iteration, Usage
 
 
 async def diagnose(state: State, work: Work) -> State:
-    """Raises `SandboxError` when the sandbox is lost; a model's error makes the diagnosis weaker, never fails the attempt."""
-    context = work.context
+    """Sets the diagnosis, and the strategies that follow from it.
+
+    Raises `SandboxError` when the sandbox is lost; a model's error makes the diagnosis weaker, never fails the attempt.
+    """
+    context, proposer = work.context, work.ladder[state["rung"]]
     red = await red_of(state, context)
     found, usage, fallen = diagnosis.from_verdicts(red), Usage(), State()
+    situation = await situation_of(state, work)
     if context.models is not None:
+        history = [await context.recall(Iteration, ref) for ref in state.get("iterations", [])]
+        debugger = Debugger(context.models, proposer.rung.partition(":")[2], situation, history)
         try:
-            found, usage = await diagnosis_by(context.models, await situation_of(state, work))
+            found, usage = await debugger.conclude()
         except ModelError as error:
             usage = error.usage
             fallen = await fell_back(work, "diagnose", f"No diagnosis by the model: {error}")
@@ -32,7 +41,10 @@ async def diagnose(state: State, work: Work) -> State:
             evidence=list(found.evidence),
         )
     )
-    return {"diagnosis": pack(found), "usage": [pack(usage)], **fallen}
+    update: State = {"diagnosis": pack(found), "usage": [pack(usage)], **fallen}
+    if isinstance(proposer, Strategist):
+        update["strategies"] = list(proposer.strategies(replace(situation, diagnosis=found)))
+    return update
 
 
 def _by(by: str) -> str:

@@ -66,12 +66,18 @@ async def situation_of(state: State, work: Work) -> Situation:
         memories=tuple(unpack(Recollection, memory) for memory in state.get("memories", [])),
         tried=frozenset(state.get("tried", [])),
         iteration=max(1, state.get("iteration", 0)),
+        round=max(1, state.get("round", 0)),
+        refuted=tuple(state.get("refuted", [])),
+        stuck=state.get("stuck", 0),
+        calls=work.ledger.calls_left(),
     )
 
 
 async def _ask(work: Work, rung: int, situation: Situation) -> Proposal:
     """A rung's answer; its errors and its time limit as values, with what it had spent until then."""
     proposer = work.ladder[rung]
+    if proposer.rung.startswith("model") and (bound := work.ledger.model_spent_up()) is not None:
+        return Proposal(note=bound)  # the diagnosis was the last that could be paid
     spent = Usage()
 
     async def emit(event: AnyEvent) -> None:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from langgraph.types import Overwrite
 
+from agent.alike import alike
 from agent.edits import digest
 from agent.events import Reflected
 from agent.oracle import Verification
 from agent.reflection import told
-from agent.state import Objection, State, Work, pack, remember, unpack
-from agent.task import Candidate
+from agent.refuting import causes_left, left_as_it_was
+from agent.state import Objection, State, Work, pack, red_of, remember, unpack
+from agent.task import Candidate, Diagnosis, Iteration
+
+STUCK = "The last changes failed in the very same way: the place is another one."
 
 
 async def reflect(state: State, work: Work) -> State:
@@ -20,6 +24,9 @@ async def reflect(state: State, work: Work) -> State:
     context = work.context
     failed = [*state["failed"], *_objected(state)]
     lessons, refs, tried = state.get("lessons", []), [], []
+    stuck, before = state.get("stuck", 0), await _last_result(state, work)
+    doubted, refuted = list(state.get("doubted", [])), list(state.get("refuted", []))
+    base = await red_of(state, context)
     for ref, packed in failed:
         candidate, verification = await context.recall(Candidate, ref), unpack(Verification, packed)
         advice = _advice(verification)
@@ -29,6 +36,14 @@ async def reflect(state: State, work: Work) -> State:
         await context.emit(Reflected(text=f"Learned: {advice}", lesson=lesson, lessons=lessons))
         refs.append(await context.keep(iteration))
         tried.append(digest(candidate.edits))
+        stuck, before = (stuck + 1 if verification.reason == before else 0), verification.reason
+        if candidate.hypothesis and verification.still_red:
+            again = any(alike(candidate.hypothesis, each) for each in doubted)
+            (refuted if again or left_as_it_was(verification, base) else doubted).append(candidate.hypothesis)
+    if stuck:
+        lessons = remember(lessons, STUCK)
+        await context.emit(Reflected(text=f"Stuck: {STUCK}", lesson=STUCK, lessons=lessons))
+    known = unpack(Diagnosis, state["diagnosis"]) if state.get("diagnosis") else None
     return {
         "failed": Overwrite([]),  # type: ignore[typeddict-item]
         "winner": None,
@@ -36,7 +51,17 @@ async def reflect(state: State, work: Work) -> State:
         "iterations": refs,
         "tried": tried,
         "lessons": lessons,
+        "stuck": stuck,
+        "doubted": doubted[len(state.get("doubted", [])) :],
+        "refuted": refuted[len(state.get("refuted", [])) :],
+        "diagnosis": state.get("diagnosis") if known and causes_left(known, refuted) else None,
     }
+
+
+async def _last_result(state: State, work: Work) -> str:
+    """How the change before failed."""
+    refs = state.get("iterations", [])
+    return (await work.context.recall(Iteration, refs[-1])).result if refs else ""
 
 
 def _objected(state: State) -> list[list[object]]:

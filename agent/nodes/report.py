@@ -46,10 +46,8 @@ async def report(state: State, work: Work) -> State:
 async def _repaired(state: State, work: Work) -> State:
     ref, packed = state["winner"]
     candidate, verification = await work.context.recall(Candidate, ref), unpack(Verification, packed)
-    if candidate.rung.startswith("model") and state.get("diagnosis"):
-        known = unpack(Diagnosis, state["diagnosis"])
-    else:
-        known = diagnosis.from_verdicts(await red_of(state, work.context), candidate)
+    believed = unpack(Diagnosis, state["diagnosis"]) if state.get("diagnosis") else None
+    known = diagnosis.of_repair(await red_of(state, work.context), candidate, believed)
     shown = diff(candidate.edits)
     last = await told(candidate, verification, state["iteration"])
     alternatives = state.get("alternatives", 0)

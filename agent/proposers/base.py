@@ -35,7 +35,11 @@ class Situation:
     memories: tuple[Recollection, ...] = ()  # earlier attempts at failures like these
     tried: frozenset[str] = frozenset()  # digests (`agent.edits.digest`) of changes that were already judged
     iteration: int = 1
+    round: int = 1  # how often this rung was asked, this time included
     strategy: str = ""  # one of the rung's `strategies`; "" where it has but one way
+    refuted: tuple[str, ...] = ()  # causes that failed changes were made for: they are not the cause
+    stuck: int = 0  # how many of the last changes in a row failed in the very same way
+    calls: int = 50  # of a model, that can still be paid
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,141 +1,177 @@
-"""The rung of a language model: a diagnosis first, then a change a round, each with what earlier rounds taught."""
+"""The rung of a language model: changes in several strategies, each with what the diagnosis and earlier rounds taught.
+
+What a round costs decides how many strategies it has: a first round that has something to go by is one direct call; where that
+failed the debugger looks first (`agent/debugger.py`), an unsure one has each of its hypotheses tried, a sure one is taken up in
+several ways, each warmer than the last (best of N: every change is judged by running the checks).
+"""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Sequence
+import re
+from dataclasses import dataclass
 
-from agent import excerpts
-from agent.answer import Change, clean_path, parse, resolve
-from agent.diagnosis import CATEGORIES
+from agent import failing, prompting
+from agent.alike import alike
+from agent.answer import Change, clean_path, parse
+from agent.debugger import UNSURE
+from agent.diagnosis import BY_VERDICTS
 from agent.edits import EditProblem, digest, read_text
-from agent.model import Answer, Message, ModelError, Models, Unavailable
-from agent.prompts import render
+from agent.model import Answer, ModelError, Prompt, Truncated
+from agent.models import Models
+from agent.placing import resolve
+from agent.prompting import Shown
 from agent.proposers.base import Proposal, Situation
-from agent.task import Candidate, Diagnosis, Edits, Usage
+from agent.task import Candidate, Edits, Usage
+from agent.testfiles import is_test
 
+DIRECT, DIAGNOSED, TARGETED, MINIMAL, FUNCTION, AFRESH = "direct", "diagnosed", "targeted", "minimal", "function", "afresh"
+HYPOTHESIS = "hypothesis:"  # and its number
+WARMTH = {MINIMAL: 0.2, FUNCTION: 0.4, AFRESH: 0.7}  # temperature that a strategy adds
+WARMER = 0.15  # temperature that each further round adds, and twice as much each change that failed just as the one before
 LONGEST_TITLE = 140  # characters
-LONGEST_HINTS = 1_500  # characters of the failing job's log
-WARMER = 0.15  # temperature that each further round adds, up to one
+MOST_ABREAST = 3
 
 
 class ModelProposer:
-    """Proposes one change a round; a malformed answer is sent back once with what is wrong with it."""
+    """One change a strategy; an answer that cannot be used is sent back once with what is wrong with it."""
 
-    def __init__(self, models: Models) -> None:
-        self._models = models
+    def __init__(self, models: Models, name: str = "") -> None:
+        self._models, self._name = models, name or models.name
 
     @property
     def rung(self) -> str:
-        return f"model:{self._models.name}"
+        return f"model:{self._name}"
 
     def can_help(self, situation: Situation) -> str | None:
-        return None if excerpts.red(situation) else "there is no failing verdict to show to a model"
+        return None if failing.red(situation) else "there is no failing verdict to show to a model"
+
+    def strategies(self, situation: Situation) -> tuple[str, ...]:
+        """`DIAGNOSED` alone means that a diagnosis has to come first; then this is asked again."""
+        known = situation.diagnosis
+        if known is None:
+            is_first = situation.round == 1 and not situation.refuted
+            return (DIRECT,) if is_first and _stands_out(situation) else (DIAGNOSED,)
+        causes = (known.cause, *(known.hypotheses if known.confidence < UNSURE else ()))
+        left = [at for at, cause in enumerate(causes) if not any(alike(cause, each) for each in situation.refuted)]
+        if len(causes) > 1 and left:
+            ways = tuple(f"{HYPOTHESIS}{at}" for at in left)
+        elif situation.stuck:
+            ways = (AFRESH, FUNCTION, TARGETED)
+        else:
+            ways = (TARGETED, FUNCTION, MINIMAL)
+        return ways[: self._abreast(situation)]
+
+    def _abreast(self, situation: Situation) -> int:
+        """How many calls a round may make beside each other: a local model answers one at a time, and money has an end."""
+        if self._models.settings("repair", self._name).is_local:
+            wanted = 1
+        elif situation.diagnosis is not None and situation.diagnosis.confidence < UNSURE:
+            wanted = MOST_ABREAST
+        else:
+            wanted = min(MOST_ABREAST, max(1, situation.round))
+        return max(1, min(wanted, situation.calls // 2))
 
     async def propose(self, situation: Situation) -> Proposal:
         """Raises `ModelError`."""
-        messages = await _messages("repair", self._models, situation)
-        temperature = min(1.0, WARMER * (situation.iteration - 1))
-        answer = await self._ask(messages, situation, situation.seconds * 0.6, temperature)
-        usage = answer.usage
-        edits = await _edits(answer.text, situation)
-        if isinstance(edits, EditProblem):
-            shown = answer.text[: self._models.room] or "(nothing)"
-            again: list[Message] = [
-                *messages,
-                {"role": "assistant", "content": shown},
-                {"role": "user", "content": f"That could not be used: {edits.sentence} Answer again, in the form described."},
-            ]
-            try:
-                second = await self._ask(again, situation, situation.seconds * 0.4, temperature)
-            except ModelError as error:
-                error.usage = usage + error.usage
-                raise
-            usage, answer = usage + second.usage, second
-            edits = await _edits(answer.text, situation)
+        cause = _cause(situation)
+        shown = await prompting.repair(situation, self._models.room("repair", self._name), cause)
+        talk = _Talk(self._models, self._name, situation, _temperature(situation))
+        edits, answer = await talk.edits(shown)
         if isinstance(edits, EditProblem):
             note = f"its answer could not be used, also when asked again: {edits.sentence}"
-            return Proposal(usage=usage, note=note, exhausted=False)
-        candidate = Candidate(self.rung, edits, _title(answer.text, edits), answer.text[:4000], prior=0.5)
-        again_note = "the same change as before" if digest(edits) in situation.tried else ""
-        return Proposal((candidate,), tried=1, plausible=0, usage=usage, note=again_note, exhausted=False)
-
-    async def _ask(self, messages: Sequence[Message], situation: Situation, seconds: float, temperature: float) -> Answer:
-        return await self._models.ask("repair", messages, seconds=seconds, emit=situation.emit, temperature=temperature)
-
-
-async def diagnosis_by(models: Models, situation: Situation) -> tuple[Diagnosis, Usage]:
-    """What a model believes to be wrong. Raises `ModelError`, also when its answer holds no diagnosis (`Unavailable`)."""
-    messages = await _messages("diagnose", models, situation)
-    answer = await models.ask("diagnose", messages, seconds=situation.seconds / 3, emit=situation.emit)
-    diagnosis = read_diagnosis(answer.text, f"model:{models.name}")
-    if diagnosis is None:
-        raise Unavailable("its diagnosis is not the JSON object that was asked for", answer.usage)
-    return diagnosis, answer.usage
+            return Proposal(usage=talk.usage, note=note, exhausted=False)
+        said = _said(answer)
+        candidate = Candidate(
+            self.rung,
+            edits,
+            _title(answer, edits),
+            reasoning=answer[:4000],
+            hypothesis=cause or said.get("cause", ""),
+        )
+        again = "the same change as before" if digest(edits) in situation.tried else ""
+        return Proposal((candidate,), tried=1, plausible=0, usage=talk.usage, note=again, exhausted=False)
 
 
-def read_diagnosis(text: str, by: str) -> Diagnosis | None:
-    """Validated and coerced; salvaged once, from the widest braces, when the answer is more than the object."""
-    for candidate in (text.strip(), _braces(text[:100_000])):
+def model_rungs(models: Models | None) -> tuple[ModelProposer, ...]:
+    """A rung for each model that has one, cheapest first."""
+    return tuple(ModelProposer(models, name) for name in models.rungs) if models else ()
+
+
+@dataclass
+class _Talk:
+    """One asking for a change, and the second one where the first answer was of no use."""
+
+    models: Models
+    rung: str
+    situation: Situation
+    temperature: float
+    usage: Usage = Usage()
+
+    async def edits(self, shown: Shown) -> tuple[Edits | EditProblem, str]:
+        """The change, and the answer that it is from. Raises `ModelError` with what both askings cost."""
         try:
-            told = json.loads(candidate)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(told, dict) and isinstance(told.get("cause"), str) and told["cause"].strip():
-            category = str(told.get("category", "")).strip().lower()
-            cause = " ".join(told["cause"].split())[:600]
-            return Diagnosis(cause, category if category in CATEGORIES else "other", _fraction(told.get("confidence")), by)
-    return None
+            answer = await self._ask(shown.prompt, 0.6)
+        except Truncated:
+            again = shown.prompt.then(
+                "(an answer that was too long)",
+                "That was cut because it was too long. Answer with the smallest block that does it, and without explanations.",
+            )
+        else:
+            edits = await _edits(answer.text, self.situation, shown.paths)
+            if not isinstance(edits, EditProblem) or self.situation.calls < 2:
+                return edits, answer.text
+            said = answer.text[: self.models.room("repair", self.rung)] or "(nothing)"
+            again = shown.prompt.then(said, f"That could not be used: {edits.sentence} Answer again, in the form described.")
+        second = await self._ask(again, 0.4)
+        return await _edits(second.text, self.situation, shown.paths), second.text
+
+    async def _ask(self, prompt: Prompt, share: float) -> Answer:
+        seconds, emit = self.situation.seconds * share, self.situation.emit
+        try:
+            answer = await self.models.ask(prompt, seconds=seconds, emit=emit, temperature=self.temperature, rung=self.rung)
+        except ModelError as error:
+            self.usage = error.usage = self.usage + error.usage
+            raise
+        self.usage += answer.usage
+        return answer
 
 
-def _braces(text: str) -> str:
-    first, last = text.find("{"), text.rfind("}")
-    return text[first : last + 1] if 0 <= first < last else ""
+def _stands_out(situation: Situation) -> bool:
+    """Is there something to go by: a suspicious place, or a traceback that leaves the tests? Then a direct try is cheapest."""
+    frames = (frame for failure in failing.red(situation) for frame in failure.frames)
+    return bool(situation.suspects) or any(not is_test(frame.path) for frame in frames)
 
 
-def _fraction(value: object) -> float:
-    """A confidence as models write it: 0.8, "80%", 80."""
-    try:
-        number = float(str(value).strip().removesuffix("%"))
-    except ValueError:
-        return 0.5
-    if not math.isfinite(number):
-        return 0.5
-    return min(1.0, max(0.0, number / 100 if number > 1 else number))
+def _cause(situation: Situation) -> str:
+    """What this change shall mend."""
+    known, strategy = situation.diagnosis, situation.strategy
+    if known is None or known.by == BY_VERDICTS or strategy == AFRESH:
+        return ""  # the failing verdicts are shown anyhow
+    if strategy.startswith(HYPOTHESIS):
+        return (known.cause, *known.hypotheses)[int(strategy.removeprefix(HYPOTHESIS))]
+    return known.cause
 
 
-async def _messages(role: str, models: Models, situation: Situation) -> list[Message]:
-    """A role's prompt, within the room that the model has."""
-    room = models.room - 900  # the templates themselves, and the second asking
-    found = excerpts.red(situation)
-    # The failures are told already; of the log only its end may say more.
-    hints = "\n\n".join(situation.hints)[-LONGEST_HINTS:]
-    values: dict[str, object] = {
-        "failures": excerpts.told(found, max(100, room // 4)),
-        "excerpts": await excerpts.excerpts(situation, max(100, room // 2)),
-        "hints": hints,
-    }
-    if role == "diagnose":
-        return render(role, **values, categories=", ".join(CATEGORIES))
-    known = situation.diagnosis
-    cause = f"{known.cause} ({known.category}, confidence {known.confidence:.2f})" if known else ""
-    return render(role, **values, diagnosis=cause, lessons="\n".join(f"- {lesson}" for lesson in situation.lessons))
+def _temperature(situation: Situation) -> float:
+    later = WARMER * (situation.round - 1) + 2 * WARMER * situation.stuck
+    return min(1.0, later + WARMTH.get(situation.strategy, 0.0))
 
 
-async def _edits(text: str, situation: Situation) -> Edits | EditProblem:
+async def _edits(text: str, situation: Situation, shown: tuple[str, ...]) -> Edits | EditProblem:
     changes = parse(text)
     if isinstance(changes, EditProblem):
         return changes
-    sources = await _sources(changes, situation)
-    return sources if isinstance(sources, EditProblem) else resolve(changes, sources)
+    sources = await _sources(changes, situation, shown)
+    return sources if isinstance(sources, EditProblem) else resolve(changes, sources, shown)
 
 
-async def _sources(changes: tuple[Change, ...], situation: Situation) -> dict[str, str | None] | EditProblem:
+async def _sources(
+    changes: tuple[Change, ...], situation: Situation, shown: tuple[str, ...]
+) -> dict[str, str | None] | EditProblem:
+    named = [path for change in changes if (path := clean_path(change.path)) is not None]  # `resolve` says so of others
+    is_unnamed = any(not change.path for change in changes)
     sources: dict[str, str | None] = {}
-    for change in changes:
-        if (path := clean_path(change.path)) is None:
-            continue  # `resolve` says so
+    for path in (*named, *(shown if is_unnamed else ())):
         text = await read_text(situation.sandbox.base, path)
         if isinstance(text, EditProblem):
             return text
@@ -143,14 +179,19 @@ async def _sources(changes: tuple[Change, ...], situation: Situation) -> dict[st
     return sources
 
 
-def _title(text: str, edits: Edits) -> str:
-    """The sentence that the answer begins with, or the files."""
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+def _said(answer: str) -> dict[str, str]:
+    """The sentences that an answer begins with, by their names in lower case: "cause", "change"."""
+    found = re.finditer(r"^[\s*#>-]*(Cause|Change)[\s*]*:[\s*]*(.+)$", answer[:4000], re.MULTILINE | re.IGNORECASE)
+    return {match[1].lower(): " ".join(match[2].split())[:600] for match in found}
+
+
+def _title(answer: str, edits: Edits) -> str:
+    """What the answer says it changes, else the sentence that it begins with, else the files."""
+    if title := _said(answer).get("change"):
+        return title[:LONGEST_TITLE]
+    first = next((line.strip() for line in answer.splitlines() if line.strip()), "")
     paths = [edit.path for edit in edits]
-    if (
-        not first
-        or (any(path in first for path in paths) and " " not in first)
-        or first.startswith(("<", "```", "~~~", "#", "FUNCTION"))
-    ):
+    is_path = any(path in first for path in paths) and " " not in first
+    if not first or is_path or first.startswith(("<", "```", "~~~", "#", "---", "FUNCTION")):
         return f"changes {', '.join(paths)}"
     return first.lstrip("*-> ")[:LONGEST_TITLE]

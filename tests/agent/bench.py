@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agent import events
 from agent.blobs import MemoryBlobs
 from agent.graph import repair
-from agent.model import Models
+from agent.models import Models
 from agent.proposers.base import Proposal, Proposer, Situation
 from agent.state import Context, Opinion
 from agent.task import Budget, Candidate, Check, Edits, FileChange, NoRepair, Policy, Repair, Task

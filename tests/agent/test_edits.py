@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent import edits
-from agent.answer import clean_path, parse, resolve
+from agent.answer import clean_path, parse
 from agent.edits import EditProblem, added, diff, opcodes, removed
+from agent.placing import resolve
 from agent.task import FileChange
 
 SOURCE = """\

@@ -16,7 +16,7 @@ from agent.proposers.patterns.proposer import PatternsProposer
 from agent.task import Budget, Check, FileChange, NoRepair, Outcome, Policy, Repair
 from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change
 
-JUDGED = ["guard", "verify", "select", "prove", "approve", "report"]
+JUDGED = ["guard", "verify", "select", "prove", "review", "approve", "report"]
 
 
 @pytest.fixture
@@ -284,4 +284,4 @@ def test_a_killed_repair_is_finished_by_another_process(tmp_path: Path) -> None:
     assert first.stdout.split() == ["reproduce", "localize", "recall", "climb", "propose", "guard", "verify"]
     second = run("never")
     assert second.returncode == 0, second.stderr
-    assert second.stdout.splitlines() == ["verify", "select", "prove", "approve", "report", "changes calc.py"]
+    assert second.stdout.splitlines() == ["verify", "select", "prove", "review", "approve", "report", "changes calc.py"]

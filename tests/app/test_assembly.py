@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.assembly import github_of, sandboxes_of
+from app.assembly import github_of, models_of, sandboxes_of
 from app.settings import SettingsError, load
 
 
@@ -22,3 +22,28 @@ def test_a_missing_app_id_is_named() -> None:
 async def test_a_sandbox_without_isolation_needs_a_word_of_trust() -> None:
     with pytest.raises(SettingsError, match=r"SELFHEAL_SANDBOX: .*SELFHEAL_TRUST_CODE"):
         await sandboxes_of(load(sandbox="process"))
+
+
+async def test_every_model_of_the_settings_is_reached_at_its_own_server_and_a_key_stays_with_its_provider() -> None:
+    models = await models_of(
+        load(
+            model="openai/small",
+            model_api_base="http://gpu:8000/v1",
+            model_api_key="k",
+            model_strong="openai/large@http://gpu:8001/v1",
+            model_review="anthropic/claude",
+            model_fallbacks="ollama_chat/qwen, openai/spare",
+        )
+    )
+    assert models is not None
+    assert models.rungs == ("openai/small", "openai/large")
+    small, large, critic = (
+        models.settings(role, rung) for role, rung in (("repair", ""), ("repair", "openai/large"), ("review", ""))
+    )
+    assert (small.api_base, small.api_key) == ("http://gpu:8000/v1", "k")
+    assert (large.name, large.api_base, large.api_key) == ("openai/large", "http://gpu:8001/v1", "k")
+    assert (critic.api_base, critic.api_key) == (None, None)
+
+
+async def test_without_a_model_there_is_none() -> None:
+    assert await models_of(load(model="none")) is None

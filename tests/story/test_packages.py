@@ -30,6 +30,8 @@ class Authors:
         self.fixes: dict[str, str] = {}
 
     def __call__(self, asked: Asked) -> str:
+        if "You review" in asked.prompt:
+            return '{"accept": true}'
         if "SEARCH" not in asked.prompt:
             return DIAGNOSIS
         return next((fix for path, fix in self.fixes.items() if path in asked.prompt), "I do not know this code.")

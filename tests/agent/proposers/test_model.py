@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from agent import events
-from agent.model import Models, ModelSettings
-from agent.proposers.model import ModelProposer, read_diagnosis
+from agent.debugger import read_diagnosis
+from agent.model import ModelSettings
+from agent.models import Models
+from agent.proposers.model import ModelProposer
 from agent.task import Budget, NoRepair, Outcome, Repair
 from tests.agent.bench import SAMPLE, Bench
 from tests.standins.model import (
+    Asked,
     Reply,
     ScriptedModel,
     empty,
@@ -26,11 +29,13 @@ from tests.standins.model import (
     withheld,
 )
 
+ACCEPTED = Reply('{"accept": true, "reason": ""}', tokens=(50, 10))
 DIAGNOSIS = Reply(
     'Sure! {"cause": "add subtracts", "category": "Logic", "confidence": "90%"} Hope that helps.', tokens=(100, 20)
 )
 FIX = Reply(
-    "`add` must add its operands.\n\ncalc.py\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\n>>>>>>> REPLACE\n",
+    "Cause: add subtracts\nChange: `add` must add its operands.\n\n"
+    "calc.py\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\n>>>>>>> REPLACE\n",
     tokens=(100, 20),
 )
 WRONG = Reply("Multiply.\n\nFUNCTION calc.py::add\n```python\ndef add(a, b):\n    return a * b\n```\n", tokens=(100, 20))
@@ -40,58 +45,116 @@ class ModelBench(Bench):
     def __init__(self, folder: Path, server: ScriptedModel) -> None:
         super().__init__(folder)
         self.server = server
-        self.models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-secret-of-the-test", timeout=5.0))
+        self.models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-secret-of-the-test", timeout=30.0))
 
     async def heal_by_model(self, budget: Budget = Budget()) -> Repair | NoRepair:
         return await self.heal(ModelProposer(self.models), budget=budget, models=self.models)  # type: ignore[arg-type]
 
 
 @asynccontextmanager
-async def bench_with(folder: Path, *script: Reply) -> AsyncIterator[ModelBench]:
-    async with ScriptedModel(script) as server:
+async def bench_with(folder: Path, *script: Reply | Callable[[Asked], Reply]) -> AsyncIterator[ModelBench]:
+    """One function answers for ever, replies once each."""
+    (first, *_) = script
+    async with ScriptedModel(script if isinstance(first, Reply) else first) as server:
         yield ModelBench(folder, server)
 
 
-async def test_a_model_diagnoses_and_repairs(tmp_path: Path) -> None:
-    async with bench_with(tmp_path, DIAGNOSIS, FIX) as bench:
+async def test_a_failure_that_stands_out_takes_one_direct_call_and_a_review(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, FIX, ACCEPTED) as bench:
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
-    assert (result.diagnosis.cause, result.diagnosis.category, result.diagnosis.confidence) == ("add subtracts", "logic", 0.9)
+    assert (result.diagnosis.cause, result.diagnosis.by) == ("add subtracts", "model:openai/scripted")
     assert result.title == "`add` must add its operands."
     assert result.edits[0].after == SAMPLE["calc.py"].replace("a - b", "a + b")
-    assert (result.usage.calls, result.usage.tokens_in, result.usage.tokens_out) == (2, 200, 40)
-    prompt = bench.server.asked[1].prompt
-    assert "assert add(2, 3) == 5" in prompt
+    assert (result.usage.calls, result.usage.tokens_in, result.usage.tokens_out) == (2, 150, 30)
+    assert [call.prompt for call in bench.of(events.ModelCalled)] == ["repair/2", "review/1"]
+    prompt = bench.server.asked[0].prompt
+    assert prompt.count("def test_add():") == 1, "the traceback does not repeat what is shown beside it"
     assert "return a - b" in prompt
-    assert "add subtracts" in prompt
     assert "secret-of-the-test" not in prompt
 
 
-async def test_a_lesson_goes_into_the_next_prompt(tmp_path: Path) -> None:
-    async with bench_with(tmp_path, DIAGNOSIS, WRONG, FIX) as bench:
+def by_role(*repairs: Reply, diagnosis: Reply = DIAGNOSIS, review: Reply = ACCEPTED) -> Callable[[Asked], Reply]:
+    """A model that answers each role; of several repairs one after the other, the last one for ever."""
+    left = list(repairs)
+
+    def answer(asked: Asked) -> Reply:
+        if "You repair" in asked.prompt:
+            return left.pop(0) if len(left) > 1 else left[0]
+        return review if "You review" in asked.prompt else diagnosis
+
+    return answer
+
+
+async def test_what_failed_teaches_and_is_diagnosed_before_the_next_try(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, by_role(WRONG, FIX)) as bench:
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
-    assert "assert 6 == 5" in bench.server.asked[2].prompt
-    assert bench.server.asked[2].body["temperature"] > bench.server.asked[1].body["temperature"]
+    assert result.diagnosis.cause == "add subtracts"
+    direct, looked, *ways = [asked for asked in bench.server.asked if "You review" not in asked.prompt]
+    assert "You find out" in looked.prompt
+    assert "assert 6 == 5" in looked.prompt
+    assert len(ways) == 2, "a second round is worth two ways"
+    assert all("assert 6 == 5" in way.prompt and "add subtracts" in way.prompt for way in ways)
+    assert any("writing the one function anew" in way.prompt for way in ways)
+    assert all(way.body["temperature"] > direct.body["temperature"] for way in ways)
+    assert len(bench.of(events.Verified)) == 2, "what both ways proposed alike is judged once"
+
+
+UNSURE = Reply(
+    '{"cause": "a is wrong", "category": "logic", "confidence": 0.2, "hypotheses": ["b is wrong", "double is wrong"]}'
+)
+
+
+async def test_an_unsure_diagnosis_has_each_of_its_causes_tried_and_refuted_ones_never_again(tmp_path: Path) -> None:
+    again = Reply('{"cause": "B is wrong.", "confidence": 0.9}')
+    double = "FUNCTION calc.py::double\n```python\ndef double(a):\n    return a * 2  # {}\n```\n"
+    useless = [Reply(double.format(n)) for n in range(5)]
+    diagnoses = [UNSURE, again, again]
+
+    def answer(asked: Asked) -> Reply:
+        if "You repair" in asked.prompt:
+            return useless.pop(0)
+        return diagnoses.pop(0)
+
+    async with bench_with(tmp_path, answer) as bench:
+        result = await bench.heal_by_model(Budget(iterations=3))
+    assert isinstance(result, NoRepair)
+    repairs = [asked.prompt for asked in bench.server.asked if "You repair" in asked.prompt]
+    believed = ("a is wrong", "b is wrong", "double is wrong")
+    assert [sum(cause in prompt.partition("Not the cause")[0] for cause in believed) for prompt in repairs[1:4]] == [1, 1, 1]
+    assert not any("believed to be wrong\n```text\nB is wrong" in prompt for prompt in repairs[4:]), "it was refuted"
+    looked = [asked.prompt for asked in bench.server.asked if "You find out" in asked.prompt]
+    assert "b is wrong" in looked[1].partition("Not the cause")[2]
+    assert "was refuted" in looked[2]
+    assert any("No diagnosis by the model" in event.why for event in bench.of(events.Degraded))
 
 
 async def test_a_malformed_answer_goes_back_once_with_what_is_wrong(tmp_path: Path) -> None:
     nonsense = Reply("calc.py\n<<<<<<< SEARCH\nreturn nothing like it\n=======\nx\n>>>>>>> REPLACE\n")
-    async with bench_with(tmp_path, DIAGNOSIS, nonsense, FIX) as bench:
+    async with bench_with(tmp_path, nonsense, FIX, ACCEPTED) as bench:
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
-    assert "return nothing like it" in bench.server.asked[2].messages[-1]["content"]
+    assert "return nothing like it" in bench.server.asked[1].messages[-1]["content"]
     assert len(result.log.iterations) == 1
+
+
+async def test_an_answer_that_was_cut_is_asked_for_again_in_short(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, truncated("Cause: a long sto"), FIX, ACCEPTED) as bench:
+        result = await bench.heal_by_model()
+    assert isinstance(result, Repair), result
+    assert "smallest block" in bench.server.asked[1].messages[-1]["content"]
+    assert "long sto" not in bench.server.asked[1].prompt
 
 
 @pytest.mark.parametrize("second", [unauthorized(), truncated("half"), withheld()])
 async def test_what_the_first_answer_cost_is_told_when_the_second_asking_fails(tmp_path: Path, second: Reply) -> None:
     nonsense = Reply("I am a teapot.", tokens=(1000, 20))
-    async with bench_with(tmp_path, DIAGNOSIS, nonsense, second, nonsense, second) as bench:
+    async with bench_with(tmp_path, *[nonsense, second] * 6) as bench:
         result = await bench.heal_by_model()
     assert isinstance(result, NoRepair)
     assert result.usage.calls == len(bench.server.asked)
-    assert result.usage.tokens_in >= 1100
+    assert result.usage.tokens_in >= 1000
 
 
 @pytest.mark.parametrize(
@@ -113,7 +176,6 @@ async def test_a_model_of_no_use_ends_as_gave_up_with_the_reason(tmp_path: Path,
     assert result.outcome is Outcome.GAVE_UP
     assert words in result.reason
     assert result.log.diagnosis is not None
-    assert any(event.step == "diagnose" for event in bench.of(events.Degraded))
 
 
 async def test_a_model_that_answers_without_end_ends_by_its_tokens(tmp_path: Path) -> None:
@@ -133,7 +195,7 @@ async def test_a_model_that_hangs_ends_within_the_budget(tmp_path: Path) -> None
 
 
 async def test_tokens_are_a_bound(tmp_path: Path) -> None:
-    async with bench_with(tmp_path, DIAGNOSIS, WRONG, FIX) as bench:
+    async with bench_with(tmp_path, WRONG, DIAGNOSIS, FIX) as bench:
         result = await bench.heal_by_model(Budget(tokens=200))
     assert isinstance(result, NoRepair)
     assert result.outcome is Outcome.OUT_OF_BUDGET

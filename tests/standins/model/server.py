@@ -69,6 +69,7 @@ class ScriptedModel:
         self._lines: deque[Line] = deque(() if callable(script) else script)
         self.models = models
         self.asked: list[Asked] = []
+        self.embedded: list[str] = []
         self.unexpected: list[Asked] = []
         self.url = ""
         self._open = contextlib.ExitStack()
@@ -76,6 +77,7 @@ class ScriptedModel:
         self._app = Starlette(
             routes=[
                 Route("/v1/chat/completions", self._openai, methods=["POST"]),
+                Route("/v1/embeddings", self._openai_embeddings, methods=["POST"]),
                 Route("/v1/models", self._openai_models),
                 Route("/api/chat", self._ollama, methods=["POST"]),
                 Route("/api/tags", self._ollama_tags),
@@ -167,6 +169,15 @@ class ScriptedModel:
         if usage is not None:
             whole["usage"] = usage
         return await self._send(reply, json.dumps(whole).encode())
+
+    async def _openai_embeddings(self, request: Request) -> Response:
+        """Counts of letters: alike texts have alike vectors."""
+        body = await request.json()
+        self.embedded += body["input"]
+        vectors = [[float(text.lower().count(letter)) for letter in "etaoinshrdlu"] for text in body["input"]]
+        data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
+        usage = {"prompt_tokens": 8, "total_tokens": 8}
+        return JSONResponse({"object": "list", "data": data, "model": body["model"], "usage": usage})
 
     async def _openai_models(self, request: Request) -> Response:
         data = [{"id": name, "object": "model", "created": CREATED, "owned_by": "tests"} for name in self.models]

@@ -10,9 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from agent import events, model
-from agent.model import Answer, Message, Models, ModelSettings, find_local_model
+from agent import events, model, provider, tracing
+from agent.model import Answer, Message, ModelSettings, Prompt
+from agent.models import Models, find_local_model
 from tests.standins.model import (
     Reply,
     ScriptedModel,
@@ -35,6 +39,7 @@ HALF = (
     b'"message": {"role": "assistant", "content": "a\\ud800b\\u0000c"}}]}'
 )
 MESSAGES: list[Message] = [{"role": "user", "content": "Say hello."}]
+HELLO = Prompt("repair", 7, tuple(MESSAGES))
 
 
 class Asked:
@@ -47,7 +52,7 @@ class Asked:
         self.events.append(event)
 
     async def ask(self, seconds: float = 30.0) -> Answer:
-        return await self.models.ask("repair", MESSAGES, seconds=seconds, emit=self.emit)
+        return await self.models.ask(HELLO, seconds=seconds, emit=self.emit)
 
     def calls(self) -> list[events.ModelCalled]:
         return [event for event in self.events if isinstance(event, events.ModelCalled)]
@@ -62,7 +67,7 @@ async def test_an_answer_comes_with_what_it_cost() -> None:
     assert answer.usage.cost is None  # nobody knows the price of this model
     assert server.asked[0].messages == MESSAGES
     (call,) = asked.calls()
-    assert (call.role, call.tokens_in, call.error) == ("repair", 100, "")
+    assert (call.role, call.prompt, call.tokens_in, call.error) == ("repair", "repair/7", 100, "")
 
 
 async def test_ollama_is_asked_with_its_whole_window() -> None:
@@ -87,7 +92,7 @@ async def test_no_content_is_an_empty_answer() -> None:
 
 async def test_a_huge_answer_is_cut() -> None:
     async with ScriptedModel([huge()]) as server:
-        assert len((await Asked(server).ask()).text) == model.LONGEST_ANSWER
+        assert len((await Asked(server).ask()).text) == provider.LONGEST_ANSWER
 
 
 async def test_half_characters_and_nul_do_not_get_through() -> None:
@@ -173,8 +178,128 @@ async def test_a_prompt_that_cannot_fit_is_not_sent() -> None:
     async with ScriptedModel([Reply("hello", tokens=(100, 20))]) as server:
         asked = Asked(server)
         with pytest.raises(model.ContextTooLong):
-            await asked.models.ask("repair", [{"role": "user", "content": "x" * 100_000}], seconds=5, emit=asked.emit)
+            await asked.models.ask(
+                Prompt("repair", 7, ({"role": "user", "content": "x" * 100_000},)), seconds=5, emit=asked.emit
+            )
     assert server.asked == []
+
+
+def settings(server: ScriptedModel, name: str = "openai/scripted") -> ModelSettings:
+    return ModelSettings(name, server.openai_url, "sk-secret-of-the-test", 20.0)
+
+
+async def test_the_next_model_stands_in_where_one_declines_and_it_is_told() -> None:
+    async with (
+        ScriptedModel([refused()]) as first,
+        ScriptedModel([unauthorized()]) as second,
+        ScriptedModel(["hello"]) as third,
+    ):
+        standing_in = [settings(second, "openai/second"), settings(third, "openai/third")]
+        asked = Asked(first)
+        asked.models = Models(settings(first), fallbacks=standing_in)
+        answer = await asked.ask()
+    assert (answer.text, answer.model, answer.usage.calls) == ("hello", "openai/third", 3)
+    assert [event.why.partition(": asking ")[2] for event in asked.events if isinstance(event, events.Degraded)] == [
+        "openai/second instead",
+        "openai/third instead",
+    ]
+
+
+async def test_no_other_model_is_asked_for_an_answer_that_was_cut() -> None:
+    async with ScriptedModel([truncated("half")]) as first, ScriptedModel() as second:
+        asked = Asked(first)
+        asked.models = Models(settings(first), fallbacks=[settings(second, "openai/second")])
+        with pytest.raises(model.Truncated):
+            await asked.ask()
+
+
+async def test_the_last_models_error_tells_what_all_of_them_cost() -> None:
+    async with ScriptedModel([refused()]) as first, ScriptedModel([unauthorized()]) as second:
+        asked = Asked(first)
+        asked.models = Models(settings(first), fallbacks=[settings(second, "openai/second")])
+        with pytest.raises(model.Misconfigured) as caught:
+            await asked.ask()
+    assert caught.value.usage.calls == 2
+
+
+def test_a_role_has_its_own_model_and_a_rung_its_own() -> None:
+    small, strong, critic, coder = (ModelSettings(f"openai/{name}") for name in ("small", "strong", "critic", "coder"))
+    models = Models(small, strong, roles={"review": critic})
+    assert models.rungs == ("openai/small", "openai/strong")
+    assert models.settings("diagnose", "openai/strong") is strong
+    assert models.settings("diagnose", "openai/small") is small
+    assert models.settings("review", "openai/strong") is critic
+    models = Models(small, strong, roles={"repair": coder})
+    assert models.rungs == ("openai/coder", "openai/strong")
+    assert models.settings("repair", "openai/coder") is coder
+    assert models.settings("repair", "openai/strong") is strong
+    assert models.settings("diagnose", "openai/coder") is small
+
+
+async def test_texts_become_vectors_and_without_a_model_for_it_a_person_has_to_act() -> None:
+    async with ScriptedModel() as server:
+        models = Models(settings(server), embedding=settings(server, "openai/embedder"))
+        one, other = await models.embed(["test", "tests"])
+        assert await models.embed([]) == []
+        assert server.embedded == ["test", "tests"]
+        assert len(one) == len(other) > 0
+        assert models.can_embed
+        with pytest.raises(model.Misconfigured):
+            await Models(settings(server)).embed(["test"])
+    with pytest.raises(model.Unavailable):
+        await models.embed(["nobody is there any more"])
+
+
+async def test_a_call_is_a_span_without_a_word_of_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter = InMemorySpanExporter()
+    tracer = TracerProvider()
+    tracer.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(tracing, "_tracer", tracer.get_tracer("test"))
+    async with ScriptedModel([Reply("hi there", tokens=(100, 20)), Reply("Say hello. is bad", status=401)]) as server:
+        await Asked(server).ask()
+        with pytest.raises(model.Misconfigured):
+            await Asked(server).ask()
+    answered, failed = exporter.get_finished_spans()
+    assert answered.name == "chat openai/scripted"
+    assert answered.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "openai/scripted",
+        "gen_ai.request.temperature": 0.0,
+        "gen_ai.usage.input_tokens": 100,
+        "gen_ai.usage.output_tokens": 20,
+        "gen_ai.response.finish_reasons": ("stop",),
+    }
+    assert failed.attributes is not None
+    assert failed.attributes["error.type"] == "Misconfigured"
+    told = "".join(span.to_json() for span in (answered, failed))
+    assert "hello" not in told.lower()
+    assert "hi there" not in told
+
+
+async def test_anthropic_is_told_to_keep_the_beginning_of_the_prompt() -> None:
+    class Anthropic(OnThisLoop):
+        async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            body = await reader.readexactly(int(head.partition("content-length:")[2].split("\r")[0]))
+            self.asked.append(body.decode())
+            said = {
+                "id": "1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+                "content": [{"type": "text", "text": "hello"}], "usage": {"input_tokens": 1, "output_tokens": 1},
+            }  # fmt: skip
+            sent = json.dumps(said).encode()
+            lines = ("HTTP/1.1 200 OK", "content-type: application/json", f"content-length: {len(sent)}", "connection: close")
+            writer.write("\r\n".join((*lines, "", "")).encode() + sent)
+            await writer.drain()
+            writer.close()
+
+    server = Anthropic()
+    prompt = Prompt("repair", 1, ({"role": "system", "content": "Rules."}, {"role": "user", "content": "Say hello."}))
+    async with server as base:
+        models = Models(ModelSettings("anthropic/claude-3-5-haiku-latest", base, "sk-ant-secret-of-the-test", 20.0))
+        assert (await models.ask(prompt, seconds=20.0, emit=silent)).text == "hello"
+    (system,) = json.loads(server.asked[0])["system"]
+    assert system == {"type": "text", "text": "Rules.", "cache_control": {"type": "ephemeral"}}
 
 
 @pytest.mark.parametrize(
@@ -249,7 +374,7 @@ async def test_the_loop_is_never_blocked_by_a_call_and_only_the_model_is_asked(n
         models = Models(ModelSettings(name, base, "sk-secret-of-the-test", 20.0))
         answers = []
         for _ in range(2):
-            answers.append(await models.ask("repair", MESSAGES, seconds=20.0, emit=silent))
+            answers.append(await models.ask(HELLO, seconds=20.0, emit=silent))
             await asyncio.sleep(0.3)  # what LiteLLM does after an answer, it does now
     assert [answer.text for answer in answers] == ["hello", "hello"]
     assert server.asked == [path, path]
@@ -257,7 +382,7 @@ async def test_the_loop_is_never_blocked_by_a_call_and_only_the_model_is_asked(n
 
 def test_an_env_file_around_is_not_obeyed(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://elsewhere.invalid\n")
-    program = "import os, agent.model; agent.model._litellm(); print(os.environ.get('OPENAI_BASE_URL'))"
+    program = "import os, agent.provider; agent.provider.load(); print(os.environ.get('OPENAI_BASE_URL'))"
     environment = {name: value for name, value in os.environ.items() if name not in ("LITELLM_MODE", "OPENAI_BASE_URL")}
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)},

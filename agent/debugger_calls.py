@@ -1,0 +1,108 @@
+"""How a model asks for a tool, in plain text, so that it works where there is no API for tools. Pure.
+
+    TOOL read_span pkg/a.py 10 40
+
+Models that were trained on JSON calls write those instead (`{"name": "read_span", "arguments": {"path": …}}`, alone, fenced or
+in `<tool_call>` tags): they are read too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+TOOLS: Mapping[str, tuple[str, ...]] = {
+    "read_span": ("path", "first", "last"),
+    "search": ("text",),
+    "run_snippet": ("code",),
+    "inspect_function": ("name",),
+    "run_test": ("id",),
+    "diff_iterations": ("one", "other"),
+}
+"""The tools and the names of their arguments, in order."""
+MOST = 3  # calls of one message
+_LINE = re.compile(r"^[\s>*`-]*TOOL:?\s+`?(?P<name>\w+)\b(?P<rest>.*?)`?\s*$", re.MULTILINE)
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})[\w+-]*[ \t]*\n(?P<code>.*?)\n\s*\1", re.DOTALL)
+_ALIASES = {
+    "query": "text", "pattern": "text", "file": "path", "start": "first", "end": "last", "start_line": "first",
+    "end_line": "last", "first_line": "first", "last_line": "last", "function": "name", "function_name": "name",
+    "test": "id", "test_id": "id", "node_id": "id", "snippet": "code", "source": "code",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    name: str  # one of `TOOLS`, or what was taken for one
+    arguments: Mapping[str, str]
+
+
+def read_calls(text: str) -> tuple[Call, ...]:
+    """The calls in a message, in their order, at most `MOST`; none where there is none."""
+    calls = [*_lines(text), *(_json(text) if not _LINE.search(text) else ())]
+    return tuple(calls[:MOST])
+
+
+def _lines(text: str) -> Iterator[Call]:
+    for found in _LINE.finditer(text):
+        name, rest = found["name"], found["rest"].strip()
+        names = TOOLS.get(name, ())
+        if name == "run_snippet":
+            fenced = _FENCE.match(text, found.end())
+            yield Call(name, {"code": fenced["code"] if fenced else rest})
+        elif len(names) == 1:  # the rest of the line, blanks and all
+            yield Call(name, {names[0]: _unquoted(rest)})
+        else:
+            yield Call(name, dict(zip(names, _words(rest), strict=False)))
+
+
+def _words(rest: str) -> list[str]:
+    try:
+        words = shlex.split(rest)
+    except ValueError:
+        words = rest.split()
+    # "path=a.py first=1" and "a.py:10-40" are common
+    words = [word.partition("=")[2] if re.match(r"\w+=", word) else word for word in words]
+    return [part for word in words for part in (re.split(r"[:,-](?=\d+\b)", word) if word else [])]
+
+
+def _unquoted(text: str) -> str:
+    text = re.sub(r"^(?:\w+=)(?=[\"'])", "", text)
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+def _json(text: str) -> Iterator[Call]:
+    decoder = json.JSONDecoder()
+    at, tries = 0, 0
+    while (at := text.find("{", at)) >= 0 and tries < 20:
+        tries += 1
+        try:
+            told, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+            continue
+        at = end
+        if isinstance(told, dict) and (call := _as_call(told)) is not None:
+            yield call
+
+
+def _as_call(told: dict[str, Any]) -> Call | None:
+    inner: dict[str, Any] = told["function"] if isinstance(told.get("function"), dict) else told
+    name = inner.get("name") or inner.get("tool") or inner.get("action")
+    if not isinstance(name, str):
+        return None
+    given: Any = next((inner[key] for key in ("arguments", "args", "parameters", "input") if key in inner), {})
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError):
+            given = {}
+    names = TOOLS.get(name, ())
+    if isinstance(given, list):
+        return Call(name, {key: str(value) for key, value in zip(names, given, strict=False)})
+    if not isinstance(given, dict):
+        return None
+    return Call(name, {str(key if key in names else _ALIASES.get(key, key)): str(value) for key, value in given.items()})

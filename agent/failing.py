@@ -1,0 +1,67 @@
+"""Failing verdicts as a model is shown them: every message, and of the tracebacks what the code beside them does not say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agent.model import estimate_tokens
+from agent.oracle import failures
+from agent.proposers.base import Situation
+from agent.task import Failure
+
+MOST = 12  # verdicts that are named
+LONGEST = 40  # lines of one traceback
+_SOURCE = re.compile(
+    r"(?:    |(?:async )?def |@|\s+\^+\s*$)"
+)  # pytest prints the whole function around each line; ours has no need to
+_PLACE = re.compile(r"\s*(?:File \"[^\"]+\", line \d+|\S+:\d+: )")
+_RULE = re.compile(r"(?:_ ){5,}|-{10,}|={10,}")
+
+
+def red(situation: Situation) -> tuple[Failure, ...]:
+    """The failures that must turn."""
+    return failures(situation.red, (id_ for ids in situation.oracle.must_turn.values() for id_ in ids))
+
+
+def told(found: Sequence[Failure], tokens: int) -> str:
+    """As text of about `tokens`: ids with messages, those that fail alike together, then tracebacks as far as they fit."""
+    by_message: dict[str, list[str]] = {}
+    for failure in found:
+        by_message.setdefault(failure.message, []).append(str(failure.id))
+    heads = []
+    for message, ids in list(by_message.items())[:MOST]:
+        more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
+        heads.append(f"{', '.join(ids[:3])}{more}: {message}")
+    if len(by_message) > MOST:
+        heads.append(f"… and {len(by_message) - MOST} more")
+    text = "\n".join(heads)[: tokens * 2]
+    shown: set[str] = set()
+    for failure in found:
+        lines = condensed(failure.details)
+        # The same way through the code with another parameter teaches nothing.
+        way = [line for line in lines if _PLACE.match(line)]
+        kind = "\n".join(way or lines)
+        if not lines or kind in shown:
+            continue
+        more = f"\n\n--- {failure.id}\n" + "\n".join(lines)
+        if estimate_tokens(text + more) > tokens:
+            if not shown:
+                text += more[: max(0, (tokens - estimate_tokens(text)) * 3)]
+            break
+        shown.add(kind)
+        text += more
+    return text
+
+
+def condensed(details: str) -> list[str]:
+    """A traceback's lines without the source that only surrounds the line that ran."""
+    kept, previous = [], ""
+    for line in details.split("\n"):
+        is_source = bool(_SOURCE.match(line)) and not previous.lstrip().startswith("File ")
+        if line.strip() and not is_source and not _RULE.match(line):
+            kept.append(line.rstrip()[:300])
+        previous = line
+    if len(kept) > LONGEST:
+        kept = [*kept[: LONGEST // 4], "…", *kept[-(LONGEST - LONGEST // 4) :]]
+    return kept

@@ -1,0 +1,76 @@
+"""The critic: a model reads the proven change and the failing test, and looks for what tests cannot see.
+
+Without a model nobody reads. A critic that gives no usable verdict, or rejects again and again, does not stop a proven change;
+that is told, and the confidence drops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from agent import prompting
+from agent.events import Opined
+from agent.model import ModelError
+from agent.nodes.propose import situation_of
+from agent.salvage import line, read_object, truth
+from agent.state import Objection, State, Work, fell_back, pack
+from agent.task import Candidate
+
+SECONDS = 120.0
+REJECTIONS = 2  # of one attempt; a critic that is never content would keep every repair back
+UNREAD = ("tools",)  # rungs whose changes are not worth a reader: formatters and lock files explain themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    accepted: bool
+    reason: str  # why not
+
+
+async def review(state: State, work: Work) -> State:
+    """Nothing, or the objection to the winner; `Opined` says which. Raises `SandboxError` when the sandbox is lost."""
+    models, context = work.context.models, work.context
+    candidate = await context.recall(Candidate, state["winner"][0])
+    if models is None or "model" not in work.task.policy.rungs or candidate.rung in UNREAD:
+        return {}
+    if (bound := work.ledger.model_spent_up()) is not None:
+        return await fell_back(work, "review", f"Nobody reviewed the change: {bound}")
+    if (rejections := _rejections(state)) >= REJECTIONS:
+        return await fell_back(work, "review", f"The review rejected {rejections} changes before; this one was not shown to it")
+    prompt = await prompting.review(await situation_of(state, work), candidate)
+    rung = candidate.rung.partition(":")[2]
+    try:
+        answer = await models.ask(prompt, seconds=min(SECONDS, work.ledger.seconds_left() / 3), emit=context.emit, rung=rung)
+    except ModelError as error:
+        return {**await fell_back(work, "review", f"No review by the model: {error}"), "usage": [pack(error.usage)]}
+    usage = [pack(answer.usage)]
+    found = read_review(answer.text)
+    if found is None:
+        return {**await fell_back(work, "review", "The review's answer is not the verdict that was asked for"), "usage": usage}
+    opined = Opined(
+        text=f"Reviewed: {'accepted' if found.accepted else f'rejected, because {found.reason}'}",
+        step="review",
+        title=candidate.title,
+        accepted=found.accepted,
+        reasons=[found.reason] if found.reason else [],
+    )
+    await context.emit(opined)
+    update: State = {"usage": usage, "opinions": [msgspec.to_builtins(opined)]}
+    return update if found.accepted else {**update, "objection": pack(Objection("review", found.reason))}
+
+
+def read_review(text: str) -> Review | None:
+    """None where the answer is no verdict; a rejection that gives no reason is none."""
+    told = read_object(text) or {}
+    accepted, reason = truth(told.get("accept")), line(told.get("reason"), 500)
+    if accepted is None or not (accepted or reason):
+        return None
+    example = line(told.get("input"), 200)
+    return Review(accepted, "" if accepted else f"{reason} (for instance with {example})" if example else reason)
+
+
+def _rejections(state: State) -> int:
+    opinions = state.get("opinions", [])
+    return sum(1 for opinion in opinions if opinion.get("step") == "review" and not opinion.get("accepted"))

@@ -1,0 +1,119 @@
+"""What each role is shown of a situation: the values of its template, within a number of tokens. Everything foreign is quoted.
+
+The counts aim at a repair that costs little: a change and its review in some 3,000 tokens. After a failed round more is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent import excerpts, failing
+from agent.diagnosis import CATEGORIES
+from agent.edits import diff
+from agent.excerpts import Excerpt
+from agent.model import Prompt
+from agent.outline import Module
+from agent.prompts import render
+from agent.proposers.base import Situation
+from agent.task import Candidate, Edits
+from agent.testfiles import is_test
+
+FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_300, 3_600  # tokens, as `estimate_tokens` counts them
+HINTS, MEMORY, PLACES = 900, 700, 8  # characters, characters, spans
+TEST, DIFF, CONTEXT = 1_500, 4_000, 900  # characters of a review's parts
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A prompt, and the files whose code is in it."""
+
+    prompt: Prompt
+    paths: tuple[str, ...]
+
+
+async def repair(situation: Situation, room: int, cause: str) -> Shown:
+    """`room` is what the prompt may have, in tokens; `cause` is what this change shall mend, "" where nothing is known."""
+    values, found = await _values(situation, room)
+    prompt = render(
+        "repair",
+        **values,
+        cause=cause,
+        guidance=situation.policy.guidance,
+        strategy=situation.strategy.partition(":")[0],
+    )
+    paths = dict.fromkeys(path for excerpt in found if not is_test(path := excerpt.path))
+    return Shown(prompt, tuple(paths))
+
+
+async def diagnose(situation: Situation, room: int, *, has_history: bool) -> Prompt:
+    values, found = await _values(situation, room)
+    seen = {excerpt.title.partition(" (")[0] for excerpt in found}
+    places = [f"{s.path}:{s.first_line} {s.name} ({s.reason})" for s in situation.suspects[: PLACES * 3] if s.name]
+    return render(
+        "diagnose",
+        **values,
+        categories=", ".join(CATEGORIES),
+        has_history=has_history,
+        places="\n".join([place for place in dict.fromkeys(places) if place not in seen][:PLACES]),
+    )
+
+
+async def review(situation: Situation, candidate: Candidate) -> Prompt:
+    test = await excerpts.failing_test(situation)
+    told = failing.told(failing.red(situation), 150)
+    return render(
+        "review",
+        test=f"{test.text[:TEST]}\n\n{told}" if test else told,
+        diff=diff(candidate.edits)[:DIFF],
+        context=_contracts(candidate.edits)[:CONTEXT],
+    )
+
+
+async def _values(situation: Situation, room: int) -> tuple[dict[str, object], list[Excerpt]]:
+    """What every role that looks for the fault is shown."""
+    room -= 1_200  # the template, and a second asking
+    code = CODE if situation.round == 1 else CODE_AFTER_FAILURE
+    failures = failing.told(failing.red(situation), max(100, min(FAILURES, room // 4)))
+    found = await excerpts.excerpts(situation, max(100, min(code, room // 2)))
+    return {
+        "failures": failures,
+        "excerpts": found,
+        "hints": _hints(situation, failures),
+        "memories": _memories(situation),
+        "lessons": _bullets(situation.lessons),
+        "refuted": _bullets(situation.refuted),
+    }, found
+
+
+def _hints(situation: Situation, failures: str) -> str:
+    """Of each hint the end, without what the failures say already."""
+    told = []
+    for hint in situation.hints:
+        new = [line for line in hint.splitlines() if line.strip() and line.strip().removeprefix("E").strip() not in failures]
+        told.append("\n".join(dict.fromkeys(new))[-HINTS:])
+    return "\n\n".join(hint for hint in told if hint)[-2 * HINTS :]
+
+
+def _memories(situation: Situation) -> str:
+    told = []
+    for memory in situation.memories[:2]:
+        learned = "\n".join([memory.title, *memory.lessons[:3], memory.diff[:MEMORY]]).strip()
+        if learned:
+            told.append(f"({memory.outcome}) {learned}")
+    return "\n\n".join(told)
+
+
+def _bullets(lines: tuple[str, ...]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _contracts(edits: Edits) -> str:
+    """Signatures and docstrings of the functions that a change touches."""
+    told = []
+    for edit in edits:
+        before, after = Module(edit.path, edit.before or ""), Module(edit.path, edit.after or "")
+        known = {each.name: before.text(each.first, each.last) for each in before.definitions}
+        for each in after.definitions:
+            if not each.is_class and known.get(each.name) not in (None, after.text(each.first, each.last)) and each.docstring:
+                told.append(f'{each.signature}\n"""{each.docstring}"""')
+    return "\n\n".join(told)

@@ -1,0 +1,26 @@
+"""Which believed causes a failed change speaks against, so that they are never tried again. Pure.
+
+A change that left the failure exactly as it was, or the second one that failed for the same cause, refutes it. One that changed
+the failure was near: its cause may still be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.alike import alike
+from agent.oracle import Verification
+from agent.task import Diagnosis, Failure
+
+
+def left_as_it_was(verification: Verification, base: Sequence[Failure]) -> bool:
+    """Every target stays red, with the message that it had without the change."""
+    before = {failure.id: failure.message for failure in base}
+    message = before.get(verification.still_red[0], "") if verification.still_red else ""
+    return set(verification.still_red) == set(before) and bool(message) and message[:200] in verification.reason
+
+
+def causes_left(diagnosis: Diagnosis, refuted: Sequence[str]) -> tuple[str, ...]:
+    """What may still be the cause, likeliest first."""
+    causes = (diagnosis.cause, *diagnosis.hypotheses)
+    return tuple(cause for cause in causes if not any(alike(cause, each) for each in refuted))

@@ -1,0 +1,99 @@
+"""The critic reads what is proven: it may object with a reason, and never stands in the way without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent import events
+from agent.model import ModelSettings
+from agent.models import Models
+from agent.nodes.review import REJECTIONS, Review, read_review
+from agent.task import Budget, NoRepair, Policy, Repair
+from tests.agent.bench import RIGHT, Bench, Scripted, change
+from tests.standins.model import Reply, ScriptedModel, refused
+
+OTHER = change("a - b", "b + a")
+REJECTED = Reply('{"accept": false, "reason": "it hard-codes the test", "input": "add(7, 8)"}', tokens=(50, 10))
+
+
+async def healed(
+    folder: Path, rung: Scripted, *replies: Reply, policy: Policy = Policy(), budget: Budget = Budget()
+) -> tuple[Repair | NoRepair, Bench, ScriptedModel]:
+    async with ScriptedModel(replies) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
+        bench = Bench(folder)
+        return await bench.heal(rung, models=models, policy=policy, budget=budget), bench, server
+
+
+async def test_an_accepted_change_is_published_and_the_opinion_is_told(tmp_path: Path) -> None:
+    result, bench, server = await healed(tmp_path, Scripted([(RIGHT,)]), Reply('{"accept": true}', tokens=(50, 10)))
+    assert isinstance(result, Repair)
+    assert result.usage.tokens_in == 50
+    assert [(event.step, event.accepted) for event in bench.of(events.Opined)] == [("review", True)]
+    prompt = server.asked[0].prompt
+    assert "+    return a + b" in prompt
+    assert "assert add(2, 3) == 5" in prompt
+
+
+async def test_a_rejection_is_a_lesson_and_the_next_change_is_tried(tmp_path: Path) -> None:
+    rung = Scripted([(OTHER,), (RIGHT,)])
+    result, bench, _ = await healed(tmp_path, rung, REJECTED, Reply('{"accept": true}'))
+    assert isinstance(result, Repair)
+    assert result.edits == RIGHT
+    assert "it hard-codes the test (for instance with add(7, 8))" in rung.seen[1].lessons[0]
+    assert [event.accepted for event in bench.of(events.Opined)] == [False, True]
+
+
+async def test_a_critic_that_is_never_content_does_not_keep_every_repair_back(tmp_path: Path) -> None:
+    changes = [change("a - b", f"a + b + 0 * {n}") for n in range(REJECTIONS + 1)]
+    result, _, server = await healed(tmp_path, Scripted([(each,) for each in changes]), *[REJECTED] * REJECTIONS)
+    assert isinstance(result, Repair)
+    assert len(server.asked) == REJECTIONS
+    assert any("review" in doubt for doubt in result.doubts)
+
+
+@pytest.mark.parametrize("reply", [Reply("Looks good to me!"), Reply('{"accept": false}'), refused()])
+async def test_a_review_that_is_none_accepts_and_says_so(tmp_path: Path, reply: Reply) -> None:
+    result, bench, _ = await healed(tmp_path, Scripted([(RIGHT,)]), reply)
+    assert isinstance(result, Repair)
+    assert [event.step for event in bench.of(events.Degraded)] == ["review"]
+    assert result.doubts
+
+
+async def test_without_a_model_or_where_the_policy_wants_none_nobody_reads_and_nothing_is_degraded(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "none")
+    assert isinstance(await bench.heal(Scripted([(RIGHT,)])), Repair)
+    assert not bench.of(events.Degraded)
+    _, bench, server = await healed(tmp_path / "policy", Scripted([(RIGHT,)]), policy=Policy(rungs=("patterns",)))
+    assert not server.asked
+    assert not bench.of(events.Degraded)
+
+
+async def test_a_change_of_the_tools_is_not_read(tmp_path: Path) -> None:
+    _, _, server = await healed(tmp_path, Scripted([(RIGHT,)], rung="tools"))
+    assert not server.asked
+
+
+async def test_where_the_tokens_are_spent_it_is_said_that_nobody_read_it(tmp_path: Path) -> None:
+    result, bench, server = await healed(tmp_path, Scripted([(RIGHT,)]), budget=Budget(tokens=0))
+    assert isinstance(result, Repair)
+    assert not server.asked
+    assert "Nobody reviewed" in bench.of(events.Degraded)[0].why
+
+
+@pytest.mark.parametrize(
+    ("text", "review"),
+    [
+        ('{"accept": true, "reason": "fine"}', Review(True, "")),
+        ('```json\n{"accept": "yes"}\n```', Review(True, "")),
+        ('Hm. {"accept": "no", "reason": "hides it"}', Review(False, "hides it")),
+        ('{"accept": false, "reason": "", "input": "x"}', None),
+        ('{"accept": "perhaps", "reason": "x"}', None),
+        ("[]", None),
+        ("{" * 100_000, None),
+    ],
+)
+def test_a_verdict_is_read_leniently_and_a_rejection_needs_a_reason(text: str, review: Review | None) -> None:
+    assert read_review(text) == review

@@ -1,0 +1,129 @@
+"""What a model sees: the failing test and the likely functions whole, what they use as signatures, nothing twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from agent import failing, prompting
+from agent.affinity import affinities
+from agent.excerpts import excerpts, failing_test
+from agent.model import ModelSettings
+from agent.models import Models
+from agent.proposers.base import Situation
+from agent.proposers.model import DIRECT, ModelProposer
+from agent.task import Diagnosis
+from sandbox.base import Sandbox
+from tests.agent.bench import PYTEST, sandbox_with
+from tests.agent.stage import situation
+
+MANY = "".join(f"\n\ndef other_{n}(text):\n    return text * {n}\n" for n in range(60))
+FILES = {
+    "pkg/__init__.py": "",
+    "pkg/blocks.py": (
+        "import re\nfrom pkg.text import clean\n\nQUOTE = re.compile('>+')\nUNUSED = 1\n\n\nclass Renderer:\n"
+        "    def quote(self, text: str) -> str:\n        return QUOTE.sub('', clean(text)).rstrip('> ')\n\n"
+        "    def heading(self, text: str) -> str:\n        return '# ' + text\n" + MANY
+    ),
+    "pkg/text.py": "def clean(text, *, strict=False):\n    return ' '.join(text.split())\n",
+    "pkg/site.py": "from pkg.blocks import Renderer\n\n\ndef page(text):\n    return Renderer().quote(text)\n",
+    "tests/test_blocks.py": (
+        "import pytest\nfrom pkg.blocks import Renderer\nfrom pkg.site import page\n\n\n"
+        "def check(text, wanted):\n    assert page(text) == wanted\n\n\n"
+        "@pytest.mark.parametrize('end', ['>', '>>', ' >'])\ndef test_quote_keeps_its_end(end):\n"
+        "    # the mark at the end belongs to the text\n    check('> a ' + end, 'a ' + end)\n\n\n"
+        "def test_heading():\n    assert Renderer().heading('a') == '# a'\n"
+    ),
+}
+
+
+async def staged(sandbox: Sandbox) -> Situation:
+    return await situation(sandbox, PYTEST.command, env=PYTEST.env, seconds=60.0)
+
+
+async def test_what_fails_is_shown_whole_with_what_it_uses_and_nothing_twice(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        now = await staged(sandbox)
+        shown = await prompting.repair(replace(now, strategy=DIRECT), 12_000, "")
+    text = shown.prompt.messages[1]["content"]
+    assert "# the mark at the end belongs to the text" in text
+    assert text.count("def test_quote_keeps_its_end") == 1
+    assert text.count("return QUOTE.sub('', clean(text)).rstrip('> ')") == 1
+    assert "def check(text, wanted)" in text, "the helper in the traceback"
+    assert "QUOTE = re.compile('>+')" in text
+    assert "def clean(text" in text
+    assert "UNUSED" not in text
+    assert "other_1" not in text
+    assert "pkg/blocks.py" in shown.paths
+    assert not any("test" in path for path in shown.paths)
+    assert len(text) // 4 < 1_000
+
+
+async def test_the_budget_keeps_the_failing_test_and_the_likeliest_function(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        found = await excerpts(await staged(sandbox), 10)
+        test = await failing_test(await staged(sandbox))
+    assert len(found) == 2
+    assert "test_quote_keeps_its_end" in found[0].text
+    assert test == found[0]
+
+
+async def test_what_the_diagnosis_points_at_comes_first(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        places = ("nowhere.py::x", "pkg/blocks.py::Renderer.heading", "pkg/blocks.py:99999")
+        known = Diagnosis("x", "logic", 0.9, "model:m", places=places)
+        found = await excerpts(replace(await staged(sandbox), diagnosis=known), 3_000)
+    titles = [excerpt.title for excerpt in found]
+    assert any("Renderer.heading" in title and "believed" in title for title in titles)
+
+
+async def test_without_suspects_what_the_test_names_is_shown(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        now = replace(await staged(sandbox), suspects=())
+        now = replace(
+            now, red=tuple(replace(run, failures=tuple(replace(f, frames=()) for f in run.failures)) for run in now.red)
+        )
+        found = await excerpts(now, 3_000)
+    assert any("`page`, named by the failing test" in excerpt.title for excerpt in found)
+
+
+async def test_cases_that_fail_alike_are_told_together_and_their_traceback_once(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        told = failing.told(failing.red(await staged(sandbox)), 600)
+    assert told.count("--- tests/test_blocks.py") == 1
+    assert "def test_quote_keeps_its_end" not in told
+    assert told.count("tests/test_blocks.py::test_quote_keeps_its_end[") >= 3
+
+
+async def test_a_failure_without_anything_to_go_by_is_diagnosed_first(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        now = await staged(sandbox)
+    hosted, local = (ModelProposer(Models(ModelSettings(name))) for name in ("openai/x", "ollama_chat/x"))
+    lost = replace(
+        now,
+        suspects=(),
+        red=tuple(replace(run, failures=tuple(replace(f, frames=()) for f in run.failures)) for run in now.red),
+    )
+    unsure = Diagnosis("a", "logic", 0.2, "model:m", hypotheses=("b", "c", "d"))
+    sure = Diagnosis("a", "logic", 0.9, "model:m")
+    assert hosted.strategies(now) == ("direct",)
+    assert hosted.strategies(lost) == ("diagnosed",)
+    assert hosted.strategies(replace(now, refuted=("x",))) == ("diagnosed",)
+    assert hosted.strategies(replace(now, diagnosis=unsure)) == ("hypothesis:0", "hypothesis:1", "hypothesis:2")
+    assert hosted.strategies(replace(now, diagnosis=unsure, refuted=("a",))) == ("hypothesis:1", "hypothesis:2", "hypothesis:3")
+    assert hosted.strategies(replace(now, diagnosis=unsure, calls=2)) == ("hypothesis:0",), "each may take a second asking"
+    assert local.strategies(replace(now, diagnosis=unsure)) == ("hypothesis:0",), "it answers one at a time"
+    assert hosted.strategies(replace(now, diagnosis=sure)) == ("targeted",)
+    assert hosted.strategies(replace(now, diagnosis=sure, round=3)) == ("targeted", "function", "minimal")
+    assert hosted.strategies(replace(now, diagnosis=sure, round=3, stuck=1))[0] == "afresh"
+
+
+def test_names_that_say_what_a_test_is_about_weigh_more_than_those_that_all_places_share() -> None:
+    places = [
+        "pkg/renderers/markdown.py MarkdownRenderer.block_quote",
+        "pkg/renderers/html.py HTMLRenderer.link",
+        "pkg/core.py f",
+    ]
+    found = affinities("tests/test_renderers.py::TestMarkdownRenderer::test_block_quote_ends", places)
+    assert found[0] > found[1] > found[2] == 0.0
+    assert affinities("tests/x.py::test_y", places) == [0.0] * 3
