@@ -101,7 +101,7 @@ class State(TypedDict, total=False):
     oracle_ref: str  # Oracle
     base_ref: str  # tuple[CheckRun, ...]: the first run of each check at the base
     suspects_ref: str  # tuple[Span, ...]
-    memories: list[Any]  # packed `Recollection`, the most alike first
+    memories_ref: str  # tuple[Recollection, ...], the most alike first
     guidance: list[str]  # what a person said on the way
     diagnosis: Any  # packed `Diagnosis`, or None where it was refuted
 

@@ -50,7 +50,7 @@ async def situation_of(state: State, work: Work) -> Situation:
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     rungs_left = max(1, len(work.ladder) - state["rung"])
     gate = 3 * sum(run.seconds for run in base)
-    known = state.get("diagnosis")
+    known, memories = state.get("diagnosis"), state.get("memories_ref")
     return Situation(
         sandbox=work.task.sandbox,
         runner=work.runner,
@@ -63,7 +63,7 @@ async def situation_of(state: State, work: Work) -> Situation:
         diagnosis=unpack(Diagnosis, known) if known else None,
         lessons=tuple(state.get("lessons", [])),
         hints=(*work.task.hints, *state.get("guidance", [])),
-        memories=tuple(unpack(Recollection, memory) for memory in state.get("memories", [])),
+        memories=await context.recall(tuple[Recollection, ...], memories) if memories else (),
         tried=frozenset(state.get("tried", [])),
         iteration=max(1, state.get("iteration", 0)),
         round=max(1, state.get("round", 0)),

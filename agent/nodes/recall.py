@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.events import Remembered
 from agent.memory import signature
-from agent.state import State, Work, pack, red_of
+from agent.state import State, Work, red_of
 
 SHOWN = 12  # characters of an attempt's id, as people see it everywhere
 
@@ -21,4 +21,4 @@ async def recall(state: State, work: Work) -> State:
     names, lessons = [each.attempt for each in alike], [lesson for each in alike for lesson in each.lessons]
     text = f"Learned from {', '.join(f'attempt {name[:SHOWN]}' for name in names)}"
     await work.context.emit(Remembered(text=text, attempts=names, lessons=lessons))
-    return {"memories": [pack(each) for each in alike], "notes": [f"{text}."]}
+    return {"memories_ref": await work.context.keep(alike), "notes": [f"{text}."]}

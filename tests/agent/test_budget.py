@@ -35,3 +35,10 @@ def test_the_known_part_of_the_money_is_a_bound() -> None:
     assert ledger(KNOWN + UNKNOWN, budget).model_spent_up() == "the $1.50 of its budget are used up"
     assert ledger(UNKNOWN, budget).model_spent_up() is None
     assert ledger(KNOWN, Budget(cost=1.6)).model_spent_up() is None
+
+
+def test_how_many_more_calls_can_be_paid_is_told_by_those_before() -> None:
+    assert ledger(Usage(), Budget(tokens=40_000)).calls_left() == 10, "none was made yet: a guess"
+    assert ledger(KNOWN, Budget(tokens=1_000, cost=0.0)).calls_left() == 11, "75 tokens each"
+    assert ledger(KNOWN, Budget(tokens=1_000_000, cost=3.0)).calls_left() == 2, "75 cents each"
+    assert ledger(KNOWN, Budget(tokens=100)).calls_left() == 0

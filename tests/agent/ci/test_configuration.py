@@ -102,3 +102,10 @@ def test_an_unknown_autonomy_and_a_rung_that_is_no_name_are_problems() -> None:
         problem = read_configuration(text)
         assert isinstance(problem, Problem)
         assert words in problem.sentence
+
+
+def test_guidance_reaches_the_policy_and_is_bounded() -> None:
+    told = read_configuration("guidance: Keep Python 3.8 syntax.\n")
+    assert isinstance(told, Configuration)
+    assert told.narrow(Policy(), Budget())[0].guidance == "Keep Python 3.8 syntax."
+    assert isinstance(read_configuration(f"guidance: {'x' * 2001}\n"), Problem)
