@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agent.model import ModelSettings, Role
     from agent.models import Models
     from app.github import GitHub
+    from app.store.memories import Embedder
 
 
 def budget_of(settings: Settings) -> Budget:
@@ -36,20 +37,14 @@ def limits_of(settings: Settings) -> Limits:
 
 async def models_of(settings: Settings) -> Models | None:
     """The models that are configured, or a coder found in a local Ollama; None when there is neither, or it is `none`."""
-    from agent.models import find_local_model
+    from agent.models import Models, find_local_model
 
     if settings.model == "none":
         return None
     name = settings.model or await find_local_model()
-    return models_named(settings, name) if name is not None else None
-
-
-def models_named(settings: Settings, name: str) -> Models:
-    """A model by its name, reached as the settings say, with those that the settings name beside it."""
-    from agent.models import Models
-
-    kin = settings.model or name  # whose key it is
-    first = _model(name, settings, kin)
+    if name is None:
+        return None
+    first = _model(name, settings, name)
     by_role: dict[Role, str | None] = {
         "diagnose": settings.model_diagnose,
         "repair": settings.model_repair,
@@ -59,11 +54,27 @@ def models_named(settings: Settings, name: str) -> Models:
     }
     return Models(
         first,
-        strong=_model(settings.model_strong, settings, kin) if settings.model_strong else None,
-        fallbacks=[_model(fallback, settings, kin) for fallback in settings.model_fallbacks],
-        roles={role: _model(chosen, settings, kin) for role, chosen in by_role.items() if chosen},
-        embedding=_model(settings.embedding_model, settings, kin) if settings.embedding_model else None,
+        strong=_model(settings.model_strong, settings, name) if settings.model_strong else None,
+        fallbacks=[_model(fallback, settings, name) for fallback in settings.model_fallbacks],
+        roles={role: _model(chosen, settings, name) for role, chosen in by_role.items() if chosen},
+        embedding=_model(settings.embedding_model, settings, name) if settings.embedding_model else None,
     )
+
+
+def models_named(settings: Settings, name: str) -> Models:
+    """The one model that a person chose, for every role, reached as the settings say."""
+    from agent.models import Models
+
+    return Models(_model(name, settings, settings.model if settings.model not in (None, "none") else name))
+
+
+def embedder_of(settings: Settings, models: Models | None) -> Embedder | None:
+    """What finds memories by their meaning; None where no embedding model is set, or no model at all."""
+    from app.store.memories import Embedder
+
+    if models is None or settings.embedding_model is None:
+        return None
+    return Embedder(settings.embedding_model, models.embed)
 
 
 def _model(named: str, settings: Settings, first: str) -> ModelSettings:

@@ -11,6 +11,7 @@ import structlog
 from app import log
 from app.assembly import (
     budget_of,
+    embedder_of,
     extensions_of,
     github_of,
     limits_of,
@@ -82,7 +83,15 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
             extensions=added,
             models_named=partial(models_named, settings),
         )
-        deps = Deps(store, github, engine, worker_name(), settings.max_tries, settings.secrets)
+        deps = Deps(
+            store=store,
+            github=github,
+            engine=engine,
+            worker=worker_name(),
+            max_tries=settings.max_tries,
+            secrets=settings.secrets,
+            embedder=embedder_of(settings, models),
+        )
         _log.info(
             "ready",
             worker=deps.worker,

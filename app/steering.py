@@ -51,7 +51,7 @@ async def fork(settings: Settings, attempt_id: str, *, from_iteration: int, hint
     async with open_store(settings, SystemClock()) as store:
         source = await _found(store, attempt_id)
         made = Fork(uuid.uuid4().hex, source.id, from_iteration, hint.strip(), model)
-        course = Course(from_iteration, told(made), made.hint, f"model:{model}" if model else None)
+        course = Course(from_iteration, told(made), made.hint, f"model:{model.partition('@http')[0]}" if model else None)
         extensions = await extensions_of()
         async with open_checkpoints(settings) as checkpointer:
             try:

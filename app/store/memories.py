@@ -6,10 +6,9 @@ Everything in it comes from hostile sources (code, logs, models): it never leave
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 import structlog
 from sqlalchemy import delete, select
@@ -32,13 +31,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _log = structlog.get_logger(__name__)
 
 
-class Embedder(Protocol):
+@dataclass(frozen=True, slots=True)
+class Embedder:
     """A model that turns texts into vectors. `embed` raises `agent.model.ModelError`."""
 
-    @property
-    def name(self) -> str: ...
-
-    async def embed(self, texts: list[str]) -> list[list[float]]: ...
+    name: str  # of the model: vectors of different ones are not compared
+    embed: Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 
 
 @dataclass(frozen=True, slots=True)

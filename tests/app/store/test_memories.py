@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -116,23 +116,22 @@ async def test_a_repair_that_people_closed_is_none_to_learn_from(store: Store) -
     assert found.lessons
 
 
-class Meaning:
+def meaning(name: str = "meaning", size: int = 4, *, away: bool = False) -> Embedder:
     """An embedding model to which money is money and dates are dates, whatever the words."""
 
-    def __init__(self, name: str = "meaning", size: int = 4, *, away: bool = False) -> None:
-        self.name, self._size, self._away = name, size, away
-
-    async def embed(self, texts: list[str]) -> list[list[float]]:
-        if self._away:
+    async def embed(texts: Sequence[str]) -> list[list[float]]:
+        if away:
             raise Unavailable("nobody listens")
         money = [sum(text.count(word) for word in ("money", "cent", "rounded")) for text in texts]
         dates = [sum(text.count(word) for word in ("date", "month")) for text in texts]
-        return [[float(m), float(d), 0.1, *[0.0] * (self._size - 3)] for m, d in zip(money, dates, strict=True)]
+        return [[float(m), float(d), 0.1, *[0.0] * (size - 3)] for m, d in zip(money, dates, strict=True)]
+
+    return Embedder(name, embed)
 
 
 async def test_with_an_embedding_model_meaning_finds_what_words_do_not(store: Store) -> None:
     cents = failing("spec/prices.py::cent_is_kept", "TypeError: cent", "billing/cent.py", "cent_of")
-    with_meaning = memory_of(store, embedder=Meaning())
+    with_meaning = memory_of(store, embedder=meaning())
     kept = await healed(store, with_meaning, cents, SHA)
     await healed(store, with_meaning, PARSING, "b" * 40)
     assert await memory_of(store).recall(ROUNDING) == (), "their words have little in common"
@@ -141,13 +140,13 @@ async def test_with_an_embedding_model_meaning_finds_what_words_do_not(store: St
 
 async def test_vectors_of_another_model_are_not_compared(store: Store) -> None:
     cents = failing("spec/prices.py::cent_is_kept", "TypeError: cent", "billing/cent.py", "cent_of")
-    await healed(store, memory_of(store, embedder=Meaning()), cents, SHA)
-    assert await memory_of(store, embedder=Meaning("other")).recall(ROUNDING) == ()
-    assert await memory_of(store, embedder=Meaning(size=8)).recall(ROUNDING) == ()
+    await healed(store, memory_of(store, embedder=meaning()), cents, SHA)
+    assert await memory_of(store, embedder=meaning("other")).recall(ROUNDING) == ()
+    assert await memory_of(store, embedder=meaning(size=8)).recall(ROUNDING) == ()
 
 
 async def test_without_an_answer_of_the_embedding_model_words_find_still(store: Store) -> None:
-    memory = memory_of(store, embedder=Meaning(away=True))
+    memory = memory_of(store, embedder=meaning(away=True))
     kept = await healed(store, memory, ROUNDING, SHA)
     assert await memory.recall(ROUNDING_AGAIN) == (kept,)
 
