@@ -52,6 +52,15 @@ async def test_the_next_candidate_comes_to_its_turn_after_an_objection(bench: Be
     assert [opinion.accepted for opinion in bench.of(events.Opined)] == [False, True]
 
 
+async def test_rivals_that_break_the_same_promise_are_not_proven_first(bench: Bench) -> None:
+    alike = (FileChange("clamped.py", PROMISED, PROMISED.replace("max(low, value)", "max(high, value - 4)")),)
+    result = await bench.heal(Scripted([(SPECIAL, alike, MENDED)]), files=FILES)
+    assert isinstance(result, Repair), result
+    assert result.edits == MENDED
+    assert len(bench.of(events.Proven)) == 2
+    assert [iteration.result[:18] for iteration in result.log.iterations] == ["challenge objects:"] * 2 + ["verified"]
+
+
 async def test_a_change_of_functions_without_promises_is_accepted(bench: Bench) -> None:
     result = await bench.heal(Scripted([(RIGHT,)]))
     assert isinstance(result, Repair), result
