@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from agent import words
 from agent.challenge.play import Answer, Call, Example, Played, Variant
+from agent.guest.text import one_line
 
 UNSETTLED = 0.1  # share of the calls that most plausible changes answer otherwise than the winner, from which it is a doubt
 
@@ -39,6 +40,15 @@ def judge(played: Played) -> Challenged:
     return Challenged(next(iter(_told(objecting)), ""), tuple(doubts), kept)
 
 
+def objections(played: Played) -> list[str]:
+    """To each of the changes, the winner's first: a clause, or empty."""
+    base = played.variants[0] if played.variants else None
+    if base is None:
+        return []
+    told = [_told(_contradictions(base, variant)[0]) if variant is not None else [] for variant in played.variants[1:]]
+    return [next(iter(clauses), "") for clauses in told]
+
+
 def _contradictions(base: Variant, winner: Variant) -> tuple[list[Example], list[Example]]:
     """Broken examples that count, one that held before first, and those that only raise a doubt."""
     before = {(e.function, e.source): e.outcome for e in base.examples}
@@ -55,7 +65,7 @@ def _told(broken: Sequence[Example]) -> list[str]:
     if not broken:
         return []
     first, others = broken[0], len(broken) - 1
-    name, call, got = words.code(first.function, 80), words.code(first.source, 120), words.code(first.got, 80)
+    name, call, got = _code(first.function, 80), _code(first.source, 120), _code(first.got, 80)
     more = f", and {words.counted(others, 'other example')} {'fails' if others == 1 else 'fail'} too" if others else ""
     return [f"the docstring of {name} has the example {call}, which comes out as {got}{more}"]
 
@@ -67,7 +77,7 @@ def _differences(played: Played, base: Variant, winner: Variant) -> Iterator[str
         if not call.passing or before.kind != "value":
             continue
         name = played.functions[call.function] if 0 <= call.function < len(played.functions) else ""
-        shown = words.code(name + call.arguments, 120)
+        shown = _code(name + call.arguments, 120)
         kind, clause = _difference(call, before, after)
         if kind and kind not in told:
             told.add(kind)
@@ -77,7 +87,7 @@ def _differences(played: Played, base: Variant, winner: Variant) -> Iterator[str
 def _difference(call: Call, before: Answer, after: Answer) -> tuple[str, str]:
     """Its kind and a clause without a subject, or two empty texts."""
     if after.kind == "raised":
-        return "raises", f"raises {words.code(after.text, 60)}, which it did not before"
+        return "raises", f"raises {_code(after.text, 60)}, which it did not before"
     if after.kind == "unsteady":
         return "unsteady", "gives another value each time, which it did not before"
     if after.mutates and not before.mutates:
@@ -101,4 +111,9 @@ def _disagreement(calls: Sequence[Call], winner: Variant, rivals: Sequence[Varia
                 unlike.append(at)
     if compared and len(unlike) / compared > UNSETTLED:
         first = calls[unlike[0]].arguments if unlike[0] < len(calls) else ""
-        yield f"most other changes that pass the same tests answer otherwise, for {words.code(first, 120)} among others"
+        yield f"most other changes that pass the same tests answer otherwise, for {_code(first, 120)} among others"
+
+
+def _code(text: str, limit: int) -> str:
+    """Text from near hostile code as a code span."""
+    return words.code(one_line(text, 4 * limit), limit)

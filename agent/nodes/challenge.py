@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import replace
 
 from agent.challenge import written
-from agent.challenge.judgement import Challenged, judge
+from agent.challenge.judgement import Challenged, judge, objections
 from agent.challenge.play import play, red_check
 from agent.challenge.specification import failing_tests, specification
 from agent.challenge.touched import Touched, touched
@@ -18,6 +18,7 @@ from agent.edits import diff, read_text
 from agent.events import Opined
 from agent.localization import test_files
 from agent.model import ModelError
+from agent.oracle import Verification
 from agent.state import Objection, State, Work, fell_back, pack
 from agent.task import Candidate, Check, CheckRun, Edits, Oracle, Usage
 
@@ -31,7 +32,8 @@ async def challenge(state: State, work: Work) -> State:
     context = work.context
     candidate = await context.recall(Candidate, state["winner"][0])
     oracle = await context.recall(Oracle, state["oracle_ref"])
-    changes = [candidate.edits, *await _rivals(state, work, candidate)]
+    rivals = await _rivals(state, work, candidate)
+    changes = [candidate.edits, *rivals.values()]
     functions = await asyncio.to_thread(touched, changes)
     check = red_check(oracle)
     found, update = Challenged(), State()
@@ -41,30 +43,40 @@ async def challenge(state: State, work: Work) -> State:
         if played.unavailable:
             update = await fell_back(work, "challenge", f"The change could not be challenged: {played.unavailable}.")
         found = judge(played)
+        if found.objection:
+            update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(played)[1:], strict=False) if why})
         if not found.objection and (found.doubts or not found.kept) and check.reader == "pytest":
             said, more = await _written(work, candidate, oracle, check, functions)
             found = replace(
                 found, objection=next(iter(said.against), ""), doubts=(*found.doubts, *said.odd), kept=found.kept + said.green
             )
             update = {**update, **more}
-    await context.emit(
-        Opined(
-            text=f"Not accepted, because {found.objection}: {candidate.title}" if found.objection else "",
-            step="challenge",
-            title=candidate.title,
-            accepted=not found.objection,
-            reasons=[found.objection, *found.doubts] if found.objection else list(found.doubts),
-        )
+    opined = Opined(
+        text=f"Not accepted, because {found.objection}: {candidate.title}" if found.objection else "",
+        step="challenge",
+        title=candidate.title,
+        accepted=not found.objection,
+        reasons=[found.objection, *found.doubts] if found.objection else list(found.doubts),
     )
+    await context.emit(opined)
     objection = pack(Objection("challenge", found.objection)) if found.objection else None
-    return {**update, "challenged": pack(found), "objection": objection}
+    return {**update, "challenged": pack(found), "objection": objection, "opinions": [pack(opined)]}
 
 
-async def _rivals(state: State, work: Work, candidate: Candidate) -> list[Edits]:
-    """The other candidates of the round that are plausible as far as is known."""
+async def _rivals(state: State, work: Work, candidate: Candidate) -> dict[str, Edits]:
+    """The other candidates of the round that are plausible as far as is known, by their refs."""
     refs = [*(verdict[0] for verdict in state.get("passed", [])), *state.get("allowed", [])]
-    rivals = [await work.context.recall(Candidate, ref) for ref in refs[:RIVALS]]
-    return [rival.edits for rival in rivals if rival.edits != candidate.edits]
+    rivals = {ref: (await work.context.recall(Candidate, ref)).edits for ref in refs[:RIVALS]}
+    return {ref: edits for ref, edits in rivals.items() if edits != candidate.edits}
+
+
+def _dropped(state: State, contradicted: dict[str, str]) -> State:
+    """Rivals that break a promise as the winner does are spared the proof."""
+    allowed = state.get("allowed", [])
+    failed = [
+        [ref, pack(Verification(False, f"challenge objects: {why}"))] for ref, why in contradicted.items() if ref in allowed
+    ]
+    return {"allowed": [ref for ref in allowed if ref not in contradicted], "failed": failed}
 
 
 async def _written(

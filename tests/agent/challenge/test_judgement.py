@@ -85,3 +85,10 @@ def test_nonsense_from_inside_is_survived() -> None:
         [], [Call(7, "(1)", passing=True, mild=False)], [Variant([], answers("1")), Variant([], answers("2", "3"))]
     )
     assert len(judge(strange).doubts) == 1
+
+
+def test_what_comes_from_inside_is_cleaned_before_people_see_it() -> None:
+    nasty = Example("f", "f(2)\x1b[2J\u202e", "broken", "`3`" * 100)
+    told = judge(played(Variant([KEPT]), Variant([KEPT, nasty]))).objection
+    assert told.isprintable()
+    assert len(told) < 400

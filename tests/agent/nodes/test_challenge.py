@@ -52,6 +52,15 @@ async def test_the_next_candidate_comes_to_its_turn_after_an_objection(bench: Be
     assert [opinion.accepted for opinion in bench.of(events.Opined)] == [False, True]
 
 
+async def test_rivals_that_break_the_same_promise_are_not_proven_first(bench: Bench) -> None:
+    alike = (FileChange("clamped.py", PROMISED, PROMISED.replace("max(low, value)", "max(high, value - 4)")),)
+    result = await bench.heal(Scripted([(SPECIAL, alike, MENDED)]), files=FILES)
+    assert isinstance(result, Repair), result
+    assert result.edits == MENDED
+    assert len(bench.of(events.Proven)) == 2
+    assert [iteration.result[:18] for iteration in result.log.iterations] == ["challenge objects:"] * 2 + ["verified"]
+
+
 async def test_a_change_of_functions_without_promises_is_accepted(bench: Bench) -> None:
     result = await bench.heal(Scripted([(RIGHT,)]))
     assert isinstance(result, Repair), result
@@ -80,20 +89,20 @@ SPECIFIED = PROMISED.replace(
 SPECIAL_TOO = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("max(low, value)", "high")),)
 
 
-def tests_saying(*asserted: str) -> Reply:
+def saying(*asserted: str) -> Reply:
     tests = "\n\n".join(f"def test_{n}():\n    assert {text}" for n, text in enumerate(asserted))
     return Reply(f"```python\nfrom clamped import clamp\n\n{tests}\n```", tokens=(300, 50))
 
 
 async def healed_beside(bench: Bench, *script: Reply) -> tuple[Repair | NoRepair, ScriptedModel]:
     async with ScriptedModel(script) as server:
-        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=5.0))
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
         result = await bench.heal(Scripted([(SPECIAL_TOO,)]), files={**FILES, "clamped.py": SPECIFIED}, models=models)
         return result, server
 
 
 async def test_a_test_from_the_specification_that_held_before_counts(bench: Bench) -> None:
-    result, server = await healed_beside(bench, tests_saying("clamp(3, 0, 5) == 3", "clamp(8, 0, 5) == 5"))
+    result, server = await healed_beside(bench, saying("clamp(3, 0, 5) == 3", "clamp(8, 0, 5) == 5"))
     assert isinstance(result, NoRepair), result
     assert "`clamp(3, 0, 5) == 3`" in result.log.iterations[-1].result
     assert "it held before" in result.log.iterations[-1].result
@@ -105,7 +114,7 @@ async def test_a_test_from_the_specification_that_held_before_counts(bench: Benc
 
 
 async def test_what_a_model_only_believes_does_not_count(bench: Bench) -> None:
-    result, _ = await healed_beside(bench, tests_saying("clamp(8, 0, 5) == 5", "clamp(7, 0, 5) == 6"))
+    result, _ = await healed_beside(bench, saying("clamp(8, 0, 5) == 5", "clamp(7, 0, 5) == 6"))
     assert isinstance(result, Repair), result
     assert "`clamp(7, 0, 5) == 6`" in bench.of(events.Opined)[0].reasons[0]
 
