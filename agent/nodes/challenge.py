@@ -14,7 +14,7 @@ from agent.challenge.judgement import Challenged, judge, objections
 from agent.challenge.play import play, red_check
 from agent.challenge.specification import failing_tests, specification
 from agent.challenge.touched import Touched, touched
-from agent.edits import diff, read_text
+from agent.edits import changed_lines, diff, read_text
 from agent.events import Opined
 from agent.localization import test_files
 from agent.model import ModelError
@@ -25,6 +25,7 @@ from agent.task import Candidate, Check, CheckRun, Edits, Oracle, Usage
 RIVALS = 5  # other candidates of the round whose behaviour is compared
 MOST_FILES = 3  # of failing tests that a model is shown
 LONGEST_DIFF = 6_000  # characters of the change that a model is shown
+LARGE = 10  # changed lines, above which a model's change is worth a second call that looks for where it is wrong
 
 
 async def challenge(state: State, work: Work) -> State:
@@ -84,7 +85,7 @@ async def _written(
 ) -> tuple[written.Written, State]:
     """What tests from the specification say, where there is a specification and a model that reads it.
 
-    They are written blind; a change of a model, which may be anything, is looked at besides.
+    They are written blind; a large change of a model, which may be anything, is looked at besides.
     """
     context = work.context
     told = await asyncio.to_thread(specification, functions)
@@ -93,7 +94,8 @@ async def _written(
     red = sorted(oracle.must_turn[check.name])
     texts = {path: await read_text(work.task.sandbox.base, path) for path in test_files(red, check.reader)[:MOST_FILES]}
     known = await asyncio.to_thread(failing_tests, {path: t for path, t in texts.items() if isinstance(t, str)}, red)
-    shown = ["", diff(candidate.edits)[:LONGEST_DIFF]] if candidate.rung.startswith("model") else [""]
+    is_large = candidate.rung.startswith("model") and changed_lines(candidate.edits) > LARGE
+    shown = ["", diff(candidate.edits)[:LONGEST_DIFF]] if is_large else [""]
     tests: list[str] = []
     usage, update = Usage(), State()
     for change in shown:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent import events
-from agent.model import Models, ModelSettings
+from agent.model import ModelSettings
+from agent.models import Models
 from agent.task import FileChange, NoRepair, Repair
 from tests.agent.bench import RIGHT, Bench, Scripted
 from tests.standins.model import Reply, ScriptedModel
@@ -89,6 +90,9 @@ SPECIFIED = PROMISED.replace(
 SPECIAL_TOO = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("max(low, value)", "high")),)
 
 
+ACCEPTED = Reply('{"accept": true, "reason": "", "input": ""}')  # the reviewer's word, who comes after
+
+
 def saying(*asserted: str) -> Reply:
     tests = "\n\n".join(f"def test_{n}():\n    assert {text}" for n, text in enumerate(asserted))
     return Reply(f"```python\nfrom clamped import clamp\n\n{tests}\n```", tokens=(300, 50))
@@ -114,12 +118,27 @@ async def test_a_test_from_the_specification_that_held_before_counts(bench: Benc
 
 
 async def test_what_a_model_only_believes_does_not_count(bench: Bench) -> None:
-    result, _ = await healed_beside(bench, saying("clamp(8, 0, 5) == 5", "clamp(7, 0, 5) == 6"))
+    result, _ = await healed_beside(bench, saying("clamp(8, 0, 5) == 5", "clamp(7, 0, 5) == 6"), ACCEPTED)
     assert isinstance(result, Repair), result
     assert "`clamp(7, 0, 5) == 6`" in bench.of(events.Opined)[0].reasons[0]
 
 
 async def test_a_malformed_answer_makes_the_challenge_weaker_and_no_more(bench: Bench) -> None:
-    result, _ = await healed_beside(bench, Reply("I would rather not."))
+    result, _ = await healed_beside(bench, Reply("I would rather not."), ACCEPTED)
     assert isinstance(result, Repair), result
     assert [event.step for event in bench.of(events.Degraded)] == ["challenge"]
+
+
+async def test_a_large_change_of_a_model_is_looked_at_by_one_that_sees_it(bench: Bench) -> None:
+    lines = "".join(f"    bound_{n} = min(high, max(low, value))\n" for n in range(9))
+    large = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("    return max(low, value)", lines + "    return bound_8")),)
+    cause = Reply('{"cause": "it forgets the upper bound", "category": "logic", "confidence": 0.9}')
+    script = [cause, saying("clamp(8, 0, 5) == 5"), saying("clamp(-1, 0, 5) == 0"), ACCEPTED]
+    async with ScriptedModel(script) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
+        model = Scripted([(large,)], rung="model:scripted")
+        result = await bench.heal(model, files={**FILES, "clamped.py": SPECIFIED}, models=models)
+    assert isinstance(result, Repair), result
+    blind, seeing = [asked.prompt for asked in server.asked if asked.prompt.startswith("You write tests")]
+    assert "bound_3" not in blind
+    assert "bound_3" in seeing
