@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import re
 import subprocess
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
+from sandbox.base import Limits
 from sandbox.jail import cgroup
 
 LOCK, GROUP = "lock", "group"
@@ -32,6 +35,38 @@ class Held:
         """Blocks. The lock goes last, so that a sweeper never meets a half-removed folder that looks abandoned."""
         remove(self.path)
         os.close(self.lock)
+
+
+@asynccontextmanager
+async def held(parent: Path, label: str, limits: Limits) -> AsyncIterator[tuple[Held, cgroup.Group | None]]:
+    """A folder of ours with its control group (None where none can be had) while the block runs.
+
+    Whoever stops waiting while they are being made leaves nothing behind.
+    """
+    making = asyncio.ensure_future(asyncio.to_thread(_make_both, parent, label, limits))
+    try:
+        folder, group = await asyncio.shield(making)
+    except asyncio.CancelledError:
+        await _remove_both(*await making)
+        raise
+    try:
+        yield folder, group
+    finally:
+        await _remove_both(folder, group)
+
+
+def _make_both(parent: Path, label: str, limits: Limits) -> tuple[Held, cgroup.Group | None]:
+    folder = make(parent, label)
+    group = cgroup.make(folder.path.name, limits)
+    if group is not None:
+        folder.note(group)
+    return folder, group
+
+
+async def _remove_both(folder: Held, group: cgroup.Group | None) -> None:
+    if group is not None:
+        await asyncio.to_thread(group.remove)
+    await asyncio.to_thread(folder.remove)
 
 
 def make(parent: Path, label: str) -> Held:

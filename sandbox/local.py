@@ -174,12 +174,7 @@ class LocalSandboxes:
         await self._check()
         async with AsyncExitStack() as closing:
             uid = closing.enter_context(slots.uid_of_a_free_slot()) if os.geteuid() == 0 else None
-            folder = await asyncio.to_thread(folders.make, self._folder, label)
-            closing.push_async_callback(asyncio.to_thread, folder.remove)
-            group = await asyncio.to_thread(cgroup.make, folder.path.name, limits)
-            if group is not None:
-                closing.push_async_callback(asyncio.to_thread, group.remove)
-                folder.note(group)
+            folder, group = await closing.enter_async_context(folders.held(self._folder, label, limits))
             binds = [_empty(folder.path / "repo", uid)]
             binds += [_empty(folder.path / name, None) for name in ("tools", ENVIRONMENTS)]
             stage = await open_stage(_empty(folder.path / "stage", None), [(path, path.name) for path in binds])

@@ -32,7 +32,6 @@ from sandbox.base import (
 from sandbox.held import HeldWorkspace
 from sandbox.install.interpreters import Interpreter, own
 from sandbox.install.packages import INSTALL_OUTPUT, INSTALL_SECONDS, Shop, install
-from sandbox.jail import cgroup
 from sandbox.jail.cgroup import Group
 from sandbox.tree import parts_of
 
@@ -219,12 +218,7 @@ class ProcessSandboxes:
         limits = limits or Limits()
         await asyncio.to_thread(folders.sweep, self._folder)
         async with AsyncExitStack() as closing:
-            folder = await asyncio.to_thread(folders.make, self._folder, label)
-            closing.push_async_callback(asyncio.to_thread, folder.remove)
-            group = await asyncio.to_thread(cgroup.make, folder.path.name, limits)
-            if group is not None:
-                closing.push_async_callback(asyncio.to_thread, group.remove)
-                folder.note(group)
+            folder, group = await closing.enter_async_context(folders.held(self._folder, label, limits))
             sandbox = ProcessSandbox(folder.path, limits, group, self._shop)
             closing.push_async_callback(sandbox.base.close)
             yield sandbox

@@ -31,7 +31,7 @@ async def test_an_accepted_change_is_published_and_the_opinion_is_told(tmp_path:
     result, bench, server = await healed(tmp_path, Scripted([(RIGHT,)]), Reply('{"accept": true}', tokens=(50, 10)))
     assert isinstance(result, Repair)
     assert result.usage.tokens_in == 50
-    assert [(event.step, event.accepted) for event in bench.of(events.Opined)] == [("review", True)]
+    assert [event.accepted for event in bench.of(events.Opined) if event.step == "review"] == [True]
     prompt = server.asked[0].prompt
     assert "+    return a + b" in prompt
     assert "assert add(2, 3) == 5" in prompt
@@ -43,7 +43,7 @@ async def test_a_rejection_is_a_lesson_and_the_next_change_is_tried(tmp_path: Pa
     assert isinstance(result, Repair)
     assert result.edits == RIGHT
     assert "it hard-codes the test (for instance with add(7, 8))" in rung.seen[1].lessons[0]
-    assert [event.accepted for event in bench.of(events.Opined)] == [False, True]
+    assert [event.accepted for event in bench.of(events.Opined) if event.step == "review"] == [False, True]
 
 
 async def test_a_critic_that_is_never_content_does_not_keep_every_repair_back(tmp_path: Path) -> None:
