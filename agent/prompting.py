@@ -12,7 +12,7 @@ from agent.diagnosis import CATEGORIES
 from agent.edits import diff
 from agent.excerpts import Excerpt
 from agent.model import Prompt
-from agent.outline import Module
+from agent.outline import Module, changed
 from agent.prompts import render
 from agent.proposers.base import Situation
 from agent.task import Candidate, Edits
@@ -111,9 +111,7 @@ def _contracts(edits: Edits) -> str:
     """Signatures and docstrings of the functions that a change touches."""
     told = []
     for edit in edits:
-        before, after = Module(edit.path, edit.before or ""), Module(edit.path, edit.after or "")
-        known = {each.name: before.text(each.first, each.last) for each in before.definitions}
-        for each in after.definitions:
-            if not each.is_class and known.get(each.name) not in (None, after.text(each.first, each.last)) and each.docstring:
+        for each in changed(Module(edit.path, edit.before or ""), Module(edit.path, edit.after or "")):
+            if each.docstring:
                 told.append(f'{each.signature}\n"""{each.docstring}"""')
     return "\n\n".join(told)
