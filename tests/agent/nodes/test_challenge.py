@@ -131,7 +131,9 @@ async def test_a_malformed_answer_makes_the_challenge_weaker_and_no_more(bench: 
 
 async def test_a_large_change_of_a_model_is_looked_at_by_one_that_sees_it(bench: Bench) -> None:
     lines = "".join(f"    bound_{n} = min(high, max(low, value))\n" for n in range(9))
-    large = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("    return max(low, value)", lines + "    return bound_8")),)
+    large = (
+        FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("    return max(low, value)", lines + "    return bound_8")),
+    )
     cause = Reply('{"cause": "it forgets the upper bound", "category": "logic", "confidence": 0.9}')
     script = [cause, saying("clamp(8, 0, 5) == 5"), saying("clamp(-1, 0, 5) == 0"), ACCEPTED]
     async with ScriptedModel(script) as server:
