@@ -100,10 +100,16 @@ def _cut(excerpt: Excerpt, tokens: int) -> Excerpt:
     return replace(excerpt, text="\n".join(kept))
 
 
-async def failing_test(situation: Situation) -> Excerpt | None:
-    """The first test that fails, whole."""
-    tests = await _tests(red(situation), Sources(situation.sandbox.base))
-    return _excerpt(tests[0]) if tests else None
+async def failing_tests(situation: Situation, characters: int) -> str:
+    """The code of the tests that fail: the first, at line ends if it is too long, and the others that fit whole."""
+    told = ""
+    for place in await _tests(red(situation), Sources(situation.sandbox.base)):
+        text = place.module.text(place.first, place.last)
+        if not told:
+            told = text if len(text) <= characters else text[:characters].rpartition("\n")[0] + "\n…"
+        elif len(told) + len(text) + 2 <= characters:
+            told += f"\n\n{text}"
+    return told
 
 
 async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Place]:

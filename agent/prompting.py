@@ -20,7 +20,7 @@ from agent.testfiles import is_test
 
 FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_800, 4_000  # tokens, as `estimate_tokens` counts them
 HINTS, MEMORY, PLACES = 900, 700, 8  # characters, characters, spans
-TEST, DIFF, CONTEXT = 1_500, 4_000, 900  # characters of a review's parts
+TEST, DIFF, WHOLE, CONTEXT = 1_800, 4_000, 1_800, 900  # characters of a review's parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,14 @@ async def diagnose(situation: Situation, room: int, *, has_history: bool) -> Pro
 
 
 async def review(situation: Situation, candidate: Candidate) -> Prompt:
-    test = await excerpts.failing_test(situation)
-    told = failing.told(failing.red(situation), 150)
+    tests = await excerpts.failing_tests(situation, TEST)
+    told = failing.told(failing.red(situation), 200)
+    change = diff(candidate.edits)
     return render(
         "review",
-        test=f"{test.text[:TEST]}\n\n{told}" if test else told,
-        diff=diff(candidate.edits)[:DIFF],
+        test=f"{tests}\n\n{told}".strip(),
+        diff=change[:DIFF],
+        functions=_functions(candidate.edits, change),
         context=_contracts(candidate.edits)[:CONTEXT],
     )
 
@@ -105,6 +107,18 @@ def _memories(situation: Situation) -> str:
 
 def _bullets(lines: tuple[str, ...]) -> str:
     return "\n".join(f"- {line}" for line in lines)
+
+
+def _functions(edits: Edits, change: str) -> str:
+    """The changed functions whole, as they are with the change, as far as they fit and the change does not show them whole."""
+    seen, told = {line[1:] for line in change.splitlines()}, ""
+    for edit in edits:
+        after = Module(edit.path, edit.after or "")
+        for each in changed(Module(edit.path, edit.before or ""), after):
+            text = after.text(each.first, each.last)
+            if not seen.issuperset(text.splitlines()) and len(told) + len(text) <= WHOLE:
+                told += f"{text}\n\n"
+    return told.rstrip()
 
 
 def _contracts(edits: Edits) -> str:

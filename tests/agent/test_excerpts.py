@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent import failing, prompting
 from agent.affinity import affinities
-from agent.excerpts import excerpts, failing_test
+from agent.excerpts import excerpts, failing_tests
 from agent.model import ModelSettings
 from agent.models import Models
 from agent.proposers.base import Situation
@@ -62,10 +62,11 @@ async def test_what_fails_is_shown_whole_with_what_it_uses_and_nothing_twice(tmp
 async def test_the_budget_keeps_the_failing_test_and_the_likeliest_function(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         found = await excerpts(await staged(sandbox), 10)
-        test = await failing_test(await staged(sandbox))
+        test = await failing_tests(await staged(sandbox), 300)
     assert len(found) == 2
     assert "test_quote_keeps_its_end" in found[0].text
-    assert test == found[0]
+    assert test.startswith("@pytest.mark.parametrize")
+    assert test == found[0].text
 
 
 async def test_what_the_diagnosis_points_at_comes_first(tmp_path: Path) -> None:
