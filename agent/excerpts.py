@@ -7,6 +7,7 @@ repository, and no line twice.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.failing import red
@@ -98,6 +99,14 @@ def _cut(excerpt: Excerpt, tokens: int) -> Excerpt:
     while kept and replace(excerpt, text="\n".join(kept)).tokens > tokens:
         kept.pop()
     return replace(excerpt, text="\n".join(kept))
+
+
+async def at(situation: Situation, places: Sequence[str], tokens: int) -> list[Excerpt]:
+    """What "path::Class.method" and "path:line" point at, as far as it is there and fits."""
+    shown = _Shown(tokens)
+    for place in await _named(tuple(places), "asked for", Sources(situation.sandbox.base)):
+        shown.add(place)
+    return shown.excerpts
 
 
 async def failing_tests(situation: Situation, characters: int) -> str:

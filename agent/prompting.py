@@ -5,6 +5,7 @@ The counts aim at a repair that costs little: a change and its review in some 3,
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from agent import excerpts, failing
@@ -15,12 +16,15 @@ from agent.model import Prompt
 from agent.outline import Module, changed
 from agent.prompts import render
 from agent.proposers.base import Situation
+from agent.reflection import fenced
 from agent.task import Candidate, Edits
 from agent.testfiles import is_test
 
 FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_800, 4_000  # tokens, as `estimate_tokens` counts them
 HINTS, MEMORY, PLACES = 900, 700, 8  # characters, characters, spans
 TEST, DIFF, WHOLE, CONTEXT = 1_800, 4_000, 1_800, 900  # characters of a review's parts
+MOST_SHOWN, SHOWN = 3, 1_000  # places that an answer may ask for, tokens of them
+_SHOW = re.compile(r"^[\s*`-]*SHOW:?\s+`?([\w./-]+\.pyi?(?:::[\w.]+|:\d+))", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,14 @@ async def repair(situation: Situation, room: int, cause: str) -> Shown:
     )
     paths = dict.fromkeys(path for excerpt in found if not is_test(path := excerpt.path))
     return Shown(prompt, tuple(paths))
+
+
+async def asked_for(situation: Situation, answer: str) -> tuple[str, tuple[str, ...]]:
+    """The code that an answer's SHOW lines ask for, quoted, and its files; tests' code too, as it is no secret. "" without."""
+    wanted = list(dict.fromkeys(_SHOW.findall(answer)))[:MOST_SHOWN]
+    found = await excerpts.at(situation, wanted, SHOWN)
+    told = "\n\n".join(f"# {each.title}\n{fenced(each.text, 'python')}" for each in found)
+    return told, tuple(dict.fromkeys(each.path for each in found if not is_test(each.path)))
 
 
 async def diagnose(situation: Situation, room: int, *, has_history: bool) -> Prompt:
