@@ -33,7 +33,7 @@ def reached(starts: Sequence[Found], modules: Sequence[Module], hops: int = HOPS
                 if at not in seen:
                     seen.add(at)
                     found[at] = (one, hop)
-                    (queue if _hands_on(one[1]) else following).append(one)
+                    (queue if hands_on(one[1]) else following).append(one)
         level = following
     return found
 
@@ -92,9 +92,11 @@ def _body(definition: Definition) -> list[ast.stmt]:
     return definition.node.body[1:] if ast.get_docstring(definition.node) is not None else definition.node.body
 
 
-def _hands_on(definition: Definition) -> bool:
+def hands_on(definition: Definition) -> bool:
+    """Does it nothing but call another, or hand out an attribute?"""
     body = _body(definition)
-    return len(body) == 1 and isinstance(body[0], ast.Return | ast.Expr) and isinstance(body[0].value, ast.Call)
+    is_one = len(body) == 1 and isinstance(body[0], ast.Return | ast.Expr)
+    return is_one and isinstance(getattr(body[0], "value", None), ast.Call | ast.Attribute)
 
 
 def _handed_out(definition: Definition) -> str | None:

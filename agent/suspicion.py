@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from agent.affinity import affinities
 from agent.failing import red
-from agent.following import reached
+from agent.following import hands_on, reached
 from agent.localization import SPANS
 from agent.outline import Definition, Module
 from agent.places import Place, Sources, widened
@@ -68,8 +68,9 @@ async def suspects(situation: Situation, sources: Sources, called: frozenset[str
             found.setdefault(at, _Suspect(module, definition, [], "called by what is shown"))
     _rank(found, situation, called)
     for at, hop in led.items():
-        found[at].rank += LED[hop - 1]
-        found[at].is_common = False
+        if (known := found[at].definition) is not None and not hands_on(known):  # where it leads to is shown instead
+            found[at].rank += LED[hop - 1]
+            found[at].is_common = False
     ranked = sorted(found.values(), key=lambda each: -each.rank)
     return [each.place() for at, each in enumerate(ranked) if at < FEWEST or not each.is_common]
 
@@ -100,7 +101,7 @@ def _rank(found: dict[At, _Suspect], situation: Situation, called: frozenset[str
         score = max((span.score for span in each.spans), default=0.0)
         is_called = each.definition is not None and each.name.rpartition(".")[2] in called
         each.rank = score + CLOSE * close + CALLED * is_called
-        each.is_common = score < COMMON and not is_called and not close
+        each.is_common = score < COMMON and not is_called and close < LED[0]
 
 
 async def _read_imports(modules: dict[str, Module], sources: Sources) -> None:
