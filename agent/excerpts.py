@@ -6,23 +6,22 @@ repository, and no line twice.
 
 from __future__ import annotations
 
-import asyncio
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.affinity import affinities
-from agent.edits import read_text
 from agent.failing import red
 from agent.model import estimate_tokens
-from agent.outline import Definition, Module
+from agent.places import MARGIN, Place, Sources, widened
 from agent.proposers.base import Situation
-from agent.task import Failure, Span
+from agent.suspicion import suspects
+from agent.task import Failure
 from agent.testfiles import is_test
 
-MARGIN = 12  # lines around a place that lies in no function, or in one that is too long
 LONGEST = 160  # lines of one excerpt
-TESTS, SUSPECTS, CALLERS = 3, 12, 4
-CLOSE, CALLED = 1.0, 0.2  # suspiciousness that the words of a failing test add, and that being called in it adds
-HELPER = 30  # lines of a function in the traceback, up to which it is shown before what is only suspicious
+TESTS, SUSPECTS, CALLERS, LESSONS = 3, 16, 4, 4
+HELPER = 30  # lines of a function, up to which it is shown whole as long as there is room
+_PLACE = re.compile(r"[\w./-]+\.pyi?(?:::[\w.]+\w|:\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +33,6 @@ class Excerpt:
     @property
     def tokens(self) -> int:
         return estimate_tokens(self.title + self.text) + 8
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    module: Module
-    first: int
-    last: int
-    why: str
-    definition: Definition | None = None
-    lines: tuple[int, ...] = ()  # suspicious ones, for what is too long to be shown whole
 
 
 @dataclass
@@ -60,7 +49,9 @@ class _Shown:
         wanted = set(range(place.first, place.last + 1))
         if 2 * len(wanted & here) > len(wanted):
             return
-        excerpt = _excerpt(place)
+        excerpt, is_long = _excerpt(place), place.last - place.first >= HELPER
+        if excerpt.tokens > (self.left if always or not is_long else self.left // 2) and place.definition and place.lines:
+            excerpt = _excerpt(place, HELPER)  # the lines that matter, with some around
         if excerpt.tokens > self.left and not always:
             return
         self.left -= excerpt.tokens
@@ -71,25 +62,28 @@ class _Shown:
 
 async def excerpts(situation: Situation, tokens: int) -> list[Excerpt]:
     """About `tokens` of code; the first failing test and the likeliest function are there however long they are."""
-    sources = _Sources(situation)
+    sources = Sources(situation.sandbox.base)
     failing = red(situation)
     tests = await _tests(failing, sources)
     called = _called(tests)
-    suspects = await _suspects(situation, sources, called) or await _imported(tests, called, sources)
-    if situation.diagnosis is not None:
-        suspects = [*await _named(situation.diagnosis.places, sources), *suspects]
     frames = await _frames(failing, sources)
+    sure = [place for place in frames if not is_test(place.module.path)]
+    if situation.diagnosis is not None:
+        sure = [*await _named(situation.diagnosis.places, "where the cause is believed to be", sources), *sure]
+    sure += await _named(_places(situation.lessons), "changed by an earlier try", sources)
+    likely = await suspects(situation, sources, called, sure) or await _imported(tests, called, sources)
     around = tokens // 6  # kept back for what the functions use: constants and signatures
     shown = _Shown(tokens - around)
     for place in tests[:1]:
         shown.add(place, always=True)
     for place in frames:
-        if place.last - place.first < HELPER:
+        if is_test(place.module.path) and place.last - place.first < HELPER:
             shown.add(place)
-    for at, place in enumerate([*suspects[:SUSPECTS], *frames]):
+    for at, place in enumerate([*sure, *likely[:SUSPECTS]]):
         shown.add(place, always=at == 0)
-    for place in tests[1:TESTS]:
+    for place in [*tests[1:TESTS], *frames]:
         shown.add(place)
+    shown.excerpts.sort(key=lambda excerpt: not is_test(excerpt.path))
     shown.left = max(0, shown.left) + around
     for excerpt in await _around(shown, tests, sources):
         fits = _cut(excerpt, shown.left)
@@ -107,42 +101,27 @@ def _cut(excerpt: Excerpt, tokens: int) -> Excerpt:
     return replace(excerpt, text="\n".join(kept))
 
 
-async def failing_test(situation: Situation) -> Excerpt | None:
-    """The first test that fails, whole."""
-    tests = await _tests(red(situation), _Sources(situation))
-    return _excerpt(tests[0]) if tests else None
+async def at(situation: Situation, places: Sequence[str], tokens: int) -> list[Excerpt]:
+    """What "path::Class.method" and "path:line" point at, as far as it is there and fits."""
+    shown = _Shown(tokens)
+    for place in await _named(tuple(places), "asked for", Sources(situation.sandbox.base)):
+        shown.add(place)
+    return shown.excerpts
 
 
-class _Sources:
-    """The repository's modules, each read once."""
-
-    def __init__(self, situation: Situation) -> None:
-        self._base = situation.sandbox.base
-        self._known: dict[str, Module | None] = {}
-        self._paths: frozenset[str] | None = None
-
-    async def get(self, path: str) -> Module | None:
-        if path not in self._known:
-            text = await read_text(self._base, path)
-            self._known[path] = await asyncio.to_thread(Module, path, text) if isinstance(text, str) else None
-        return self._known[path]
-
-    async def of_module(self, name: str) -> Module | None:
-        """By its dotted name."""
-        if self._paths is None:
-            self._paths = frozenset(entry.path for entry in await self._base.files())
-        stem = name.replace(".", "/")
-        for root in ("", "src/", "lib/"):
-            for end in (".py", "/__init__.py"):
-                if (path := f"{root}{stem}{end}") in self._paths:
-                    return await self.get(path)
-        return None
-
-    def read(self) -> list[Module]:
-        return [module for module in self._known.values() if module is not None]
+async def failing_tests(situation: Situation, characters: int) -> str:
+    """The code of the tests that fail: the first, at line ends if it is too long, and the others that fit whole."""
+    told = ""
+    for place in await _tests(red(situation), Sources(situation.sandbox.base)):
+        text = place.module.text(place.first, place.last)
+        if not told:
+            told = text if len(text) <= characters else text[:characters].rpartition("\n")[0] + "\n…"
+        elif len(told) + len(text) + 2 <= characters:
+            told += f"\n\n{text}"
+    return told
 
 
-async def _tests(failing: tuple[Failure, ...], sources: _Sources) -> list[Place]:
+async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Place]:
     """The tests that fail, whole, each once."""
     found: dict[tuple[str, int], Place] = {}
     for failure in failing[:20]:
@@ -169,67 +148,27 @@ def _called(tests: list[Place]) -> frozenset[str]:
     return frozenset(names.union(*(helper.mentions for helper in helpers)))
 
 
-async def _suspects(situation: Situation, sources: _Sources, called: frozenset[str]) -> list[Place]:
-    """The suspicious functions, likeliest first.
-
-    Many are equally suspicious where few tests were traced: those that the failing test names, in its own name or in its
-    code, come first.
-    """
-    groups: dict[tuple[str, int, int], list[Span]] = {}
-    found: dict[tuple[str, int, int], tuple[Module, Definition | None]] = {}
-    for span in situation.suspects:
-        module = await sources.get(span.path)
-        if module is not None:
-            definition = module.around(span.first_line, span.last_line)
-            at = (span.path, definition.first if definition else span.first_line, definition.last if definition else 0)
-            groups.setdefault(at, []).append(span)
-            found[at] = (module, definition)
-    # What runs when a module is imported says little beside its functions, which are shown with the constants that they use.
-    with_functions = {at[0] for at, (_, definition) in found.items() if definition and not definition.is_class}
-    for at, (_, definition) in list(found.items()):
-        is_raised = any("traceback" in span.reason for span in groups[at])
-        if (definition is None or definition.is_class) and at[0] in with_functions and not is_raised:
-            del found[at], groups[at]
-    names = {at: f"{at[0]} {definition.name if definition else ''}" for at, (_, definition) in found.items()}
-    test = next((str(failure.id).partition("[")[0] for failure in red(situation)), "")
-    closeness = dict(zip(names, affinities(test, list(names.values())), strict=True))
-    ranked = []
-    for at, spans in groups.items():
-        module, definition = found[at]
-        is_called = definition is not None and definition.name.rpartition(".")[2] in called
-        rank = max(span.score for span in spans) + CLOSE * closeness[at] + CALLED * is_called
-        lines = tuple(line for span in spans for line in (span.first_line, span.last_line))
-        ranked.append((-rank, _widened(module, lines, definition, spans[0].reason)))
-    return [place for _, place in sorted(ranked, key=lambda entry: entry[0])]
+def _places(lessons: tuple[str, ...]) -> tuple[str, ...]:
+    """What the lessons name beside tests, the latest first."""
+    found = dict.fromkeys(place for lesson in reversed(lessons) for place in _PLACE.findall(lesson))
+    return tuple(place for place in found if not is_test(place.partition(":")[0]))[:LESSONS]
 
 
-async def _named(places: tuple[str, ...], sources: _Sources) -> list[Place]:
-    """What the diagnosis points at: "path::name" or "path:line"; what is not there is left out."""
-    found = []
-    for told in places:
-        path, _, name = told.partition("::") if "::" in told else told.partition(":")
-        module = await sources.get(path)
-        if module is None:
-            continue
-        line = int(name) if name.isdigit() else 0
-        definition = module.around(line) if line else module.named(name)
-        if definition is not None or 0 < line <= len(module.lines):
-            lines = (line,) if line else (definition.first,) if definition else ()
-            found.append(_widened(module, lines, definition, "where the cause is believed to be"))
-    return found
+async def _named(places: tuple[str, ...], why: str, sources: Sources) -> list[Place]:
+    return [place for told in places if (place := await sources.named(told, why)) is not None]
 
 
-async def _frames(failing: tuple[Failure, ...], sources: _Sources) -> list[Place]:
+async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Place]:
     """The lines of the tracebacks, innermost first."""
     places = []
-    for failure in failing[:1]:
+    for failure in failing[:TESTS]:
         for frame in reversed(failure.frames[-8:]):
             if (module := await sources.get(frame.path)) is not None:
-                places.append(_widened(module, (frame.line,), module.around(frame.line), "in a traceback"))
+                places.append(widened(module, (frame.line,), module.around(frame.line), "in a traceback"))
     return places
 
 
-async def _imported(tests: list[Place], called: frozenset[str], sources: _Sources) -> list[Place]:
+async def _imported(tests: list[Place], called: frozenset[str], sources: Sources) -> list[Place]:
     """Where nothing is suspicious: what the failing tests name of the modules that they import."""
     places = []
     for test in tests[:TESTS]:
@@ -242,17 +181,10 @@ async def _imported(tests: list[Place], called: frozenset[str], sources: _Source
     return places
 
 
-def _widened(module: Module, lines: tuple[int, ...], definition: Definition | None, why: str) -> Place:
-    if definition is not None and not definition.is_class:
-        return Place(module, definition.first, definition.last, why, definition, lines)
-    first, last = max(1, min(lines) - MARGIN), min(len(module.lines), min(lines) + MARGIN)
-    return Place(module, first, last, why, None, lines)
-
-
-def _excerpt(place: Place) -> Excerpt:
+def _excerpt(place: Place, longest: int = LONGEST) -> Excerpt:
     name = f"`{place.definition.name}`, " if place.definition else ""
     title = f"{place.module.path}, lines {place.first}-{place.last} ({name}{place.why})"
-    if place.last - place.first < LONGEST:
+    if place.last - place.first < longest:
         return Excerpt(place.module.path, title, place.module.text(place.first, place.last))
     keep = set(range(place.first, place.first + 6)) | {place.last}
     for line in place.lines:
@@ -266,7 +198,7 @@ def _excerpt(place: Place) -> Excerpt:
     return Excerpt(place.module.path, title, "\n".join(out))
 
 
-async def _around(shown: _Shown, tests: list[Place], sources: _Sources) -> list[Excerpt]:
+async def _around(shown: _Shown, tests: list[Place], sources: Sources) -> list[Excerpt]:
     """Signatures, constants and imports that the shown code uses, and the lines that call the likeliest function."""
     code = [place for place in shown.places if place.definition and not is_test(place.module.path)]
     names = frozenset(name for place in code for name in place.definition.mentions)  # type: ignore[union-attr]
@@ -283,13 +215,14 @@ async def _around(shown: _Shown, tests: list[Place], sources: _Sources) -> list[
                     module.path, f"What {module.path} has besides (constants and signatures)", "\n".join(dict.fromkeys(related))
                 )
             )
-    called = [line for place in code[:2] for line in _callers(place, sources, shown)]
-    if called:
-        out.append(Excerpt(code[0].module.path, "Who calls it", "\n".join(called)))
+    for place in code[:2]:
+        if called := _callers(place, sources, shown):
+            assert place.definition is not None
+            out.append(Excerpt(place.module.path, f"Who calls `{place.definition.name}`", "\n".join(called)))
     return out
 
 
-def _callers(place: Place, sources: _Sources, shown: _Shown) -> list[str]:
+def _callers(place: Place, sources: Sources, shown: _Shown) -> list[str]:
     assert place.definition is not None
     own = place.definition.name.rpartition(".")[2]
     found = []

@@ -35,7 +35,7 @@ def told(found: Sequence[Failure], tokens: int) -> str:
         heads.append(f"{', '.join(ids[:3])}{more}: {message}")
     if len(by_message) > MOST:
         heads.append(f"… and {len(by_message) - MOST} more")
-    text = "\n".join(heads)[: tokens * 2]
+    text = "\n".join(_fitting(heads, 0, tokens * 2))
     shown: set[str] = set()
     for failure in found:
         lines = condensed(failure.details)
@@ -47,11 +47,31 @@ def told(found: Sequence[Failure], tokens: int) -> str:
         more = f"\n\n--- {failure.id}\n" + "\n".join(lines)
         if estimate_tokens(text + more) > tokens:
             if not shown:
-                text += more[: max(0, (tokens - estimate_tokens(text)) * 3)]
+                kept = _fitting(lines, _assertion(lines), (tokens - estimate_tokens(f"{text}{failure.id}")) * 3)
+                text += "\n".join(["", "", f"--- {failure.id}", *kept]) if kept else ""
             break
         shown.add(kind)
         text += more
     return text
+
+
+def _assertion(lines: Sequence[str]) -> int:
+    """The line that says what is wrong: pytest marks it, elsewhere it is the last."""
+    return next((at for at, line in enumerate(lines) if line.startswith("E ")), len(lines) - 1)
+
+
+def _fitting(lines: Sequence[str], first: int, characters: int) -> list[str]:
+    """Whole lines that fit, in their order: `first` and the one above it, those after it, then those before it."""
+    order = [first, first - 1, *range(first + 1, len(lines)), *range(first - 2, -1, -1)]
+    kept: list[int] = []
+    for at in (at for at in order if at >= 0):
+        characters -= len(lines[at]) + 1
+        if characters < 0 and kept:
+            break
+        kept.append(at)
+        if characters < 0:  # one line that is longer than all the room
+            return [lines[at][: max(0, characters + len(lines[at]))] + "…"]
+    return [lines[at] for at in sorted(kept)]
 
 
 def condensed(details: str) -> list[str]:

@@ -99,10 +99,22 @@ class Module:
                     out.append(text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " …")
         for each in self.definitions:
             own = each.name.rpartition(".")[2]
-            if own in names and each.name not in hidden:
+            is_bare = isinstance(each.node, ast.ClassDef) and not each.node.bases  # its name alone says nothing
+            if own in names and each.name not in hidden and not is_bare:
                 depth = each.name.count(".")
                 out.append(each.signature if not depth else f"{each.signature}  # {each.name}")
         return out
+
+
+def changed(before: Module, after: Module) -> list[Definition]:
+    """The functions of `after` that `before` has too, with another text; of those inside each other the outermost."""
+    known = {each.name: before.text(each.first, each.last) for each in before.definitions}
+    found: list[Definition] = []
+    for each in after.definitions:  # an outer one comes before what it holds
+        is_new = known.get(each.name) in (None, after.text(each.first, each.last))
+        if not each.is_class and not is_new and not any(one.first <= each.first <= one.last for one in found):
+            found.append(each)
+    return found
 
 
 def _definitions(tree: ast.AST, prefix: str) -> Iterator[Definition]:

@@ -5,6 +5,7 @@ The counts aim at a repair that costs little: a change and its review in some 3,
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from agent import excerpts, failing
@@ -12,15 +13,18 @@ from agent.diagnosis import CATEGORIES
 from agent.edits import diff
 from agent.excerpts import Excerpt
 from agent.model import Prompt
-from agent.outline import Module
+from agent.outline import Module, changed
 from agent.prompts import render
 from agent.proposers.base import Situation
+from agent.reflection import fenced
 from agent.task import Candidate, Edits
 from agent.testfiles import is_test
 
 FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_800, 4_000  # tokens, as `estimate_tokens` counts them
 HINTS, MEMORY, PLACES = 900, 700, 8  # characters, characters, spans
-TEST, DIFF, CONTEXT = 1_500, 4_000, 900  # characters of a review's parts
+TEST, DIFF, WHOLE, CONTEXT = 1_800, 4_000, 1_800, 900  # characters of a review's parts
+MOST_SHOWN, SHOWN = 3, 1_000  # places that an answer may ask for, tokens of them
+_SHOW = re.compile(r"^[\s*`-]*SHOW:?\s+`?([\w./-]+\.pyi?(?:::[\w.]+|:\d+))", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,14 @@ async def repair(situation: Situation, room: int, cause: str) -> Shown:
     return Shown(prompt, tuple(paths))
 
 
+async def asked_for(situation: Situation, answer: str) -> tuple[str, tuple[str, ...]]:
+    """The code that an answer's SHOW lines ask for, quoted, and its files; tests' code too, as it is no secret. "" without."""
+    wanted = list(dict.fromkeys(_SHOW.findall(answer)))[:MOST_SHOWN]
+    found = await excerpts.at(situation, wanted, SHOWN)
+    told = "\n\n".join(f"# {each.title}\n{fenced(each.text, 'python')}" for each in found)
+    return told, tuple(dict.fromkeys(each.path for each in found if not is_test(each.path)))
+
+
 async def diagnose(situation: Situation, room: int, *, has_history: bool) -> Prompt:
     values, found = await _values(situation, room)
     seen = {excerpt.title.partition(" (")[0] for excerpt in found}
@@ -59,12 +71,14 @@ async def diagnose(situation: Situation, room: int, *, has_history: bool) -> Pro
 
 
 async def review(situation: Situation, candidate: Candidate) -> Prompt:
-    test = await excerpts.failing_test(situation)
-    told = failing.told(failing.red(situation), 150)
+    tests = await excerpts.failing_tests(situation, TEST)
+    told = failing.told(failing.red(situation), 200)
+    change = diff(candidate.edits)
     return render(
         "review",
-        test=f"{test.text[:TEST]}\n\n{told}" if test else told,
-        diff=diff(candidate.edits)[:DIFF],
+        test=f"{tests}\n\n{told}".strip(),
+        diff=change[:DIFF],
+        functions=_functions(candidate.edits, change),
         context=_contracts(candidate.edits)[:CONTEXT],
     )
 
@@ -107,13 +121,23 @@ def _bullets(lines: tuple[str, ...]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
+def _functions(edits: Edits, change: str) -> str:
+    """The changed functions whole, as they are with the change, as far as they fit and the change does not show them whole."""
+    seen, told = {line[1:] for line in change.splitlines()}, ""
+    for edit in edits:
+        after = Module(edit.path, edit.after or "")
+        for each in changed(Module(edit.path, edit.before or ""), after):
+            text = after.text(each.first, each.last)
+            if not seen.issuperset(text.splitlines()) and len(told) + len(text) <= WHOLE:
+                told += f"{text}\n\n"
+    return told.rstrip()
+
+
 def _contracts(edits: Edits) -> str:
     """Signatures and docstrings of the functions that a change touches."""
     told = []
     for edit in edits:
-        before, after = Module(edit.path, edit.before or ""), Module(edit.path, edit.after or "")
-        known = {each.name: before.text(each.first, each.last) for each in before.definitions}
-        for each in after.definitions:
-            if not each.is_class and known.get(each.name) not in (None, after.text(each.first, each.last)) and each.docstring:
+        for each in changed(Module(edit.path, edit.before or ""), Module(edit.path, edit.after or "")):
+            if each.docstring:
                 told.append(f'{each.signature}\n"""{each.docstring}"""')
     return "\n\n".join(told)

@@ -4,34 +4,67 @@ from __future__ import annotations
 
 import ast
 import itertools
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 
 from agent.challenge.touched import Definition, Touched, functions_of
 from agent.task import VerdictId
 
 MOST_TESTS = 5
+MOST_CALLERS = 4  # functions of a file that are told because they use a changed one
 LONGEST = 6_000  # characters of each part
 
 
 def specification(touched: Touched) -> str:
-    """The functions that a change touches, without their bodies; empty where no docstring says what they do."""
+    """The functions that a change touches and those that use them, without their bodies; empty where no docstring says what
+    they do."""
     told = []
+    changed = {(function.path, function.name) for function in touched.functions}
     for path, text in (touched.texts or {}).items():
         wanted = {function.name for function in touched.documented if function.path == path}
-        parts = [_without_body(f.name, node) for f, node in functions_of(path, text).items() if f.name in wanted]
-        if any(ast.get_docstring(node) for f, node in functions_of(path, text).items() if f.name in wanted):
-            told.append("\n\n".join([f"# {path}", *parts]))
+        known = {name: node for name, node in _told(path, text).items() if name in wanted}
+        own = [name for name in known if (path, name) in changed]
+        callers = [name for name, node in known.items() if name not in own and ast.get_docstring(node)][:MOST_CALLERS]
+        parts = [_without_body(name, known[name], is_changed=name in own) for name in (*own, *callers)]
+        if any(ast.get_docstring(known[name]) for name in (*own, *callers)):
+            told.append("\n\n".join([f"# {path}", *_classes(text, own), *parts]))
     return "\n\n".join(told)[:LONGEST]
 
 
+def _told(path: str, text: str) -> dict[str, Definition]:
+    """One function a name: of overloads the one that has the code, of several the first with a docstring."""
+    found: dict[str, Definition] = {}
+    for function, node in functions_of(path, text).items():
+        is_overload = any(ast.unparse(each).endswith("overload") for each in node.decorator_list)
+        known = found.get(function.name)
+        if not is_overload and (known is None or (ast.get_docstring(node) and not ast.get_docstring(known))):
+            found[function.name] = node
+    return found
+
+
+def _classes(text: str, methods: Sequence[str]) -> list[str]:
+    """The docstrings of the classes whose methods are changed; of nested ones the outermost."""
+    owners = {name.partition(".")[0] for name in methods if "." in name}
+    classes = [node for node in _body(text) if isinstance(node, ast.ClassDef) and node.name in owners]
+    return [f'class {node.name}:\n    """{document}"""' for node in classes if (document := ast.get_docstring(node))]
+
+
 def failing_tests(texts: Mapping[str, str], red: Sequence[VerdictId]) -> str:
-    """The source of the first failing tests, with what their files import. `texts` are the files of the ids, by path."""
+    """The first failing tests as they are written, with the imports that they use. `texts` are their files, by path."""
     told = []
     for path, text in texts.items():
         names = [name.partition("::")[2].partition("[")[0].replace("::", ".") for name in red if name.startswith(path + "::")]
-        nodes = {f.name: node for f, node in functions_of(path, text).items()}
-        imports = [ast.unparse(node) for node in _body(text) if isinstance(node, ast.Import | ast.ImportFrom)]
-        sources = [ast.unparse(nodes[name]) for name in dict.fromkeys(names) if name in nodes][:MOST_TESTS]
+        found = {f.name: (f.line, node) for f, node in functions_of(path, text).items()}
+        shown = [found[name] for name in dict.fromkeys(names) if name in found][:MOST_TESTS]
+        used = {each.id for _, node in shown for each in ast.walk(node) if isinstance(each, ast.Name)}
+        imports = [
+            ast.unparse(node)
+            for node in _body(text)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            and any((each.asname or each.name).partition(".")[0] in used | {"*"} for each in node.names)
+        ]
+        lines = text.removeprefix("\ufeff").splitlines()
+        sources = [textwrap.dedent("\n".join(lines[first - 1 : node.end_lineno])) for first, node in shown]
         told.append("\n\n".join([f"# {path}", "\n".join(imports), *sources]))
     return "\n\n".join(told)[:LONGEST]
 
@@ -57,14 +90,15 @@ def _joined(lines: Sequence[str]) -> list[str]:
     ]
 
 
-def _without_body(name: str, node: Definition) -> str:
+def _without_body(name: str, node: Definition, *, is_changed: bool) -> str:
     """With the docstring alone; a method is told by its qualified name."""
     bare = ast.parse(ast.unparse(node)).body[0]
     assert isinstance(bare, Definition)
     document = ast.get_docstring(node)
     bare.body = [ast.Expr(ast.Constant(document))] if document else [ast.Expr(ast.Constant(...))]
     bare.decorator_list = []
-    return (f"# {name}\n" if "." in name else "") + ast.unparse(ast.fix_missing_locations(bare))
+    heading = f"# {name}{', which is changed' if is_changed else ''}\n" if is_changed or "." in name else ""
+    return heading + ast.unparse(ast.fix_missing_locations(bare))
 
 
 def _body(text: str) -> list[ast.stmt]:

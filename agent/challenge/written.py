@@ -28,6 +28,7 @@ from sandbox.base import LimitExceeded
 SECONDS = 60.0  # for the model
 PATIENCE = 20.0  # seconds for one run of its tests
 MOST, LONGEST = 8, 16_000  # tests, characters of an answer that are read
+LONGEST_TRIED = 1_500  # characters of earlier tests that are shown
 _BLOCK = re.compile(r"^(`{3,})(?:python|py)?[ \t]*\n(.*?)^\1", re.MULTILINE | re.DOTALL)
 
 
@@ -40,14 +41,25 @@ class Written:
     green: int = 0
 
 
-async def ask(
-    models: Models, specification: str, tests: str, diff: str, *, seconds: float, emit: Emit
-) -> tuple[tuple[str, ...], Usage]:
-    """The model's tests, each the text of a file. Without `diff` they are written blind.
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What a writer of tests is shown. Without `diff` it writes blind; `tried` are tests that were written before."""
+
+    specification: str
+    tests: str
+    diff: str = ""
+    tried: tuple[str, ...] = ()
+
+
+async def ask(models: Models, brief: Brief, *, seconds: float, emit: Emit) -> tuple[tuple[str, ...], Usage]:
+    """The model's tests, each the text of a file.
 
     Raises `ModelError`, also when the answer holds no test (`Unavailable`).
     """
-    prompt = render("challenge", specification=specification, tests=tests, diff=diff)
+    tried = "\n".join(_asserted(test) for test in brief.tried)
+    prompt = render(
+        "challenge", specification=brief.specification, tests=brief.tests, diff=brief.diff, tried=tried[:LONGEST_TRIED]
+    )
     answer = await models.ask(prompt, seconds=min(seconds, SECONDS), emit=emit)
     found = await asyncio.to_thread(read_tests, answer.text)
     if not found:
@@ -65,7 +77,7 @@ def read_tests(answer: str) -> tuple[str, ...]:
         return ()
     imports = "\n".join(ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom))
     tests = [n for n in body if isinstance(n, ast.FunctionDef) and n.name.startswith("test_") and not n.decorator_list]
-    plain = [n for n in tests if not ast.unparse(n.args) and any(isinstance(inner, ast.Assert) for inner in ast.walk(n))]
+    plain = [n for n in tests if not ast.unparse(n.args) and _statements(n)]
     return tuple(f"{imports}\n\n\n{ast.unparse(node)}\n" for node in plain[:MOST])
 
 
@@ -107,6 +119,16 @@ async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edit
     return [(verdicts.get(path), messages.get(path, "")) for path in paths]
 
 
+def _statements(tree: ast.AST) -> list[str]:
+    """What a test asserts, and what it expects to be raised."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            found.append(ast.unparse(node.test))
+        elif isinstance(node, ast.With) and ast.unparse(node.items[0].context_expr).startswith("pytest.raises("):
+            found.append(" ".join(ast.unparse(node).split()))
+    return found
+
+
 def _asserted(source: str) -> str:
-    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert)]
-    return ast.unparse(found[0].test)
+    return _statements(ast.parse(source))[0]

@@ -100,9 +100,8 @@ async def _written(
     usage, update = Usage(), State()
     for change in shown:
         try:
-            fresh, cost = await written.ask(
-                context.models, told, known, change, seconds=work.ledger.seconds_left(), emit=context.emit
-            )
+            brief = written.Brief(told, known, change, tuple(tests))
+            fresh, cost = await written.ask(context.models, brief, seconds=work.ledger.seconds_left(), emit=context.emit)
         except ModelError as error:
             cost = error.usage
             update = await fell_back(work, "challenge", f"No tests from the specification: {error}.")

@@ -5,18 +5,22 @@ Reflexion (Shinn et al., 2023) carries such lessons from try to try; here at mos
 
 from __future__ import annotations
 
+import asyncio
+import re
+
 from langgraph.types import Overwrite
 
 from agent.alike import alike
 from agent.edits import digest
 from agent.events import Reflected
 from agent.oracle import Verification
+from agent.outline import Module, changed
 from agent.reflection import told
 from agent.refuting import causes_left, left_as_it_was
 from agent.state import Context, Objection, State, Work, pack, red_of, remember, unpack
-from agent.task import Candidate, Diagnosis, Iteration, Oracle
+from agent.task import Candidate, Diagnosis, FileChange, Iteration, Oracle
 
-STUCK = "The last changes failed in the very same way: the place is another one."
+NAMED = 4  # places that a lesson names
 
 
 async def reflect(state: State, work: Work) -> State:
@@ -30,7 +34,7 @@ async def reflect(state: State, work: Work) -> State:
     for ref, packed in failed:
         candidate, verification = await context.recall(Candidate, ref), unpack(Verification, packed)
         advice = _advice(verification)
-        lesson = _lesson(candidate, verification, advice)
+        lesson = await asyncio.to_thread(_lesson, candidate, verification, advice)
         lessons = remember(lessons, lesson)
         iteration = await told(candidate, verification, state["iteration"], advice)
         await context.emit(Reflected(text=f"Learned: {advice}", lesson=lesson, lessons=lessons))
@@ -40,9 +44,10 @@ async def reflect(state: State, work: Work) -> State:
         if candidate.hypothesis and verification.still_red:
             again = any(alike(candidate.hypothesis, each) for each in doubted)
             (refuted if again or left_as_it_was(verification, base) else doubted).append(candidate.hypothesis)
-    if stuck:
-        lessons = remember(lessons, STUCK)
-        await context.emit(Reflected(text=f"Stuck: {STUCK}", lesson=STUCK, lessons=lessons))
+    if stuck and failed and (last := unpack(Verification, failed[-1][1])).still_red:  # one that turns them is not at a loss
+        lesson = await _same_again([*state.get("iterations", []), *refs][-stuck - 1 :], left_as_it_was(last, base), context)
+        lessons = remember(lessons, lesson)
+        await context.emit(Reflected(text=f"Stuck: {lesson}", lesson=lesson, lessons=lessons))
     known = unpack(Diagnosis, state["diagnosis"]) if state.get("diagnosis") else None
     ground = [ref for ref, packed in failed if await _is_groundwork(ref, unpack(Verification, packed), state, context)]
     update: State = {"groundwork": ground[0]} if ground and not state.get("groundwork") else {}
@@ -87,7 +92,7 @@ def _advice(verification: Verification) -> str:
     if verification.reason.startswith("refused"):
         return "Stay within what is allowed."
     if verification.newly_red:
-        return "Keep the idea only if what it breaks can stay as it was."
+        return "Do this only in the case that the failing tests need; in all others it must stay as it was."
     if verification.still_red:
         return "The cause lies elsewhere, or the change does not go far enough."
     if "objects:" in verification.reason or "a person rejected" in verification.reason:
@@ -96,6 +101,22 @@ def _advice(verification: Verification) -> str:
 
 
 def _lesson(candidate: Candidate, verification: Verification, advice: str) -> str:
-    """For the next proposal, which knows nothing of this one."""
-    where = ", ".join(edit.path for edit in candidate.edits)
-    return f"{candidate.title[:160]} ({where}): {verification.reason[:500]}. {advice}"
+    """For the next proposal, which knows nothing of this one. Places are told so that their code can be shown again."""
+    title = candidate.title[:160]
+    where = ", ".join([place for edit in candidate.edits if f"{edit.path}:" not in title for place in _places(edit)][:NAMED])
+    return f"{title}{f' ({where})' if where else ''}: {verification.reason[:500].rstrip('.')}. {advice}"
+
+
+def _places(edit: FileChange) -> list[str]:
+    """The functions that it changes, as "path::Class.method"; else its path."""
+    functions = changed(Module(edit.path, edit.before or ""), Module(edit.path, edit.after or ""))
+    return [f"{edit.path}::{function.name}" for function in functions] or [edit.path]
+
+
+async def _same_again(refs: list[str], unmoved: bool, context: Context) -> str:
+    """The last changes came to the same end. What that says of their place is left open: it may be right all the same."""
+    rounds = [await context.recall(Iteration, ref) for ref in refs]
+    paths = [path for each in rounds for path in re.findall(r"^\+\+\+ b/(.+)$", each.diff, re.MULTILINE)]
+    where = ", ".join(list(dict.fromkeys(paths))[:NAMED])
+    end = "left the failure as it was" if unmoved else "failed in the very same way"
+    return f"The last {len(rounds)} changes{f' (in {where})' if where else ''} {end}."

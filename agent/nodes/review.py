@@ -6,16 +6,17 @@ that is told, and the confidence drops.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from agent import prompting
+from agent.challenge.judgement import Challenged
 from agent.events import Opined
 from agent.model import ModelError
 from agent.nodes.propose import situation_of
 from agent.salvage import line, read_object, truth
-from agent.state import Objection, State, Work, fell_back, pack
+from agent.state import Objection, State, Work, fell_back, pack, unpack
 from agent.task import Candidate
 
 SECONDS = 120.0
@@ -27,6 +28,7 @@ UNREAD = ("tools",)  # rungs whose changes are not worth a reader: formatters an
 class Review:
     accepted: bool
     reason: str  # why not
+    oddity: str = ""  # of an accepted one: what no maintainer would write so
 
 
 async def review(state: State, work: Work) -> State:
@@ -54,10 +56,13 @@ async def review(state: State, work: Work) -> State:
         step="review",
         title=candidate.title,
         accepted=found.accepted,
-        reasons=[found.reason] if found.reason else [],
+        reasons=[each for each in (found.reason, found.oddity) if each],
     )
     await context.emit(opined)
     update: State = {"usage": usage, "opinions": [msgspec.to_builtins(opined)]}
+    if found.oddity:
+        known = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
+        update["challenged"] = pack(replace(known, doubts=(*known.doubts, f"the review finds it unnatural: {found.oddity}")))
     return update if found.accepted else {**update, "objection": pack(Objection("review", found.reason))}
 
 
@@ -67,6 +72,8 @@ def read_review(text: str) -> Review | None:
     accepted, reason = truth(told.get("accept")), line(told.get("reason"), 500)
     if accepted is None or not (accepted or reason):
         return None
+    if accepted and truth(told.get("unnatural")):
+        return Review(True, "", reason or "it gives no reason")
     example = line(told.get("input"), 200)
     return Review(accepted, "" if accepted else f"{reason} (for instance with {example})" if example else reason)
 

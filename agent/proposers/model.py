@@ -8,7 +8,7 @@ several ways, each warmer than the last (best of N: every change is judged by ru
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent import failing, prompting
 from agent.alike import alike
@@ -121,7 +121,10 @@ class _Talk:
             if not isinstance(edits, EditProblem) or self.situation.calls < 2:
                 return edits, answer.text
             said = answer.text[: self.models.room("repair", self.rung)] or "(nothing)"
-            again = shown.prompt.then(said, f"That could not be used: {edits.sentence} Answer again, in the form described.")
+            more, paths = await prompting.asked_for(self.situation, answer.text)
+            problem = f"{more}\n\nThat is the code." if more else f"That could not be used: {edits.sentence}"
+            again = shown.prompt.then(said, f"{problem} Answer again, in the form described, with a change.")
+            shown = replace(shown, paths=(*shown.paths, *(path for path in paths if path not in shown.paths)))
         second = await self._ask(again, 0.4)
         return await _edits(second.text, self.situation, shown.paths), second.text
 

@@ -54,6 +54,7 @@ class Scripted:
     rounds: list[tuple[Edits, ...]]
     rung: str = "patterns"
     note: str = "searched"
+    title: str = ""
     seen: list[Situation] = field(default_factory=list)
 
     def can_help(self, situation: Situation) -> str | None:
@@ -62,7 +63,7 @@ class Scripted:
     async def propose(self, situation: Situation) -> Proposal:
         self.seen.append(situation)
         now = self.rounds.pop(0) if self.rounds else ()
-        made = tuple(Candidate(self.rung, edits, f"changes {edits[0].path}") for edits in now)
+        made = tuple(Candidate(self.rung, edits, self.title or f"changes {edits[0].path}") for edits in now)
         return Proposal(made, len(made), len(made), note=self.note, exhausted=not self.rounds)
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from agent import failing, prompting
 from agent.affinity import affinities
-from agent.excerpts import excerpts, failing_test
+from agent.excerpts import excerpts, failing_tests
 from agent.model import ModelSettings
 from agent.models import Models
 from agent.proposers.base import Situation
 from agent.proposers.model import DIRECT, ModelProposer
-from agent.task import Diagnosis
+from agent.task import Diagnosis, Span
 from sandbox.base import Sandbox
 from tests.agent.bench import PYTEST, sandbox_with
 from tests.agent.stage import situation
@@ -62,10 +62,11 @@ async def test_what_fails_is_shown_whole_with_what_it_uses_and_nothing_twice(tmp
 async def test_the_budget_keeps_the_failing_test_and_the_likeliest_function(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         found = await excerpts(await staged(sandbox), 10)
-        test = await failing_test(await staged(sandbox))
+        test = await failing_tests(await staged(sandbox), 300)
     assert len(found) == 2
     assert "test_quote_keeps_its_end" in found[0].text
-    assert test == found[0]
+    assert test.startswith("@pytest.mark.parametrize")
+    assert test == found[0].text
 
 
 async def test_what_the_diagnosis_points_at_comes_first(tmp_path: Path) -> None:
@@ -127,3 +128,53 @@ def test_names_that_say_what_a_test_is_about_weigh_more_than_those_that_all_plac
     found = affinities("tests/test_renderers.py::TestMarkdownRenderer::test_block_quote_ends", places)
     assert found[0] > found[1] > found[2] == 0.0
     assert affinities("tests/x.py::test_y", places) == [0.0] * 3
+
+
+LONG = {
+    "pkg/__init__.py": "",
+    "pkg/reader.py": (
+        "from pkg.counting import Counter\n\n\nclass Reader:\n    def __init__(self):\n        self._counter = Counter()\n\n"
+        "    def read(self, text):\n        for line in text.split('\\r\\n'):\n            self._check(line)\n"
+        "        return self._counter\n\n"
+        "    def _check(self, line):\n        self._counter.feed(line)\n"
+    ),
+    "pkg/counting.py": (
+        "class Counter:\n    def __init__(self):\n        self._count = 0\n\n"
+        "    @property\n    def count(self):\n        return self._count\n\n"
+        "    def feed(self, line):\n        self._count += 2\n\n    def elsewhere(self):\n        return 3\n\n\n"
+        "def long(value):\n" + "".join(f"    value += {n}  # filled\n" for n in range(120)) + "    return value\n"
+    ),
+    "tests/test_reader.py": (
+        "from pkg.reader import Reader\n\n\ndef test_lines():\n    assert Reader().read('a\\r\\nb').count == 2\n\n\n"
+        "def test_none():\n    assert Reader()\n"
+    ),
+}
+
+
+async def test_what_the_likely_code_calls_and_what_lessons_name_are_shown(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, LONG) as sandbox:
+        now = replace(
+            await staged(sandbox), lessons=("x (pkg/counting.py:80): 1 stays red `tests/test_reader.py::test_lines`",)
+        )
+        found = {excerpt.title: excerpt.text for excerpt in await excerpts(now, 1_200)}
+    told = "\n".join(found)
+    assert "`Counter.feed`" in told, "called through a delegator"
+    assert "`Counter.__init__`" in told, "it sets what the getter hands out"
+    assert "elsewhere" not in told
+    (long,) = [text for title, text in found.items() if "`long`, changed by an earlier try" in title]
+    assert "[… lines" in long
+    assert 30 < len(long.splitlines()) < 50, "the place with some lines around, where the whole does not fit"
+
+
+async def test_what_runs_in_many_passing_tests_is_shown_only_where_shown_code_calls_it(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, LONG) as sandbox:
+        now = await staged(sandbox)
+        common = [
+            Span("pkg/counting.py", line, line, 0.1, "runs in 1 failing and 99 passing tests", name)
+            for line, name in ((7, "Counter.count"), (10, "Counter.feed"), (13, "Counter.elsewhere"), (20, "long"))
+        ]
+        found = await excerpts(replace(now, suspects=(*now.suspects, *common)), 3_000)
+    told = "\n".join(excerpt.title for excerpt in found)
+    assert "`Counter.feed`" in told
+    assert "elsewhere" not in told
+    assert "`long`" not in told

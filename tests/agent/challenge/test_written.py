@@ -23,6 +23,10 @@ def test_zero():
 def test_nothing():
     add(1, 2)
 
+def test_raised():
+    with pytest.raises(TypeError):
+        add(None, 1)
+
 def helper(): pass
 ```
 """
@@ -40,9 +44,10 @@ class Box:
 
 
 def test_only_plain_tests_that_assert_are_taken() -> None:
-    (test,) = read_tests(ANSWER)
+    test, raised = read_tests(ANSWER)
     assert "def test_zero" in test
     assert "from calc import add" in test
+    assert "with pytest.raises(TypeError):" in raised
 
 
 def test_answers_that_are_none_give_nothing() -> None:
@@ -63,11 +68,12 @@ def test_without_a_docstring_there_is_none() -> None:
 
 
 def test_failing_tests_come_with_their_imports() -> None:
-    text = "import os\nfrom box import Box\n\ndef test_a():\n    assert 1\n\ndef test_b():\n    assert 2\n"
+    text = "import os\nfrom box import Box\n\ndef test_a():\n    assert os\n\ndef test_b():\n    # why\n    assert Box\n"
     told = failing_tests({"t/test_box.py": text}, [VerdictId("t/test_box.py::test_b[1]")])
     assert "from box import Box" in told
-    assert "test_b" in told
+    assert "def test_b():\n    # why\n" in told
     assert "test_a" not in told
+    assert "import os" not in told, "only the other test uses it"
 
 
 def test_an_assertion_is_stated_where_call_and_value_stand_together() -> None:
@@ -77,3 +83,34 @@ def test_an_assertion_is_stated_where_call_and_value_stand_together() -> None:
     assert not is_stated("def test_f():\n    assert f('b', 2) == 8", told)
     assert not is_stated("def test_f():\n    assert f('a', 1) == 5\n    assert f('c', 1) == 5", told)
     assert not is_stated("def test_f():\n    assert f('a', 1)", told)
+
+
+OVERLOADED = '''\
+class Shelf:
+    """Keeps things in order."""
+
+    @overload
+    def put(self, x: int) -> int: ...
+
+    @overload
+    def put(self, x: str) -> str: ...
+
+    def put(self, x):
+        return x
+
+    def all(self):
+        """Puts each."""
+        return self.put(1)
+
+    def none(self):
+        return self.put(2)
+'''
+
+
+def test_a_specification_names_the_changed_method_with_its_class_and_one_signature() -> None:
+    told = specification(touched([(FileChange("s.py", OVERLOADED, OVERLOADED.replace("return x", "return x or 0")),)]))
+    assert "Keeps things in order." in told
+    assert "# Shelf.put, which is changed\ndef put(self, x):" in told
+    assert told.count("def put") == 1
+    assert told.index("def put") < told.index("def all")
+    assert "none" not in told, "it says nothing and is not changed"

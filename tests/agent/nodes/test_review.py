@@ -71,6 +71,16 @@ async def test_without_a_model_or_where_the_policy_wants_none_nobody_reads_and_n
     assert not bench.of(events.Degraded)
 
 
+async def test_an_accepted_but_unnatural_change_is_published_with_a_doubt_and_less_confidence(tmp_path: Path) -> None:
+    odd = Reply('{"accept": true, "unnatural": true, "reason": "it compares texts"}')
+    plain, _, _ = await healed(tmp_path / "plain", Scripted([(RIGHT,)]), Reply('{"accept": true}'))
+    result, _, _ = await healed(tmp_path / "odd", Scripted([(RIGHT,)]), odd)
+    assert isinstance(plain, Repair)
+    assert isinstance(result, Repair)
+    assert any("unnatural: it compares texts" in doubt for doubt in result.doubts)
+    assert result.confidence < plain.confidence
+
+
 async def test_a_change_of_the_tools_is_not_read(tmp_path: Path) -> None:
     _, _, server = await healed(tmp_path, Scripted([(RIGHT,)], rung="tools"))
     assert not server.asked
@@ -89,6 +99,8 @@ async def test_where_the_tokens_are_spent_it_is_said_that_nobody_read_it(tmp_pat
         ('{"accept": true, "reason": "fine"}', Review(True, "")),
         ('```json\n{"accept": "yes"}\n```', Review(True, "")),
         ('Hm. {"accept": "no", "reason": "hides it"}', Review(False, "hides it")),
+        ('{"accept": true, "unnatural": true, "reason": "a detour"}', Review(True, "", "a detour")),
+        ('{"accept": false, "unnatural": true, "reason": "wrong"}', Review(False, "wrong")),
         ('{"accept": false, "reason": "", "input": "x"}', None),
         ('{"accept": "perhaps", "reason": "x"}', None),
         ("[]", None),

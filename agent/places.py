@@ -1,0 +1,73 @@
+"""Places of the code that a model may be shown, and the modules that they lie in, each read once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from agent.edits import read_text
+from agent.outline import Definition, Module
+from sandbox.base import Workspace
+
+MARGIN = 15  # lines around a place that lies in no function, or in one that is too long
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lines of a module, both ends included."""
+
+    module: Module
+    first: int
+    last: int
+    why: str
+    definition: Definition | None = None
+    lines: tuple[int, ...] = ()  # suspicious ones, for what is too long to be shown whole
+
+
+class Sources:
+    """The repository's modules, each read once."""
+
+    def __init__(self, base: Workspace) -> None:
+        self._base = base
+        self._known: dict[str, Module | None] = {}
+        self._paths: frozenset[str] | None = None
+
+    async def get(self, path: str) -> Module | None:
+        if path not in self._known:
+            text = await read_text(self._base, path)
+            self._known[path] = await asyncio.to_thread(Module, path, text) if isinstance(text, str) else None
+        return self._known[path]
+
+    async def of_module(self, name: str) -> Module | None:
+        """By its dotted name."""
+        if self._paths is None:
+            self._paths = frozenset(entry.path for entry in await self._base.files())
+        stem = name.replace(".", "/")
+        for root in ("", "src/", "lib/"):
+            for end in (".py", "/__init__.py"):
+                if (path := f"{root}{stem}{end}") in self._paths:
+                    return await self.get(path)
+        return None
+
+    async def named(self, told: str, why: str) -> Place | None:
+        """What "path::Class.method" or "path:line" points at; None where nothing is there."""
+        path, _, name = told.partition("::") if "::" in told else told.partition(":")
+        module = await self.get(path)
+        if module is None:
+            return None
+        line = int(name) if name.isdecimal() else 0
+        definition = module.around(line) if line else module.named(name)
+        if definition is None and not 0 < line <= len(module.lines):
+            return None
+        return widened(module, (line,) if line else (definition.first,) if definition else (), definition, why)
+
+    def read(self) -> list[Module]:
+        return [module for module in self._known.values() if module is not None]
+
+
+def widened(module: Module, lines: tuple[int, ...], definition: Definition | None, why: str) -> Place:
+    """The whole function, else some lines around."""
+    if definition is not None and not definition.is_class:
+        return Place(module, definition.first, definition.last, why, definition, lines)
+    first, last = max(1, min(lines) - MARGIN), min(len(module.lines), min(lines) + MARGIN)
+    return Place(module, first, last, why, None, lines)

@@ -1,0 +1,50 @@
+"""What failed changes teach is told as it was seen, names each place once, and draws no conclusion that nobody checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent import events
+from agent.task import FileChange
+from tests.agent.bench import Bench, Scripted
+
+BEFORE = (
+    "class Sign:\n    def of(self, number):\n        return number < 0\n\n\n"
+    "def sign(number):\n    return -1 if Sign().of(number) else 1\n"
+)
+FILES = {
+    "signs.py": BEFORE,
+    "test_signs.py": (
+        "from signs import sign\n\ndef test_zero():\n    assert sign(0) == 0\n\n"
+        "def test_negative():\n    assert sign(-4) == -1\n\ndef test_positive():\n    assert sign(4) == 1\n"
+    ),
+}
+
+
+def changed(before: str, after: str) -> tuple[FileChange, ...]:
+    return (FileChange("signs.py", BEFORE, BEFORE.replace(before, after)),)
+
+
+async def lessons(folder: Path, *candidates: tuple[FileChange, ...], title: str = "a change") -> list[str]:
+    bench = Bench(folder)
+    await bench.heal(Scripted([(each,) for each in candidates], title=title), files=FILES)
+    return [event.lesson for event in bench.of(events.Reflected)]
+
+
+async def test_a_lesson_names_the_changed_function_and_a_path_only_once(tmp_path: Path) -> None:
+    (told,) = await lessons(tmp_path / "bare", changed("number < 0", "0 > number"))
+    assert told.startswith("a change (signs.py::Sign.of): 1 of 1 failing test stays red")
+    (told,) = await lessons(tmp_path / "placed", changed("number < 0", "0 > number"), title="x becomes y (signs.py:3)")
+    assert told.count("signs.py") - told.count("test_signs.py") == 1
+
+
+async def test_changes_that_leave_the_failure_as_it_was_say_so_and_conclude_nothing(tmp_path: Path) -> None:
+    told = await lessons(tmp_path, changed("number < 0", "0 > number"), changed("number < 0", "not number >= 0"))
+    assert told[-1] == "The last 2 changes (in signs.py) left the failure as it was."
+
+
+async def test_changes_that_mend_the_failing_test_and_break_others_alike_are_not_called_stuck(tmp_path: Path) -> None:
+    told = await lessons(tmp_path, changed("else 1", "else 0"), changed("else 1", "else 0 * number"))
+    assert len(told) == 2
+    assert all("it mends the failing tests, but breaks" in lesson for lesson in told)
+    assert all("only in the case that the failing tests need" in lesson for lesson in told)
