@@ -27,6 +27,8 @@ _HOW = {"timeout": "does not end in time", "crashed": "crashes", "out_of_memory"
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py")
 BRIEF = 5.0  # seconds of the base's run, up to which two may run side by side
 GREENS = 3  # times that the target of brief checks turns green in all; twice for the others
+START = 2.0  # seconds that a check takes about to begin
+HANG, LONGER = 5.0, 5  # a hang is one again after these seconds and this many times what a green run took
 
 
 async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
@@ -73,7 +75,9 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
         if (found := _meddles(base, runs, edits)) is not None:
             return found
     if without is None:
-        without = await _runs(work, oracle, (), target_only=True)
+        hung = any(run.ending == "timeout" for run in base.values())
+        took = max(run.seconds for runs in again if not isinstance(runs, str) for run in runs.values())
+        without = await _runs(work, oracle, (), target_only=True, patience=max(HANG, LONGER * took) if hung else None)
     if isinstance(without, str):
         return Verification(False, without)
     luck = sorted(id_ for check, run in without.items() for id_ in oracle.must_turn[check] - run.red)
@@ -93,6 +97,11 @@ def is_brief(base: Runs) -> bool:
     return sum(run.seconds for run in base.values()) <= BRIEF
 
 
+def ending_seconds(run: CheckRun) -> float:
+    """What a run takes about where nothing hangs."""
+    return START + sum(run.durations.values()) if run.ending == "timeout" else run.seconds
+
+
 async def _side_by_side(*works: Coroutine[Any, Any, Any]) -> list[Any]:
     """All to their ends; then the first error, if one failed."""
     done = await asyncio.gather(*works, return_exceptions=True)
@@ -102,7 +111,7 @@ async def _side_by_side(*works: Coroutine[Any, Any, Any]) -> list[Any]:
     return list(done)
 
 
-async def _runs(work: Work, oracle: Oracle, edits: Edits, *, target_only: bool) -> Runs | str:
+async def _runs(work: Work, oracle: Oracle, edits: Edits, *, target_only: bool, patience: float | None = None) -> Runs | str:
     """Each check in a workspace of its own; a clause when the change cannot be applied, a bound is reached or time is up."""
     runs = {}
     for check in oracle.checks:
@@ -118,7 +127,8 @@ async def _runs(work: Work, oracle: Oracle, edits: Edits, *, target_only: bool) 
                     return f"it cannot be applied: {problem.sentence}"
                 if needs_install(edits, work.task.packages):
                     await workspace.install(work.task.packages)
-                runs[check.name] = await work.runner.run(workspace, check, only=only, timeout=work.patience(check))
+                seconds = min(work.patience(check), patience or check.timeout)
+                runs[check.name] = await work.runner.run(workspace, check, only=only, timeout=seconds)
         except InstallFailed as error:
             return f"what it depends on cannot be installed: {error.reason}"
         except LimitExceeded as error:

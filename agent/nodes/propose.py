@@ -9,6 +9,7 @@ from agent import words
 from agent.costs import tell_cost
 from agent.edits import diff, digest
 from agent.events import AnyEvent, Degraded, ModelCalled, Proposed
+from agent.gate import ending_seconds
 from agent.memory import Recollection
 from agent.model import ModelError
 from agent.proposers.base import Proposal, Situation
@@ -49,7 +50,7 @@ async def situation_of(state: State, work: Work) -> Situation:
     context = work.context
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     rungs_left = max(1, len(work.ladder) - state["rung"])
-    gate = 3 * sum(run.seconds for run in base)
+    gate = 3 * sum(map(ending_seconds, base)) + sum(run.seconds for run in base if run.ending == "timeout")
     known, memories = state.get("diagnosis"), state.get("memories_ref")
     return Situation(
         sandbox=work.task.sandbox,
