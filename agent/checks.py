@@ -51,7 +51,8 @@ class _Report(msgspec.Struct):
     output: str
     truncated: bool
     notes: list[str]
-    marks: list[str] | None = None
+    marks: list[str] = []
+    told_all: bool = False
 
 
 class Runner:
@@ -169,7 +170,8 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
         durations=durations,
         exit_code=report.exit_code,
         output=output,
-        marks=None if report.marks is None else frozenset(one_line(mark, MARK_LIMIT) for mark in report.marks[:MARKS_LIMIT]),
+        marks=frozenset(one_line(mark, MARK_LIMIT) for mark in report.marks[:MARKS_LIMIT]),
+        told_all=report.told_all,
     )
 
 

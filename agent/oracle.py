@@ -101,9 +101,8 @@ def meddling(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:
     A mark that names no file counts too, where the base's run came to its end and so would have told of it. What untouched
     files do now, because more of them runs, is the repository's own affair.
     """
-    paths = {edit.path for edit in edits} | ({""} if base.marks is not None else set())
-    new = (run.marks or frozenset()) - (base.marks or frozenset())
-    return tuple(sorted(mark for mark in new if mark.partition(":")[0] in paths))
+    paths = {edit.path for edit in edits} | ({""} if base.told_all else set())
+    return tuple(sorted(mark for mark in run.marks - base.marks if mark.partition(":")[0] in paths))
 
 
 def failures(runs: Iterable[CheckRun], ids: Iterable[VerdictId]) -> tuple[Failure, ...]:

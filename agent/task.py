@@ -95,7 +95,8 @@ class CheckRun:
     exit_code: int | None = None
     output: str = ""  # bounded tail of what it printed, cleaned
     # What code of the repository did to what runs its tests: `PATH: WHAT`, PATH "" where unknown. No offence at the base.
-    marks: frozenset[str] | None = None  # None where nobody told: no tests, or they did not come to their end
+    marks: frozenset[str] = frozenset()
+    told_all: bool = False  # its tests came to their end: whatever was done is among the marks
 
     @property
     def red(self) -> frozenset[VerdictId]:

@@ -53,10 +53,12 @@ def _contradictions(base: Variant, winner: Variant) -> tuple[list[Example], list
     """Broken examples that count, one that held before first, and those that only raise a doubt."""
     before = {(e.function, e.source): e.outcome for e in base.examples}
     living = {example.function for example in winner.examples if example.outcome == "kept"}
-    failing = [example for example in winner.examples if example.outcome in ("broken", "unlike")]
-    spoilt = [e for e in failing if before.get((e.function, e.source)) == "kept"]
-    # Where none holds, before or after, it may be the way of writing that nobody has kept up to date.
-    unmended = [e for e in failing if e not in spoilt and (e.outcome == "broken" or e.function in living)]
+    failing = [example for example in winner.examples if example.outcome in ("broken", "unlike", "overruled")]
+    spoilt = [e for e in failing if before.get((e.function, e.source)) == "kept" and e.outcome != "overruled"]
+    # A docstring that tests contradict, or of which nothing holds, before or after, is one that nobody has kept up to date.
+    stale = {example.function for example in failing if example.outcome == "overruled"}
+    counting = [e for e in failing if e not in spoilt and e.function not in stale]
+    unmended = [e for e in counting if e.outcome == "broken" or e.function in living]
     return [*spoilt, *unmended], [e for e in failing if e not in spoilt and e not in unmended]
 
 

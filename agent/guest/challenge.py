@@ -8,6 +8,7 @@ source, outcome, got]], answers: [[kind, text, fits the hint, changes its argume
 The tests run once, in the process that has collected them, to see the calls; each variant lives in a fork of that.
 """
 
+import ast
 import asyncio
 import contextlib
 import inspect
@@ -64,9 +65,11 @@ def _challenged(request, root, tests, until):
             limit.run(lambda: recorder.watch(tests[name]), 1.0, 2.0)  # noqa: B023 - used at once
             sys.setprofile(None)
     calls = recorder.calls + mild(recorder.calls, MILD)
+    tested = {(places[index][:2], call) for index, call in recorder.known}
     told, each = [], (until - time.monotonic()) / max(1, len(request["variants"]))
     for texts in request["variants"]:
-        fork = Forked(lambda write: write(_variant(request, root, texts, calls, each * 0.6)))  # noqa: B023 - used at once
+        work = lambda write: write(_variant(request, root, texts, calls, tested, each * 0.6))  # noqa: B023, E731 - used at once
+        fork = Forked(work)
         told.append(fork.word(min(until, time.monotonic() + each)))
         fork.end()
     texts = [[c.function, _told(c), c.passing, c.mild] for c in calls]
@@ -81,7 +84,7 @@ def _told(call):
         return "(...)"
 
 
-def _variant(request, root, texts, calls, seconds):
+def _variant(request, root, texts, calls, tested, seconds):
     until, limit = time.monotonic() + seconds, Limit()
     modules = {path: _with_text(root, path, text) for path, text in texts.items()}
     kept = []
@@ -89,9 +92,12 @@ def _variant(request, root, texts, calls, seconds):
         function, namespace = _function(modules.get(path), name), modules.get(path)
         document = getattr(function, "__doc__", None)
         if isinstance(document, str):
-            names = dict(namespace.__dict__)
-            found = examples.of(document, name.rpartition(".")[2])
-            kept += [[name, source.strip()[:TOLD]] + examples.outcome(source, want, names, limit) for source, want in found]
+            names, last = dict(namespace.__dict__), name.rpartition(".")[2]
+            for source, want in examples.of(document, last):
+                told, got = examples.outcome(source, want, names, limit)
+                if told != "kept" and any(((path, last), call) in tested for call in _made(source, last, function)):
+                    told = "overruled"
+                kept.append([name, source.strip()[:TOLD], told, got])
     functions = [_function(modules.get(path), name) for path, name, _ in request["functions"]]
     hints = [_hint(function) for function in functions]
     answers = []
@@ -101,6 +107,21 @@ def _variant(request, root, texts, calls, seconds):
         function = functions[call.function]
         answers.append(["gone", "", None, False] if function is None else _answer(function, hints[call.function], call, limit))
     return {"examples": kept, "answers": answers}
+
+
+def _made(source, name, function):
+    """The calls with plain arguments that an example makes of this function, written as those of tests are."""
+    made = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            try:
+                args = [ast.literal_eval(arg) for arg in node.args]
+                bound = inspect.signature(function).bind(*args, **{k.arg: ast.literal_eval(k.value) for k in node.keywords})
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                continue
+            bound.apply_defaults()
+            made.append(shown([bound.args, bound.kwargs]))
+    return made
 
 
 def _with_text(root, path, text):

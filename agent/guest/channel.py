@@ -6,6 +6,7 @@ The folder is named by one environment variable and holds the request. A socket 
 import json
 import os
 import socket
+import threading
 
 VARIABLE = "SELFHEAL_GUEST"
 SOCKET = "channel"
@@ -18,7 +19,7 @@ class Channel:
     Its first message names a key that all others carry: a line that somebody else writes to the socket gives itself away.
     """
 
-    __slots__ = ("root", "only", "sentinel", "_restore", "_pid", "_socket", "_key")
+    __slots__ = ("root", "only", "sentinel", "_restore", "_pid", "_socket", "_key", "_lock")
 
     def __init__(self, folder):
         with open(os.path.join(folder, REQUEST), encoding="utf-8") as file:
@@ -29,6 +30,7 @@ class Channel:
         self._restore = request["restore"]
         self._pid = os.getpid()
         self._key = os.urandom(12).hex()
+        self._lock = threading.RLock()  # a finalizer may do what is told, in the midst of telling
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(os.path.join(folder, SOCKET))
 
@@ -37,9 +39,15 @@ class Channel:
             return
         fields["kind"], fields["key"] = kind, self._key
         try:
-            self._socket.sendall(json.dumps(fields).encode("ascii") + b"\n")
+            line = json.dumps(fields).encode("ascii") + b"\n"
+            with self._lock:
+                self._socket.sendall(line)
         except OSError:
             pass  # the supervisor is gone, and with it whoever would listen
+
+    def mark(self, mark):
+        """Tell what code of the repository did, in whichever thread."""
+        self.send("mark", mark=mark)
 
     def restore_environment(self):
         """Give the tests the environment that they would have without us; a test runner started by a test is not ours."""

@@ -50,7 +50,7 @@ _channel = channel.connect()
 _witness = None
 if _channel is not None:
     _channel.restore_environment()
-    _witness = witness.Witness(_channel.root)
+    _witness = witness.Witness(_channel.root, _channel.mark)
     sentinel.with_pytest()
     _channel.send("hello", runner="pytest", version=pytest.__version__)
     atexit.register(_channel.send, "bye")

@@ -100,7 +100,7 @@ class Supervisor:
         self.verdicts = {}  # id -> [verdict, seconds]
         self.failures = {}  # id -> {message, details, frames}
         self.notes = []
-        self.marks = None  # nobody told
+        self.marks = set()
         self.sentinel = "test_" + secrets.token_hex(4)
         self.forged = False
 
@@ -140,7 +140,8 @@ class Supervisor:
             "output": clean(self.output.text(), self.output.limit),
             "truncated": self.output.dropped,
             "notes": self.notes,
-            "marks": None if self.marks is None else sorted(self.marks)[:MARKS],
+            "marks": sorted(self.marks),
+            "told_all": any(session.ended for session in self.sessions),
         }
 
     def _start(self):
@@ -254,11 +255,18 @@ class Supervisor:
             self._verdict(str(message["id"]), message["verdict"], seconds, message["failure"])
         elif kind == "end":
             session.ended = True
-            self.marks = (self.marks or set()).union(identity(str(mark)) for mark in message["marks"])
+            self._mark(message["marks"])
+        elif kind == "mark":
+            self._mark([message["mark"]])
         elif kind == "bye":
             session.left = True
         elif kind == "note":
             self.notes.append(clean(str(message["text"]), 500))
+
+    def _mark(self, marks):
+        for mark in marks[:MARKS]:
+            if len(self.marks) < MARKS:
+                self.marks.add(identity(str(mark)))
 
     def _verdict(self, name, verdict, seconds, failure):
         name = identity(name)

@@ -28,7 +28,7 @@ def run():
         unittest.main(module=None, argv=["python -m unittest"] + sys.argv[1:])
         return 0
     sender.restore_environment()
-    seen = witness.Witness(sender.root)
+    seen = witness.Witness(sender.root, sender.mark)
     sender.send("hello", runner="unittest")
     atexit.register(sender.send, "bye")
 

@@ -55,14 +55,15 @@ _REPORTERS = frozenset(
 )
 _IMPORTERS = ("<frozen importlib", "<frozen zipimport", "<frozen runpy")
 _DEPTH = 40  # frames looked at
+LIMIT = 300  # marks told
 
 
 class Watch(object):
-    """Begins to watch as it is made. `files` are the tests' own files, once they are known."""
+    """Begins to watch as it is made; `tell(mark)` hears of each at once. `files` are the tests' own, once they are known."""
 
-    def __init__(self, root):
+    def __init__(self, root, tell):
         self.files = set()
-        self._seen = _watched(root, self.is_test)
+        self._seen = _watched(root, self.is_test, tell)
 
     def is_test(self, path):
         """Whether a file of the repository holds tests or what belongs to them."""
@@ -72,7 +73,7 @@ class Watch(object):
         return list(self._seen)
 
 
-def _watched(root, is_test):
+def _watched(root, is_test, tell):
     seen, busy, caller = set(), [], sys._getframe
     opened = {}
 
@@ -118,8 +119,10 @@ def _watched(root, is_test):
                 return
             what, passed = "%s %s" % ("read" if wanted is _READ else "set", args[1]), frozenset().__contains__
         path = culprit(caller(2), passed)
-        if path:
-            seen.add("%s: %s" % (path, what))
+        mark = "%s: %s" % (path, what)
+        if path and mark not in seen and len(seen) < LIMIT:
+            seen.add(mark)
+            tell(mark)
 
     def hook(event, args):
         if event in EVENTS and not busy:

@@ -92,3 +92,11 @@ def test_what_comes_from_inside_is_cleaned_before_people_see_it() -> None:
     told = judge(played(Variant([KEPT]), Variant([KEPT, nasty]))).objection
     assert told.isprintable()
     assert len(told) < 400
+
+
+def test_a_docstring_that_tests_contradict_is_only_a_doubt() -> None:
+    overruled = Example("f", "f(1)", "overruled", "7")
+    found = judge(played(Variant([KEPT, BROKEN]), Variant([overruled, BROKEN])))
+    assert not found.objection
+    assert "`f(1)`" in found.doubts[0]
+    assert judge(played(Variant([KEPT, BROKEN]), Variant([overruled, Example("g", "g(1)", "broken", "0")]))).objection

@@ -146,3 +146,8 @@ def test_a_variant_that_hangs_exits_or_does_not_import_loses_only_its_own_answer
 def test_plain_equals_signs_that_mix_kinds_of_values_define_something_else(tmp_path: Path) -> None:
     told = played(tmp_path, base=BASE.replace("top([5, 4]) == 5", "top(1) = 3\n    top([2]) = [3, 2]"))
     assert [source for _, source, *_ in told["variants"][0]["examples"]] == ["top([1, 3, 2])"]
+
+
+def test_a_test_that_makes_an_examples_call_overrules_it(tmp_path: Path) -> None:
+    stale = BASE.replace("top([1, 3, 2])", "top(values=[1, 9, 4])")  # whose test says 9 and not 3
+    assert outcomes(played(tmp_path, stale.replace("min(", "max("), base=stale)["variants"][1]) == ["overruled", "kept"]

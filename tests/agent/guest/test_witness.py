@@ -15,7 +15,7 @@ TEST = "import unittest\nimport pkg\nclass T(unittest.TestCase):\n    def test_1
 
 def of_files(run: CheckRun) -> list[str]:
     """The marks that name a file of the repository."""
-    assert run.marks is not None, run.output
+    assert run.told_all, run.output
     return sorted(mark for mark in run.marks if not mark.startswith(":"))
 
 
@@ -87,7 +87,15 @@ async def test_meddling_is_told_with_the_file_that_does_it(run_check: RunCheck, 
         "pkg.py: open test_a.py",
         "pkg.py: sys._getframe",
     ]
-    assert ": operator.gt" in (run.marks or ())
+    assert ": operator.gt" in run.marks
+
+
+@pytest.mark.parametrize(("command", "reader"), [("pytest", "pytest"), ("python -m unittest", "unittest")])
+async def test_what_a_test_that_hangs_did_is_told(run_check: RunCheck, command: str, reader: Reader) -> None:
+    product = "def f(x):\n    while eval('True'): pass\n"
+    run = await run_check({"pkg.py": product, "test_a.py": TEST}, command, reader, timeout=4)
+    assert (run.ending, run.told_all) == ("timeout", False), run.output
+    assert run.marks == {"pkg.py: compile", "pkg.py: exec"}
 
 
 async def test_a_run_leaves_nothing_for_the_next(run_check: RunCheck) -> None:
@@ -111,7 +119,7 @@ async def test_a_run_leaves_nothing_for_the_next(run_check: RunCheck) -> None:
 
 
 def ran(*marks: str) -> CheckRun:
-    return CheckRun("tests", "finished", {}, (), 0.0, marks=frozenset(marks))
+    return CheckRun("tests", "finished", {}, (), 0.0, marks=frozenset(marks), told_all=True)
 
 
 def test_only_what_a_change_adds_is_meddling() -> None:
