@@ -135,6 +135,7 @@ class State(TypedDict, total=False):
     doubted: Annotated[list[str], operator.add]  # causes that one failed change was made for
     refuted: Annotated[list[str], operator.add]  # causes that are not tried again
     stuck: int  # how many of the last changes in a row failed in the very same way
+    rejected: int  # how many changes of the current rung the review rejected
 
     asked: int  # the last iteration that a person was asked about
     ending: Any  # packed `Ending`: the attempt is over without a repair
