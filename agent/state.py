@@ -127,6 +127,7 @@ class State(TypedDict, total=False):
     objection: Any  # packed `Objection` of a second opinion to the winner
     opinions: Annotated[list[Any], operator.add]  # packed `Opined` events on winners
     challenged: Any  # packed `Challenged`, of the last winner
+    written: dict[str, str]  # digest of what a writer of tests was shown → ref of its tests, written without the change
     failed: Annotated[list[Any], operator.add]  # verdicts that wait for `reflect`
     tried: Annotated[list[str], operator.add]  # digests of judged changes
     refused: Annotated[list[str], operator.add]  # guard rules that refused a candidate, in order

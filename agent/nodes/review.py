@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from agent import prompting
+from agent import reviewing
 from agent.challenge.judgement import Challenged
 from agent.events import Opined
 from agent.model import ModelError
@@ -39,7 +39,7 @@ async def review(state: State, work: Work) -> State:
         return {}
     if (bound := work.ledger.model_spent_up()) is not None:
         return await fell_back(work, "review", f"Nobody reviewed the change: {bound}")
-    prompt = await prompting.review(await situation_of(state, work), candidate)
+    prompt = await reviewing.review(await situation_of(state, work), candidate)
     rung = candidate.rung.partition(":")[2]
     try:
         answer = await models.ask(prompt, seconds=min(SECONDS, work.ledger.seconds_left() / 3), emit=context.emit, rung=rung)

@@ -15,7 +15,7 @@ from agent.prompts import BrokenPrompt, render
 EVERYTHING = {
     "failures": "F", "excerpts": [], "cause": "", "hints": "", "guidance": "", "memories": "", "lessons": "", "refuted": "",
     "strategy": "direct", "categories": "logic", "has_history": False, "places": "", "test": "T", "diff": "D", "context": "",
-    "functions": "",
+    "functions": "", "is_mutation": False, "specification": "S", "tests": "T", "tried": "",
 }  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("role", ["repair", "diagnose", "review"])
+@pytest.mark.parametrize("role", ["repair", "diagnose", "review", "challenge"])
 def test_every_role_has_a_prompt_with_a_version_that_says_what_is_data(role: prompts.Role) -> None:
     prompt = render(role, **EVERYTHING)
     assert prompt.name.startswith(f"{role}/")
