@@ -16,6 +16,7 @@ from agent.task import Candidate, Edits, FileChange
 
 TEST, DIFF, WHOLE, CONTEXT = 1_500, 3_000, 1_800, 700
 ERROR = 200  # tokens of what the failing tests say
+BESIDE = 1  # unchanged lines around a change whose function is shown too
 HEAD = 3  # first lines of a function that are shown however long it is
 MINDLESS = ("patterns",)  # rungs that try small edits until the tests pass
 
@@ -28,7 +29,7 @@ async def review(situation: Situation, candidate: Candidate) -> Prompt:
     return render(
         "review",
         test=f"{tests}\n\n{told}".strip(),
-        diff=change,
+        diff=_cut(diff(candidate.edits, BESIDE), DIFF) if functions else change,
         functions=functions,
         context=_cut("\n\n".join(_contract(each) for each in hidden if each.docstring), CONTEXT),
         is_mutation=candidate.rung in MINDLESS,
