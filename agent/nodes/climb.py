@@ -22,11 +22,9 @@ async def climb(state: State, work: Work) -> State:
     update: State = {"rounds": Overwrite([]), "strategies": [], "lessons": lessons}  # type: ignore[typeddict-item]
     if is_left_to_a_model(state, work):
         rung, fruitless = state["rung"] + 1, 0
-        others = len(state.get("allowed", [])) + len(state.get("passed", []))
-        if others:
+        if others := len(state.get("allowed", [])):
             told = f"{words.counted(others, 'other change')} of {words.rung(work.ladder[rung - 1].rung)}"
             update["notes"] = [f"The review rejected {REJECTIONS} changes, so {told} made way for a model"]
-        update |= {"allowed": [], "passed": []}
     if wanted := state.get("asked_next"):
         names = [proposer.rung for proposer in work.ladder]
         update["asked_next"] = ""

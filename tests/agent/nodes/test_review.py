@@ -9,7 +9,6 @@ import pytest
 from agent import events
 from agent.model import ModelSettings
 from agent.models import Models
-from agent.nodes.climb import REJECTIONS
 from agent.nodes.review import Review, read_review
 from agent.task import Budget, NoRepair, Policy, Repair
 from tests.agent.bench import RIGHT, Bench, Scripted, change
@@ -48,11 +47,11 @@ async def test_a_rejection_is_a_lesson_and_the_next_change_is_tried(tmp_path: Pa
     assert [event.accepted for event in bench.of(events.Opined) if event.step == "review"] == [False, True]
 
 
-CHANGES = [change("a - b", f"a + b + 0 * {n}") for n in range(REJECTIONS + 2)]
+CHANGES = [change("a - b", f"a + b + 0 * {n}") for n in range(4)]
 
 
 async def test_every_change_is_read_before_it_is_delivered_however_many_were_rejected(tmp_path: Path) -> None:
-    replies = [*[REJECTED] * (REJECTIONS + 1), Reply('{"accept": true}')]
+    replies = [*[REJECTED] * 3, Reply('{"accept": true}')]
     result, _, server = await healed(tmp_path, Scripted([tuple(CHANGES)]), *replies)
     assert isinstance(result, Repair)
     assert len(server.asked) == len(CHANGES)
@@ -68,7 +67,7 @@ async def test_a_critic_that_is_never_content_ends_with_the_budget_and_nothing_i
 
 async def test_after_two_rejections_a_search_makes_way_for_a_model_that_knows_the_reasons(tmp_path: Path) -> None:
     search, model = Scripted([tuple(CHANGES)]), Scripted([(RIGHT,)], rung="model:scripted")
-    async with ScriptedModel([*[REJECTED] * REJECTIONS, CAUSE, Reply('{"accept": true}')]) as server:
+    async with ScriptedModel([*[REJECTED] * 2, CAUSE, Reply('{"accept": true}')]) as server:
         models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
         result = await Bench(tmp_path).heal(search, model, models=models)
     assert isinstance(result, Repair), result
@@ -76,6 +75,16 @@ async def test_after_two_rejections_a_search_makes_way_for_a_model_that_knows_th
     (seen,) = model.seen
     assert any("it hard-codes the test" in lesson for lesson in seen.lessons)
     assert any("2 other changes" in note for note in result.log.notes)
+
+
+async def test_the_search_that_comes_after_one_that_was_rejected_has_its_own_chances(tmp_path: Path) -> None:
+    searches, model = [Scripted([tuple(CHANGES)]), Scripted([(OTHER,)])], Scripted([(RIGHT,)], rung="model:scripted")
+    async with ScriptedModel([*[REJECTED] * 2, Reply('{"accept": true}')]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
+        result = await Bench(tmp_path).heal(*searches, model, models=models)
+    assert isinstance(result, Repair), result
+    assert result.edits == OTHER
+    assert not model.seen
 
 
 @pytest.mark.parametrize("reply", [Reply("Looks good to me!"), Reply('{"accept": false}'), refused()])
