@@ -52,6 +52,7 @@ async def test_of_a_long_function_the_head_and_what_is_near_the_change_is_shown_
     code = text.partition("# The changed code with the repair")[2]
     assert "def wide(value):" in code.partition("# What")[0]
     assert "    step_290 = 290\n" in code
+    assert text.partition("# The repair")[2].partition("# The changed code")[0].count("step_") == 2, "one line around it"
     assert code.count("[…]") == 2
     assert "as one says" in code.partition("# What the changed functions say of themselves")[2]
     assert len(text) < 6_000

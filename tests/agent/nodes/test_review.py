@@ -66,15 +66,26 @@ async def test_a_critic_that_is_never_content_ends_with_the_budget_and_nothing_i
 
 
 async def test_after_two_rejections_a_search_makes_way_for_a_model_that_knows_the_reasons(tmp_path: Path) -> None:
-    search, model = Scripted([tuple(CHANGES)]), Scripted([(RIGHT,)], rung="model:scripted")
+    search, model = Scripted([tuple(CHANGES), (OTHER,)]), Scripted([(RIGHT,)], rung="model:scripted")
     async with ScriptedModel([*[REJECTED] * 2, CAUSE, Reply('{"accept": true}')]) as server:
         models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
         result = await Bench(tmp_path).heal(search, model, models=models)
     assert isinstance(result, Repair), result
     assert result.edits == RIGHT
+    assert len(search.seen) == 1, "it had more to say"
     (seen,) = model.seen
     assert any("it hard-codes the test" in lesson for lesson in seen.lessons)
     assert any("2 other changes" in note for note in result.log.notes)
+
+
+async def test_a_model_learns_from_rejections_and_is_not_left_for_a_stronger_one(tmp_path: Path) -> None:
+    small = Scripted([(each,) for each in CHANGES], rung="model:small")
+    strong = Scripted([(RIGHT,)], rung="model:strong")
+    async with ScriptedModel([CAUSE, *[REJECTED] * 2, Reply('{"accept": true}')]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
+        result = await Bench(tmp_path).heal(small, strong, models=models)
+    assert isinstance(result, Repair), result
+    assert not strong.seen
 
 
 async def test_the_search_that_comes_after_one_that_was_rejected_has_its_own_chances(tmp_path: Path) -> None:
