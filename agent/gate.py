@@ -97,6 +97,11 @@ def is_brief(base: Runs) -> bool:
     return sum(run.seconds for run in base.values()) <= BRIEF
 
 
+def proof_seconds(base: Runs) -> float:
+    """What `is_green` and `prove` of one candidate take about."""
+    return sum(GREENS * ending_seconds(run) + (run.seconds if run.ending == "timeout" else 0.0) for run in base.values())
+
+
 def ending_seconds(run: CheckRun) -> float:
     """What a run takes about where nothing hangs."""
     return START + sum(run.durations.values()) if run.ending == "timeout" else run.seconds
