@@ -52,7 +52,7 @@ async def approve(state: State, work: Work) -> State:
     if not reply.why:
         return {"winner": None, "ending": pack(rejected(""))}
     why = f"a person rejected it: {reply.why}"
-    failed = Verification(False, why, evidence=unpack(Verification, packed).evidence)
+    failed = Verification(False, why, evidence=unpack(Verification, packed).evidence, judge="person")
     return {"winner": None, "failed": [[ref, pack(failed)]], "guidance": [*state.get("guidance", []), reply.why]}
 
 

@@ -40,7 +40,7 @@ async def guard(state: State, work: Work) -> State:
         text = f"Refused, because {refusal.sentence}: {candidate.title}"
         await context.emit(Guarded(text=text, title=candidate.title, rule=refusal.rule))
         refused.append(refusal.rule)
-        failed.append([ref, pack(Verification(False, f"refused: {refusal.sentence}"))])
+        failed.append([ref, pack(Verification(False, f"refused: {refusal.sentence}", judge="guard"))])
     plausible = sum(unpack(Round, packed).plausible for packed in state.get("rounds", []))
     return {
         "proposed": Overwrite([]),  # type: ignore[typeddict-item]
