@@ -2,14 +2,14 @@
 
 Each in fresh workspaces and fresh processes. `is_green` asks a candidate: the failing verdicts with the change and everything
 with it (where the base took little time, everything at once). `prove` asks the one that was selected: the failing verdicts
-again with the change, and without it, where they must be red again. Everything is always run alone, as the base was that it is
-held against.
+again with the change, and without it, where they must be red again. What takes long is run alone, as the base was that it is
+held against; what is brief may run beside something else, and a run that had too little memory there is told as `starved`: it
+says nothing until it was alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from agent import words
 from agent.edits import apply
 from agent.endings import named
-from agent.oracle import EXIT, Verification, broken, failures, meddling, turned, unexplained, unmoved
+from agent.oracle import EXIT, Verification, broken, failures, meddling, perhaps_luck, turned, unexplained, unmoved
 from agent.state import Work
 from agent.task import Check, CheckEvidence, CheckRun, Edits, Oracle, VerdictId
 from sandbox.base import InstallFailed, LimitExceeded, Packages
@@ -34,14 +34,28 @@ HANG, LONGER = 5.0, 5  # a hang is one again after these seconds and this many t
 async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
     """Does everything pass with the change? Evidence has no red without it yet. Raises `SandboxError` when it is lost."""
     if not is_brief(base):
-        target = await _runs(work, oracle, edits, target_only=True)
-        if isinstance(target, str):
-            return Verification(False, target)
+        target = await _runs(work, oracle, edits, oracle.must_turn)
+        if isinstance(target, Verification):
+            return target
         if (failed := _still_red(oracle, base, target)) is not None:
             return failed
-    whole = await _runs(work, oracle, edits, target_only=False)
-    if isinstance(whole, str):
-        return Verification(False, whole)
+    whole = await _runs(work, oracle, edits)
+    judged = _judged(oracle, base, whole, edits)
+    if isinstance(whole, Verification) or not any((doubtful := perhaps_luck(oracle, whole, judged.newly_red)).values()):
+        return judged
+    # A test that fails now and then must not condemn a change for good. Alone it is cheap to see that it is red again; only a
+    # whole run shows that the tests beside it do not make it red.
+    again = await _runs(work, oracle, edits, doubtful)
+    if isinstance(again, Verification) or any(not doubtful[name] <= run.green for name, run in again.items()):
+        return judged
+    once_more = _judged(oracle, base, await _runs(work, oracle, edits), edits)
+    return replace(once_more, flaky=judged.newly_red) if once_more.passed else judged
+
+
+def _judged(oracle: Oracle, base: Runs, whole: Runs | Verification, edits: Edits) -> Verification:
+    """What the run of everything says of the change."""
+    if isinstance(whole, Verification):
+        return whole
     if (failed := _still_red(oracle, base, whole)) is not None:
         return failed
     spoilt = tuple(id_ for check in oracle.checks for id_ in broken(oracle, check, base[check.name], whole[check.name]))
@@ -58,28 +72,29 @@ async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Veri
 
 async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Verification) -> Verification:
     """Is it no luck, and is it this change? `green` is what `is_green` found. Raises `SandboxError` when it is lost."""
-    again: list[Runs | str] = []
-    without: Runs | str | None = None
+    again: list[Runs | Verification] = []
+    without: Runs | Verification | None = None
     if is_brief(base):
-        once = functools.partial(_runs, work, oracle, target_only=True)
-        *again, without = await _side_by_side(*(once(edits) for _ in range(GREENS - 1)), once(()))
+        beside = [_runs(work, oracle, change, oracle.must_turn) for change in (*(GREENS - 1) * (edits,), ())]
+        *again, without = await _side_by_side(*beside)
         if any(_is_starved(runs) for runs in (*again, without)):
             again, without = [], None  # they share the sandbox's memory: each gets it alone
     for _ in range(0 if again else GREENS - 1 if is_brief(base) else 1):
-        again.append(await _runs(work, oracle, edits, target_only=True))
+        again.append(await _runs(work, oracle, edits, oracle.must_turn))
     for runs in again:
-        if isinstance(runs, str):
-            return Verification(False, runs)
+        if isinstance(runs, Verification):
+            return runs
         if (failed := _still_red(oracle, base, runs)) is not None:
             return replace(failed, reason=f"it was green once, but not every time: {failed.reason}", unmoved=False)
         if (found := _meddles(base, runs, edits)) is not None:
             return found
     if without is None:
         hung = any(run.ending == "timeout" for run in base.values())
-        took = max(run.seconds for runs in again if not isinstance(runs, str) for run in runs.values())
-        without = await _runs(work, oracle, (), target_only=True, patience=max(HANG, LONGER * took) if hung else None)
-    if isinstance(without, str):
-        return Verification(False, without)
+        took = max(run.seconds for runs in again if not isinstance(runs, Verification) for run in runs.values())
+        patience = max(HANG, LONGER * took) if hung else None
+        without = await _runs(work, oracle, (), oracle.must_turn, patience=patience)
+    if isinstance(without, Verification):
+        return without
     luck = sorted(id_ for check, run in without.items() for id_ in oracle.must_turn[check] - run.red)
     if luck and (odd := _odd(without)) is not None:
         return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} without the change, so nothing is proven")
@@ -116,28 +131,37 @@ async def _side_by_side(*works: Coroutine[Any, Any, Any]) -> list[Any]:
     return list(done)
 
 
-async def _runs(work: Work, oracle: Oracle, edits: Edits, *, target_only: bool, patience: float | None = None) -> Runs | str:
-    """Each check in a workspace of its own; a clause when the change cannot be applied, a bound is reached or time is up."""
+async def _runs(
+    work: Work,
+    oracle: Oracle,
+    edits: Edits,
+    ids: Mapping[str, frozenset[VerdictId]] | None = None,
+    *,
+    patience: float | None = None,
+) -> Runs | Verification:
+    """Each check, or these ids of each, in a workspace of its own.
+
+    A failure when the change cannot be applied, a bound is reached or time is up.
+    """
     runs = {}
     for check in oracle.checks:
-        target = oracle.must_turn[check.name]
-        if target_only and not target:
+        if ids is not None and not ids.get(check.name):
             continue
         if work.ledger.seconds_left() <= 0:
-            return "the time of the attempt was up before it could be judged"
-        only = target if target_only and check.runs_tests else None
+            return Verification(False, "the time of the attempt was up before it could be judged")
+        only = ids[check.name] if ids is not None and check.runs_tests else None
         try:
             async with work.task.sandbox.candidate() as workspace:
                 if (problem := await apply(workspace, edits)) is not None:
-                    return f"it cannot be applied: {problem.sentence}"
+                    return Verification(False, f"it cannot be applied: {problem.sentence}")
                 if needs_install(edits, work.task.packages):
                     await workspace.install(work.task.packages)
                 seconds = min(work.patience(check), patience or check.timeout)
                 runs[check.name] = await work.runner.run(workspace, check, only=only, timeout=seconds)
         except InstallFailed as error:
-            return f"what it depends on cannot be installed: {error.reason}"
+            return Verification(False, f"what it depends on cannot be installed: {error.reason}")
         except LimitExceeded as error:
-            return f"{'with' if edits else 'without'} the change {error}"
+            return Verification(False, f"{'with' if edits else 'without'} the change {error}", starved=True)
     return runs
 
 
@@ -164,7 +188,8 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         total += len(target)
         red += sorted(target - set(turned(check, base[check.name], runs[check.name], target)))
     if (odd := _odd(runs)) is not None:
-        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} with the change", still_red=tuple(red))
+        starved = odd.ending == "out_of_memory"
+        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} with the change", tuple(red), starved=starved)
     if not red:
         return None
     noun, stay = f"failing {words.noun(oracle.checks)}", "stays" if len(red) == 1 else "stay"
@@ -185,8 +210,8 @@ def _odd(runs: Runs) -> CheckRun | None:
     return next((run for run in runs.values() if run.ending != "finished"), None)
 
 
-def _is_starved(runs: Runs | str) -> bool:
-    return isinstance(runs, str) or any(run.ending == "out_of_memory" for run in runs.values())
+def _is_starved(runs: Runs | Verification) -> bool:
+    return isinstance(runs, Verification) or any(run.ending == "out_of_memory" for run in runs.values())
 
 
 def _messages(runs: Runs, ids: tuple[VerdictId, ...] | list[VerdictId]) -> str:

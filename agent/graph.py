@@ -52,7 +52,7 @@ from agent.task import NoRepair, Question, Repair, Reply, Task, Usage, Waiting
 
 GRAPH_VERSION = 3  # raise it when a node is renamed or the state changes its meaning
 MOST_STEPS = 1000  # a bound for loops that should not be; the budget ends a repair long before
-ABREAST = 4  # candidates of a model's round that are verified beside each other; those of a search come one by one
+ABREAST = 4  # candidates of a model's round that are verified beside each other where that is brief; others one by one
 
 Step = Callable[[State, Work], Awaitable[State]]
 STEPS: dict[str, Step] = {
@@ -146,8 +146,10 @@ def what_is_left(state: State, runtime: Runtime[Resources]) -> str | list[Send]:
         if state.get("passed"):
             return "select"
         if allowed := state.get("allowed"):
-            abreast = ABREAST if work.ladder[state["rung"]].rung.startswith("model") else 1
-            return [Send("verify", {**state, "judging": ref}) for ref in allowed[:abreast]]
+            together = [ref for ref in allowed if ref not in state.get("alone", [])][:ABREAST]
+            is_model = work.ladder[state["rung"]].rung.startswith("model")
+            judged = together if is_model and state.get("is_brief") and together else allowed[:1]
+            return [Send("verify", {**state, "judging": ref, "beside": len(judged) - 1}) for ref in judged]
     return "climb"
 
 

@@ -26,6 +26,8 @@ class Verification:
     still_red: tuple[VerdictId, ...] = ()
     newly_red: tuple[VerdictId, ...] = ()
     evidence: tuple[CheckEvidence, ...] = ()
+    flaky: tuple[VerdictId, ...] = ()  # what was red once with the change, and green when it was run again
+    starved: bool = False  # it needed more memory than the sandbox had left beside whatever else ran there
     unmoved: bool = False  # every target stays red, as far as it is told with the message that it had without the change
     judge: Literal["gate", "guard", "opinion", "person"] = "gate"  # who found it
 
@@ -96,6 +98,12 @@ def broken(oracle: Oracle, check: Check, base: CheckRun, run: CheckRun) -> tuple
     new = {id_ for id_ in run.red if id_ not in base.verdicts and id_ not in must_turn}
     gone = {id_ for id_, verdict in base.verdicts.items() if verdict is Verdict.SKIPPED and id_ not in run.verdicts}
     return tuple(sorted(spoilt | new | gone))
+
+
+def perhaps_luck(oracle: Oracle, runs: Mapping[str, CheckRun], spoilt: Iterable[VerdictId]) -> dict[str, frozenset[VerdictId]]:
+    """The spoilt ids by their check, where all of them are tests that were green at the base and ran; else none."""
+    red = {c.name: oracle.must_stay[c.name] & runs[c.name].red - {EXIT} for c in oracle.checks if c.runs_tests}
+    return red if set(spoilt) == set().union(*red.values()) else {}
 
 
 def unmoved(oracle: Oracle, base: Mapping[str, CheckRun], runs: Mapping[str, CheckRun]) -> bool:

@@ -100,6 +100,7 @@ class State(TypedDict, total=False):
 
     oracle_ref: str  # Oracle
     base_ref: str  # tuple[CheckRun, ...]: the first run of each check at the base
+    is_brief: bool  # did it take so little time that two may run side by side?
     suspects_ref: str  # tuple[Span, ...]
     memories_ref: str  # tuple[Recollection, ...], the most alike first
     guidance: list[str]  # what a person said on the way
@@ -120,7 +121,9 @@ class State(TypedDict, total=False):
     groundwork: str  # ref of a Candidate of the tools that mended its own check and broke nothing: others build on it
     support: dict[str, int]  # digest of a change → how many proposed it
     allowed: list[str]  # refs that wait for `verify`, best first
+    alone: Annotated[list[str], operator.add]  # of them: refs of those that others took the memory from
     judging: str  # ref, of one branch
+    beside: int  # of one branch: how many others are judged at the same time
     judged: Annotated[list[Any], operator.add]  # verdicts that wait for `select`
     passed: list[Any]  # verdicts of candidates that are green and were not selected yet
     winner: Any  # verdict of the candidate that was selected, in the end with its proof; None where there is none

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent import confidence, diagnosis, endings, guard, words
 from agent.challenge.judgement import Challenged
-from agent.edits import diff
+from agent.edits import diff, digest
 from agent.endings import Ending
 from agent.events import Ended
 from agent.memory import Recollection, signature, worth_keeping
@@ -52,7 +52,7 @@ async def _repaired(state: State, work: Work) -> State:
     known = diagnosis.of_repair(await red_of(state, work.context), candidate, believed)
     shown = await asyncio.to_thread(diff, candidate.edits)
     last = await told(candidate, verification, state["iteration"])
-    alternatives = state.get("alternatives", 0)
+    alternatives = max(state.get("alternatives", 0), await _others(state, work, candidate))
     challenged = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
     sure = confidence.estimate(candidate, alternatives, state.get("degraded", []), challenged)
     log = await log_of(state, work.context, last, known)
@@ -75,6 +75,12 @@ async def _repaired(state: State, work: Work) -> State:
         Ended(text=reason, outcome=Outcome.HEALED, reason=reason, next_step="Review the change and merge it.")
     )
     return {"result": ["repair", await work.context.keep(result)]}
+
+
+async def _others(state: State, work: Work, winner: Candidate) -> int:
+    """How many other changes were judged green and did not win."""
+    green = [await work.context.recall(Candidate, ref) for ref, _ in state.get("passed", [])]
+    return len({digest(each.edits) for each in green} - {digest(winner.edits)})
 
 
 async def _keep_in_memory(state: State, work: Work, recollection: Recollection) -> None:

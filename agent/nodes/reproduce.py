@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent import endings, words
 from agent.endings import Ending
 from agent.events import Reproduced
+from agent.gate import is_brief
 from agent.oracle import Round, differ, oracle_of, unsteady
 from agent.state import State, Work, pack
 from agent.task import CheckRun, Outcome
@@ -39,7 +40,12 @@ async def reproduce(state: State, work: Work) -> State:
     notes = (
         [f"Sometimes red and sometimes green, so left out of the decision: {endings.named(sorted(shaky))}."] if shaky else []
     )
-    return {"oracle_ref": await work.context.keep(oracle), "base_ref": await work.context.keep(base), "notes": notes}
+    return {
+        "oracle_ref": await work.context.keep(oracle),
+        "base_ref": await work.context.keep(base),
+        "is_brief": is_brief({run.check: run for run in base}),
+        "notes": notes,
+    }
 
 
 async def _round(work: Work) -> Round:

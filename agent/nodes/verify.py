@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent import gate
+from agent.endings import named
 from agent.events import Verified
 from agent.oracle import Verification
 from agent.state import State, Work, base_of, pack
@@ -10,12 +11,17 @@ from agent.task import Candidate, Oracle
 
 
 async def verify(state: State, work: Work) -> State:
-    """Judges `state["judging"]`. Raises `SandboxError` when the sandbox is lost; a bound it ran into is the candidate's."""
+    """Judges `state["judging"]`; one that had too little memory beside others stays allowed, to be judged alone.
+
+    Raises `SandboxError` when the sandbox is lost; a bound it ran into alone is the candidate's.
+    """
     context, ref = work.context, state["judging"]
     candidate = await context.recall(Candidate, ref)
     oracle = await context.recall(Oracle, state["oracle_ref"])
     began = context.monotonic()
     verification = await gate.is_green(work, oracle, await base_of(state, context), candidate.edits)
+    if verification.starved and state.get("beside"):
+        return {"alone": [ref]}
     await context.emit(
         Verified(
             text=_told(candidate, verification),
@@ -26,7 +32,11 @@ async def verify(state: State, work: Work) -> State:
             seconds=context.monotonic() - began,
         )
     )
-    return {"judged": [[ref, pack(verification)]]}
+    update: State = {"judged": [[ref, pack(verification)]]}
+    if verification.flaky:
+        shaky = f"Red once beside a change and green when run again, so left out of the decision: {named(verification.flaky)}."
+        update["notes"] = [shaky]
+    return update
 
 
 def _told(candidate: Candidate, verification: Verification) -> str:

@@ -40,6 +40,16 @@ async def test_runs_that_starve_each_other_are_repeated_alone(small_sandbox: San
     assert result.evidence.checks[0].without_red == 1
 
 
+async def test_a_change_that_starves_beside_others_is_judged_alone(small_sandbox: Sandbox) -> None:
+    right, wrong = (
+        HEAVY.replace("a - b", fix).replace("90 <<", size) for fix, size in (("a + b", "140 <<"), ("a * b", "90 <<"))
+    )
+    changes = tuple((FileChange("calc.py", HEAVY, after),) for after in (right, wrong))
+    result = await heal(small_sandbox, Scripted([changes], rung="model:scripted"))
+    assert isinstance(result, Repair), result
+    assert not any("memory" in each.result for each in result.log.iterations)
+
+
 async def test_a_change_that_takes_all_the_memory_is_told_so(small_sandbox: Sandbox) -> None:
     result = await heal(small_sandbox, Scripted([(change("90 <<", "300 <<", source=HEAVY),)]))
     assert isinstance(result, NoRepair)
