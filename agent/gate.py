@@ -10,6 +10,7 @@ says nothing until it was alone.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
@@ -34,21 +35,21 @@ HANG, LONGER = 5.0, 5  # a hang is one again after these seconds and this many t
 async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
     """Does everything pass with the change? Evidence has no red without it yet. Raises `SandboxError` when it is lost."""
     if not is_brief(base):
-        target = await _runs(work, oracle, edits, oracle.must_turn)
+        target = await _runs(work, oracle, edits, target_only=True)
         if isinstance(target, Verification):
             return target
         if (failed := _still_red(oracle, base, target)) is not None:
             return failed
-    whole = await _runs(work, oracle, edits)
+    whole = await _runs(work, oracle, edits, target_only=False)
     judged = _judged(oracle, base, whole, edits)
     if isinstance(whole, Verification) or not any((doubtful := perhaps_luck(oracle, whole, judged.newly_red)).values()):
         return judged
     # A test that fails now and then must not condemn a change for good. Alone it is cheap to see that it is red again; only a
     # whole run shows that the tests beside it do not make it red.
-    again = await _runs(work, oracle, edits, doubtful)
+    again = await _runs(work, replace(oracle, must_turn=doubtful), edits, target_only=True)
     if isinstance(again, Verification) or any(not doubtful[name] <= run.green for name, run in again.items()):
         return judged
-    once_more = _judged(oracle, base, await _runs(work, oracle, edits), edits)
+    once_more = _judged(oracle, base, await _runs(work, oracle, edits, target_only=False), edits)
     return replace(once_more, flaky=judged.newly_red) if once_more.passed else judged
 
 
@@ -75,12 +76,12 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
     again: list[Runs | Verification] = []
     without: Runs | Verification | None = None
     if is_brief(base):
-        beside = [_runs(work, oracle, change, oracle.must_turn) for change in (*(GREENS - 1) * (edits,), ())]
-        *again, without = await _side_by_side(*beside)
+        once = functools.partial(_runs, work, oracle, target_only=True)
+        *again, without = await _side_by_side(*(once(edits) for _ in range(GREENS - 1)), once(()))
         if any(_is_starved(runs) for runs in (*again, without)):
             again, without = [], None  # they share the sandbox's memory: each gets it alone
     for _ in range(0 if again else GREENS - 1 if is_brief(base) else 1):
-        again.append(await _runs(work, oracle, edits, oracle.must_turn))
+        again.append(await _runs(work, oracle, edits, target_only=True))
     for runs in again:
         if isinstance(runs, Verification):
             return runs
@@ -92,7 +93,7 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
         hung = any(run.ending == "timeout" for run in base.values())
         took = max(run.seconds for runs in again if not isinstance(runs, Verification) for run in runs.values())
         patience = max(HANG, LONGER * took) if hung else None
-        without = await _runs(work, oracle, (), oracle.must_turn, patience=patience)
+        without = await _runs(work, oracle, (), target_only=True, patience=patience)
     if isinstance(without, Verification):
         return without
     luck = sorted(id_ for check, run in without.items() for id_ in oracle.must_turn[check] - run.red)
@@ -132,24 +133,17 @@ async def _side_by_side(*works: Coroutine[Any, Any, Any]) -> list[Any]:
 
 
 async def _runs(
-    work: Work,
-    oracle: Oracle,
-    edits: Edits,
-    ids: Mapping[str, frozenset[VerdictId]] | None = None,
-    *,
-    patience: float | None = None,
+    work: Work, oracle: Oracle, edits: Edits, *, target_only: bool, patience: float | None = None
 ) -> Runs | Verification:
-    """Each check, or these ids of each, in a workspace of its own.
-
-    A failure when the change cannot be applied, a bound is reached or time is up.
-    """
+    """Each check in a workspace of its own; a failure when the change cannot be applied, a bound is reached or time is up."""
     runs = {}
     for check in oracle.checks:
-        if ids is not None and not ids.get(check.name):
+        target = oracle.must_turn[check.name]
+        if target_only and not target:
             continue
         if work.ledger.seconds_left() <= 0:
             return Verification(False, "the time of the attempt was up before it could be judged")
-        only = ids[check.name] if ids is not None and check.runs_tests else None
+        only = target if target_only and check.runs_tests else None
         try:
             async with work.task.sandbox.candidate() as workspace:
                 if (problem := await apply(workspace, edits)) is not None:

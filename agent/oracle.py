@@ -102,8 +102,11 @@ def broken(oracle: Oracle, check: Check, base: CheckRun, run: CheckRun) -> tuple
 
 def perhaps_luck(oracle: Oracle, runs: Mapping[str, CheckRun], spoilt: Iterable[VerdictId]) -> dict[str, frozenset[VerdictId]]:
     """The spoilt ids by their check, where all of them are tests that were green at the base and ran; else none."""
-    red = {c.name: oracle.must_stay[c.name] & runs[c.name].red - {EXIT} for c in oracle.checks if c.runs_tests}
-    return red if set(spoilt) == set().union(*red.values()) else {}
+    red = {
+        check.name: oracle.must_stay[check.name] & (runs[check.name].red - {EXIT}) if check.runs_tests else frozenset()
+        for check in oracle.checks
+    }
+    return red if set(spoilt) == frozenset().union(*red.values()) else {}
 
 
 def unmoved(oracle: Oracle, base: Mapping[str, CheckRun], runs: Mapping[str, CheckRun]) -> bool:
