@@ -73,12 +73,6 @@ def _write(fd, word):
         data = data[os.write(fd, data) :]
 
 
-def allow(cpu):
-    """The kernel ends this process after so much CPU time: a busy machine does not make a test fail, a loop does."""
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_PROF, cpu)
-
-
 def observed(tests, names, probe, seconds, durations):
     """Run tests on the unchanged code, many in one fork, a new fork after each that kills it.
 
