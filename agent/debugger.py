@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from agent import prompting
 from agent.debugger_calls import Call, read_calls
 from agent.debugger_tools import Toolbox
-from agent.diagnosis import CATEGORIES
+from agent.diagnosis import CATEGORIES, UNSURE
 from agent.model import ModelError, Unavailable
 from agent.models import Models
 from agent.proposers.base import Situation
@@ -24,7 +24,6 @@ from agent.task import Diagnosis, Iteration, Usage
 STEPS = 6  # messages with tool calls that are answered
 TOKENS = 24_000  # of one diagnosis; the conversation grows with every step
 KEPT = 1_500  # characters of the model's own words that stay in the conversation
-UNSURE = 0.5  # below it, other causes are tried beside
 
 
 @dataclass(frozen=True, slots=True)

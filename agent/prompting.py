@@ -6,12 +6,13 @@ The counts aim at a repair that costs little: a change and its review in some 3,
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent import excerpts, failing
 from agent.diagnosis import CATEGORIES
 from agent.edits import diff
-from agent.excerpts import Excerpt
+from agent.excerpts import View
 from agent.model import Prompt
 from agent.outline import Module, changed
 from agent.prompts import render
@@ -20,8 +21,8 @@ from agent.reflection import fenced
 from agent.task import Candidate, Edits
 from agent.testfiles import is_test
 
-FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_800, 4_000  # tokens, as `estimate_tokens` counts them
-HINTS, MEMORY, PLACES = 900, 700, 8  # characters, characters, spans
+FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_600  # tokens, as `estimate_tokens` counts them
+HINTS, MEMORY = 900, 700  # characters
 TEST, DIFF, WHOLE, CONTEXT = 1_800, 4_000, 1_800, 900  # characters of a review's parts
 MOST_SHOWN, SHOWN = 3, 1_000  # places that an answer may ask for, tokens of them
 _SHOW = re.compile(r"^[\s*`-]*SHOW:?\s+`?([\w./-]+\.pyi?(?:::[\w.]+|:\d+))", re.MULTILINE)
@@ -33,6 +34,7 @@ class Shown:
 
     prompt: Prompt
     paths: tuple[str, ...]
+    places: frozenset[str] = frozenset()  # functions and constants, "path::Class.method"
 
 
 async def repair(situation: Situation, room: int, cause: str) -> Shown:
@@ -41,32 +43,38 @@ async def repair(situation: Situation, room: int, cause: str) -> Shown:
     prompt = render(
         "repair",
         **values,
+        others=_by_file(found.others),
         cause=cause,
         guidance=situation.policy.guidance,
         strategy=situation.strategy.partition(":")[0],
     )
-    paths = dict.fromkeys(path for excerpt in found if not is_test(path := excerpt.path))
-    return Shown(prompt, tuple(paths))
+    return Shown(prompt, _paths(found), found.shown)
 
 
-async def asked_for(situation: Situation, answer: str) -> tuple[str, tuple[str, ...]]:
-    """The code that an answer's SHOW lines ask for, quoted, and its files; tests' code too, as it is no secret. "" without."""
-    wanted = list(dict.fromkeys(_SHOW.findall(answer)))[:MOST_SHOWN]
+def asked_for(answer: str) -> list[str]:
+    """The places that an answer's SHOW lines name."""
+    return list(dict.fromkeys(_SHOW.findall(answer)))[:MOST_SHOWN]
+
+
+async def more(situation: Situation, wanted: Sequence[str]) -> tuple[str, tuple[str, ...], frozenset[str]]:
+    """The code of further places, quoted ("" where none is there), its files, its places. Tests' code too: it is no secret."""
     found = await excerpts.at(situation, wanted, SHOWN)
-    told = "\n\n".join(f"# {each.title}\n{fenced(each.text, 'python')}" for each in found)
-    return told, tuple(dict.fromkeys(each.path for each in found if not is_test(each.path)))
+    told = "\n\n".join(f"# {each.title}\n{fenced(each.text, 'python')}" for each in found.excerpts)
+    return told, _paths(found), found.shown
+
+
+def _paths(found: View) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.path for each in found.excerpts if not is_test(each.path)))
 
 
 async def diagnose(situation: Situation, room: int, *, has_history: bool) -> Prompt:
     values, found = await _values(situation, room)
-    seen = {excerpt.title.partition(" (")[0] for excerpt in found}
-    places = [f"{s.path}:{s.first_line} {s.name} ({s.reason})" for s in situation.suspects[: PLACES * 3] if s.name]
     return render(
         "diagnose",
         **values,
         categories=", ".join(CATEGORIES),
         has_history=has_history,
-        places="\n".join([place for place in dict.fromkeys(places) if place not in seen][:PLACES]),
+        others=_by_file(found.others),
     )
 
 
@@ -83,20 +91,29 @@ async def review(situation: Situation, candidate: Candidate) -> Prompt:
     )
 
 
-async def _values(situation: Situation, room: int) -> tuple[dict[str, object], list[Excerpt]]:
+async def _values(situation: Situation, room: int) -> tuple[dict[str, object], View]:
     """What every role that looks for the fault is shown."""
     room -= 1_200  # the template, and a second asking
     code = CODE if situation.round == 1 else CODE_AFTER_FAILURE
     failures = failing.told(failing.red(situation), max(100, min(FAILURES, room // 4)))
-    found = await excerpts.excerpts(situation, max(100, min(code, room // 2)))
+    found = await excerpts.view(situation, max(100, min(code, room // 2)))
     return {
         "failures": failures,
-        "excerpts": found,
+        "excerpts": found.excerpts,
         "hints": _hints(situation, failures),
         "memories": _memories(situation),
         "lessons": _bullets(situation.lessons),
         "refuted": _bullets(situation.refuted),
     }, found
+
+
+def _by_file(places: Sequence[str]) -> str:
+    """One line a file, without what may be said only once."""
+    names: dict[str, list[str]] = {}
+    for place in places:
+        path, _, name = place.partition("::")
+        names.setdefault(path, []).append(name)
+    return "\n".join(f"{path}: {', '.join(known)}" for path, known in names.items())
 
 
 def _hints(situation: Situation, failures: str) -> str:

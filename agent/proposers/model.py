@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from agent import failing, prompting
 from agent.alike import alike
 from agent.answer import Change, clean_path, parse
-from agent.debugger import UNSURE
-from agent.diagnosis import BY_VERDICTS
+from agent.diagnosis import BY_VERDICTS, UNSURE
 from agent.edits import EditProblem, digest, read_text
 from agent.model import Answer, ModelError, Prompt, Truncated
 from agent.models import Models
@@ -121,10 +120,10 @@ class _Talk:
             if not isinstance(edits, EditProblem) or self.situation.calls < 2:
                 return edits, answer.text
             said = answer.text[: self.models.room("repair", self.rung)] or "(nothing)"
-            more, paths = await prompting.asked_for(self.situation, answer.text)
+            more, paths, _ = await prompting.more(self.situation, prompting.asked_for(answer.text))
             problem = f"{more}\n\nThat is the code." if more else f"That could not be used: {edits.sentence}"
             again = shown.prompt.then(said, f"{problem} Answer again, in the form described, with a change.")
-            shown = replace(shown, paths=(*shown.paths, *(path for path in paths if path not in shown.paths)))
+            shown = replace(shown, paths=tuple(dict.fromkeys((*shown.paths, *paths))))
         second = await self._ask(again, 0.4)
         return await _edits(second.text, self.situation, shown.paths), second.text
 

@@ -14,7 +14,7 @@ from agent.prompts import BrokenPrompt, render
 
 EVERYTHING = {
     "failures": "F", "excerpts": [], "cause": "", "hints": "", "guidance": "", "memories": "", "lessons": "", "refuted": "",
-    "strategy": "direct", "categories": "logic", "has_history": False, "places": "", "test": "T", "diff": "D", "context": "",
+    "strategy": "direct", "categories": "logic", "has_history": False, "others": "", "test": "T", "diff": "D", "context": "",
     "functions": "",
 }  # fmt: skip
 
