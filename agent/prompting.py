@@ -18,11 +18,11 @@ from agent.outline import Module, changed
 from agent.prompts import render
 from agent.proposers.base import Situation
 from agent.reflection import fenced
-from agent.task import Candidate, Edits
+from agent.task import Candidate, Edits, Iteration
 from agent.testfiles import is_test
 
 FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_600  # tokens, as `estimate_tokens` counts them
-HINTS, MEMORY = 900, 700  # characters
+HINTS, MEMORY, TRIED = 900, 700, 700  # characters: of a hint, of an earlier repair, of a failed change's lines
 TEST, DIFF, WHOLE, CONTEXT = 1_800, 4_000, 1_800, 900  # characters of a review's parts
 MOST_SHOWN, SHOWN = 3, 1_000  # places that an answer may ask for, tokens of them
 _SHOW = re.compile(r"^[\s*`-]*SHOW:?\s+`?([\w./-]+\.pyi?(?:::[\w.]+|:\d+))", re.MULTILINE)
@@ -34,7 +34,14 @@ class Shown:
 
     prompt: Prompt
     paths: tuple[str, ...]
-    places: frozenset[str] = frozenset()  # functions and constants, "path::Class.method"
+    places: frozenset[str]  # functions and constants, "path::Class.method"
+
+    def has(self, path: str, name: str) -> bool:
+        """Is the code of this function in it? The name may lack its class."""
+        names = [known for place in self.places for home, _, known in [place.partition("::")] if home == path]
+        return any(
+            known == name or name.startswith(f"{known}.") or ("." not in name and known.endswith(f".{name}")) for known in names
+        )
 
 
 async def repair(situation: Situation, room: int, cause: str) -> Shown:
@@ -56,24 +63,26 @@ def asked_for(answer: str) -> list[str]:
     return list(dict.fromkeys(_SHOW.findall(answer)))[:MOST_SHOWN]
 
 
-async def more(situation: Situation, wanted: Sequence[str]) -> tuple[str, tuple[str, ...], frozenset[str]]:
-    """The code of further places, quoted ("" where none is there), its files, its places. Tests' code too: it is no secret."""
+async def more(situation: Situation, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The code of further places, quoted ("" where none is there), and its files. Tests' code too: it is no secret."""
     found = await excerpts.at(situation, wanted, SHOWN)
     told = "\n\n".join(f"# {each.title}\n{fenced(each.text, 'python')}" for each in found.excerpts)
-    return told, _paths(found), found.shown
+    return told, _paths(found)
 
 
 def _paths(found: View) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.path for each in found.excerpts if not is_test(each.path)))
 
 
-async def diagnose(situation: Situation, room: int, *, has_history: bool) -> Prompt:
+async def diagnose(situation: Situation, room: int, *, has_history: bool, steps: int) -> Prompt:
+    """`steps` is how many messages with tool calls will be answered."""
     values, found = await _values(situation, room)
     return render(
         "diagnose",
         **values,
         categories=", ".join(CATEGORIES),
         has_history=has_history,
+        steps=steps,
         others=_by_file(found.others),
     )
 
@@ -102,7 +111,8 @@ async def _values(situation: Situation, room: int) -> tuple[dict[str, object], V
         "excerpts": found.excerpts,
         "hints": _hints(situation, failures),
         "memories": _memories(situation),
-        "lessons": _bullets(situation.lessons),
+        "tries": "\n\n".join(map(_try, situation.earlier)),
+        "lessons": _bullets(tuple(each for each in situation.lessons if not _is_told(each, situation.earlier))),
         "refuted": _bullets(situation.refuted),
     }, found
 
@@ -132,6 +142,25 @@ def _memories(situation: Situation) -> str:
         if learned:
             told.append(f"({memory.outcome}) {learned}")
     return "\n\n".join(told)
+
+
+def _try(failed: Iteration) -> str:
+    """A failed change with the lines that it took away and put in, as far as they are few, and what came of it."""
+    told, left = [], TRIED
+    for line in failed.diff.splitlines():
+        if line.startswith(("--- ", "@@", " ")) or not line:
+            continue
+        line = line.removeprefix("+++ b/")
+        left -= len(line) + 1
+        if left < 0:
+            told.append("…")
+            break
+        told.append(line)
+    return "\n".join([failed.title[:160], *told, f"=> {failed.result[:500]}", failed.lesson]).strip()
+
+
+def _is_told(lesson: str, tries: Sequence[Iteration]) -> bool:
+    return any(each.title and lesson.startswith(each.title[:160]) for each in tries)
 
 
 def _bullets(lines: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from agent import failing, prompting
 from agent.alike import alike
-from agent.answer import Change, clean_path, parse
+from agent.answer import Block, Change, WholeFunction, clean_path, parse
 from agent.diagnosis import BY_VERDICTS, UNSURE
 from agent.edits import EditProblem, digest, read_text
 from agent.model import Answer, ModelError, Prompt, Truncated
@@ -23,12 +23,16 @@ from agent.proposers.base import Proposal, Situation
 from agent.task import Candidate, Edits, Usage
 from agent.testfiles import is_test
 
-DIRECT, DIAGNOSED, TARGETED, MINIMAL, FUNCTION, AFRESH = "direct", "diagnosed", "targeted", "minimal", "function", "afresh"
+DIRECT, DIAGNOSED, TARGETED, MINIMAL = "direct", "diagnosed", "targeted", "minimal"
+FUNCTION, ANOTHER, AFRESH = "function", "another", "afresh"
 HYPOTHESIS = "hypothesis:"  # and its number
-WARMTH = {MINIMAL: 0.2, FUNCTION: 0.4, AFRESH: 0.7}  # temperature that a strategy adds
+WARMTH = {MINIMAL: 0.2, FUNCTION: 0.4, ANOTHER: 0.4, AFRESH: 0.7}  # temperature that a strategy adds
 WARMER = 0.15  # temperature that each further round adds, and twice as much each change that failed just as the one before
+_FUNCTION = re.compile(r"::(?:\w+\.)*_*[a-z]\w*(?:\(\))?$")  # of a diagnosis' places those that are no class and no constant
+_DEFINED = re.compile(r"\s*(?:async )?def (\w+)")
 LONGEST_TITLE = 140  # characters
 MOST_ABREAST = 3
+SURE = 0.8  # confidence from which a diagnosis is taken up in one way first, and in a second one only where that failed
 
 
 class ModelProposer:
@@ -54,10 +58,9 @@ class ModelProposer:
         left = [at for at, cause in enumerate(causes) if not any(alike(cause, each) for each in situation.refuted)]
         if len(causes) > 1 and left:
             ways = tuple(f"{HYPOTHESIS}{at}" for at in left)
-        elif situation.stuck:
-            ways = (AFRESH, FUNCTION, TARGETED)
         else:
-            ways = (TARGETED, FUNCTION, MINIMAL)
+            second = FUNCTION if any(map(_FUNCTION.search, known.places)) else ANOTHER
+            ways = (AFRESH, second, TARGETED) if situation.stuck else (TARGETED, second, MINIMAL)
         return ways[: self._abreast(situation)]
 
     def _abreast(self, situation: Situation) -> int:
@@ -67,7 +70,8 @@ class ModelProposer:
         elif situation.diagnosis is not None and situation.diagnosis.confidence < UNSURE:
             wanted = MOST_ABREAST
         else:
-            wanted = min(MOST_ABREAST, max(1, situation.round))
+            is_sure = situation.diagnosis is not None and situation.diagnosis.confidence >= SURE
+            wanted = min(MOST_ABREAST, max(1, situation.round - is_sure))
         return max(1, min(wanted, situation.calls // 2))
 
     async def propose(self, situation: Situation) -> Proposal:
@@ -116,16 +120,23 @@ class _Talk:
                 "That was cut because it was too long. Answer with the smallest block that does it, and without explanations.",
             )
         else:
-            edits = await _edits(answer.text, self.situation, shown.paths)
-            if not isinstance(edits, EditProblem) or self.situation.calls < 2:
+            edits, changes = await _edits(answer.text, self.situation, shown.paths)
+            is_useless = isinstance(edits, EditProblem)
+            asked = prompting.asked_for(answer.text) if is_useless else []
+            wanted = asked or _unseen(changes, shown, is_useless)
+            if self.situation.calls < 2 or not (wanted or is_useless):
+                return edits, answer.text
+            more, paths = await prompting.more(self.situation, wanted)
+            if not (more or is_useless):
                 return edits, answer.text
             said = answer.text[: self.models.room("repair", self.rung)] or "(nothing)"
-            more, paths, _ = await prompting.more(self.situation, prompting.asked_for(answer.text))
-            problem = f"{more}\n\nThat is the code." if more else f"That could not be used: {edits.sentence}"
-            again = shown.prompt.then(said, f"{problem} Answer again, in the form described, with a change.")
+            problem = "You were not shown this before. " if more and not asked else ""
+            if isinstance(edits, EditProblem) and not (more and asked):
+                problem += f"That could not be used: {edits.sentence} "
+            again = shown.prompt.then(said, f"{more}\n\n{problem}Answer again, in the form described, with a change.".strip())
             shown = replace(shown, paths=tuple(dict.fromkeys((*shown.paths, *paths))))
         second = await self._ask(again, 0.4)
-        return await _edits(second.text, self.situation, shown.paths), second.text
+        return (await _edits(second.text, self.situation, shown.paths))[0], second.text
 
     async def _ask(self, prompt: Prompt, share: float) -> Answer:
         seconds, emit = self.situation.seconds * share, self.situation.emit
@@ -159,12 +170,25 @@ def _temperature(situation: Situation) -> float:
     return min(1.0, later + WARMTH.get(situation.strategy, 0.0))
 
 
-async def _edits(text: str, situation: Situation, shown: tuple[str, ...]) -> Edits | EditProblem:
+async def _edits(text: str, situation: Situation, shown: tuple[str, ...]) -> tuple[Edits | EditProblem, tuple[Change, ...]]:
+    """What an answer comes to, and the changes that could be read in it."""
     changes = parse(text)
     if isinstance(changes, EditProblem):
-        return changes
+        return changes, ()
     sources = await _sources(changes, situation, shown)
-    return sources if isinstance(sources, EditProblem) else resolve(changes, sources, shown)
+    return (sources if isinstance(sources, EditProblem) else resolve(changes, sources, shown)), changes
+
+
+def _unseen(changes: tuple[Change, ...], shown: Shown, is_useless: bool) -> list[str]:
+    """The functions that are written anew without their code having been shown; of a SEARCH only where it fits nowhere."""
+    unseen = []
+    for change in changes:
+        names = [change.name] if isinstance(change, WholeFunction) else []
+        if isinstance(change, Block) and is_useless:
+            names = [found[1] for line in change.search if (found := _DEFINED.match(line))][:1]
+        path = clean_path(change.path) if change.path else None
+        unseen += [f"{path}::{name}" for name in names if path and not shown.has(path, name)]
+    return unseen[: prompting.MOST_SHOWN]
 
 
 async def _sources(

@@ -159,8 +159,12 @@ async def test_a_failure_without_anything_to_go_by_is_diagnosed_first(tmp_path: 
     assert hosted.strategies(replace(now, diagnosis=unsure, refuted=("a",))) == ("hypothesis:1", "hypothesis:2", "hypothesis:3")
     assert hosted.strategies(replace(now, diagnosis=unsure, calls=2)) == ("hypothesis:0",), "each may take a second asking"
     assert local.strategies(replace(now, diagnosis=unsure)) == ("hypothesis:0",), "it answers one at a time"
-    assert hosted.strategies(replace(now, diagnosis=sure)) == ("targeted",)
-    assert hosted.strategies(replace(now, diagnosis=sure, round=3)) == ("targeted", "function", "minimal")
+    assert hosted.strategies(replace(now, diagnosis=sure, round=2)) == ("targeted",), "a second way only where that failed"
+    half = replace(sure, confidence=0.6)
+    assert hosted.strategies(replace(now, diagnosis=half, round=2)) == ("targeted", "another")
+    for place, second in (("a.py::Class.method", "function"), ("a.py::LIMIT", "another"), ("a.py::Class", "another")):
+        ways = hosted.strategies(replace(now, diagnosis=replace(sure, places=(place,)), round=4))
+        assert ways == ("targeted", second, "minimal")
     assert hosted.strategies(replace(now, diagnosis=sure, round=3, stuck=1))[0] == "afresh"
 
 
