@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -19,12 +20,12 @@ from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.guest_bundle import guest_bundle
 from agent.oracle import EXIT
 from agent.task import Check, CheckRun, Failure, Frame, Verdict, VerdictId
-from sandbox.base import MIB, Command, Completed, DeadlinePassed, Sandbox, Workspace
+from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
 GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own limit, to say what it saw
 OUTPUT_LIMIT = 20_000  # characters of what a test run printed
 FINDINGS_LIMIT = 2_000_000  # the same where the output is what is read
-REPORT_LIMIT = 16 * MIB  # bytes
+REPORT_LIMIT = 16 * MIB  # bytes of what the guest answers
 MARKS_LIMIT, MARK_LIMIT = 300, 500  # what was noticed of meddling; characters of each
 MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
 
@@ -53,6 +54,13 @@ class _Report(msgspec.Struct):
     notes: list[str]
     marks: list[str] = []
     told_all: bool = False
+
+
+class Asked(NamedTuple):
+    """What the guest said to a question, near hostile code, and what was in its way; what came before that is there."""
+
+    output: bytes
+    problem: str = ""
 
 
 class Runner:
@@ -112,6 +120,20 @@ class Runner:
         # A large report is seconds of parsing and cleaning.
         return await asyncio.to_thread(_read, completed, nonce, check, workspace.root, only)
 
+    async def ask(
+        self, workspace: Workspace, question: str, stdin: bytes, seconds: float, *, env: Mapping[str, str] | None = None
+    ) -> Asked:
+        """Have the guest do something else than run a check. Raises `SandboxError`, save for time and bounds."""
+        await self.prepare()
+        argv = (workspace.python, self.guest, question)
+        command = Command(argv, max(1.0, seconds), env=env or {}, stdin=stdin, output_limit=REPORT_LIMIT)
+        try:
+            return Asked((await workspace.run(command)).stdout)
+        except DeadlinePassed as passed:
+            return Asked(passed.stdout, "it took too long")
+        except LimitExceeded as exceeded:
+            return Asked(b"", str(exceeded))
+
 
 def _read(completed: Completed, nonce: str, check: Check, root: str, only: frozenset[VerdictId] | None) -> CheckRun:
     report = _report(completed, nonce)
@@ -142,7 +164,7 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
     verdicts: dict[VerdictId, Verdict] = {}
     failures: tuple[Failure, ...] = ()
     durations: dict[VerdictId, float] = {}
-    if check.reader in ("pytest", "unittest"):
+    if check.runs_tests:
         verdicts = {_id(name): verdict for name, (verdict, _) in report.verdicts.items()}
         durations = {_id(name): seconds for name, (_, seconds) in report.verdicts.items()}
         failures = tuple(_failure(name, told) for name, told in report.failures.items() if verdicts.get(_id(name)) in RED)

@@ -120,7 +120,7 @@ async def _runs(work: Work, oracle: Oracle, edits: Edits, *, target_only: bool, 
             continue
         if work.ledger.seconds_left() <= 0:
             return "the time of the attempt was up before it could be judged"
-        only = target if target_only and check.reader in ("pytest", "unittest") else None
+        only = target if target_only and check.runs_tests else None
         try:
             async with work.task.sandbox.candidate() as workspace:
                 if (problem := await apply(workspace, edits)) is not None:

@@ -20,7 +20,6 @@ from agent.task import Check, FileChange, Oracle
 
 Finding = tuple[str, str]  # rule, sentence
 
-TEST_READERS = ("pytest", "unittest")
 _TOOLS = frozenset({
     "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup", "tomli", "colorama",
     "nose", "nose2", "xdist", "hypothesis", "coverage", "mypy", "mypyc", "ruff", "flake8", "pycodestyle", "pyflakes",
@@ -57,7 +56,7 @@ def judge_findings(edit: FileChange, oracle: Oracle) -> Iterator[Finding]:
         if _is_run_by(path, check):
             yield "judge", f"{edit.path} is part of the command that decides, `{check.command.strip()[:80]}`"
         ids = [*oracle.must_turn.get(check.name, ()), *oracle.must_stay.get(check.name, ())]
-        if check.reader in TEST_READERS:
+        if check.runs_tests:
             yield from _test_findings(edit, path, check, ids)
 
 

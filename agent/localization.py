@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import posixpath
 from collections import Counter
 from collections.abc import Sequence
 
@@ -15,9 +14,10 @@ import msgspec
 
 from agent.checks import Runner
 from agent.events import Degraded, Emit
-from agent.task import Check, CheckRun, Oracle, Span, VerdictId
+from agent.sampling import question
+from agent.task import Check, CheckRun, Oracle, Span
 from agent.testfiles import is_test
-from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Sandbox
+from sandbox.base import Sandbox
 
 RED, GREEN = 20, 60  # tests that are traced at most
 SPANS = 150
@@ -41,7 +41,7 @@ async def localize(
     """
     runs = {run.check: run for run in red}
     spans: list[Span] = []
-    traceable = [c for c in oracle.checks if c.reader in ("pytest", "unittest") and oracle.must_turn.get(c.name)]
+    traceable = [c for c in oracle.checks if c.runs_tests and oracle.must_turn.get(c.name)]
     for check in oracle.checks:
         run = runs.get(check.name)
         if run is None:
@@ -60,58 +60,14 @@ async def localize(
     return tuple(sorted(spans, key=lambda s: -s.score)[:SPANS])
 
 
-def test_files(ids: Sequence[str], reader: str) -> list[str]:
-    """The files (pytest) that hold these verdicts, in order."""
-    return list(dict.fromkeys(i.split("::")[0] for i in ids)) if reader == "pytest" else []
-
-
-def sample(check: Check, oracle: Oracle, run: CheckRun, red: Sequence[VerdictId], limit: int) -> list[VerdictId]:
-    """Passing tests worth running beside the failing ones: of the same files, quick and near by name first."""
-    files = set(test_files(red, check.reader)) or {i.rpartition(".")[0] for i in red}
-    near = [
-        i for i in oracle.must_stay.get(check.name, frozenset()) if i.split("::")[0] in files or i.rpartition(".")[0] in files
-    ]
-    return sorted(near, key=lambda i: (run.durations.get(i, 0.0) > 1.0, -max(_shared(i, r) for r in red), i))[:limit]
-
-
-def durations(run: CheckRun, ids: Sequence[VerdictId]) -> dict[VerdictId, float]:
-    """Seconds that these took at the base, as far as they came to an end."""
-    return {i: run.durations[i] for i in ids if i in run.durations and run.verdicts.get(i) is not None}
-
-
-def _shared(one: str, other: str) -> int:
-    return len(posixpath.commonprefix([one, other]))
-
-
 async def _trace(sandbox: Sandbox, runner: Runner, check: Check, oracle: Oracle, run: CheckRun, seconds: float) -> _Told:
-    red = sorted(oracle.must_turn[check.name], key=lambda i: (run.durations.get(i, 0.0), i))[:RED]
-    green = sample(check, oracle, run, red, GREEN)
-    request = {
-        "reader": check.reader,
-        "cwd": check.cwd,
-        "args": test_files(red, check.reader),
-        "red": red,
-        "green": green,
-        "seconds": seconds * 0.8,
-        "durations": durations(run, [*red, *green]),
-    }
-    await runner.prepare()
+    request = {**question(check, oracle, run, red=RED, green=GREEN), "seconds": seconds * 0.8}
     async with sandbox.candidate() as workspace:
-        command = Command(
-            argv=(workspace.python, runner.guest, "trace"),
-            timeout=seconds,
-            env=check.env,
-            stdin=json.dumps(request).encode(),
-            output_limit=8 * MIB,
-        )
-        try:
-            completed = await workspace.run(command)
-        except DeadlinePassed:
-            return _Told(unavailable="the traced run took too long")
-        except LimitExceeded as error:
-            return _Told(unavailable=str(error))
+        asked = await runner.ask(workspace, "trace", json.dumps(request).encode(), seconds, env=check.env)
+    if asked.problem:
+        return _Told(unavailable=f"the traced run: {asked.problem}")
     try:
-        return msgspec.convert(json.loads(completed.stdout), _Told)
+        return msgspec.convert(json.loads(asked.output), _Told)
     except (ValueError, RecursionError, msgspec.ValidationError):
         return _Told(unavailable="the traced run ended without an answer")
 

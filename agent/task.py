@@ -62,6 +62,10 @@ class Check:
     env: Mapping[str, str] = field(default_factory=dict)
     source: str = "detected"  # where it came from, for people: "workflow ci.yml, job tests, step 3", "configuration", …
 
+    @property
+    def runs_tests(self) -> bool:
+        return self.reader in ("pytest", "unittest")
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:

@@ -32,7 +32,7 @@ def opening(count: int, noun: str) -> str:
 
 def noun(checks: Sequence[Check]) -> str:
     """What the verdicts of these checks are called."""
-    return "test" if all(check.reader in ("pytest", "unittest") for check in checks) else "check result"
+    return "test" if all(check.runs_tests for check in checks) else "check result"
 
 
 def code(text: str, limit: int = 200) -> str:

@@ -5,7 +5,6 @@ Exit codes: 0 every task was measured (healed or not), 1 some could not be, or t
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -187,18 +186,11 @@ def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
 
 
 def _until_stopped(run: Run) -> bool:
-    """False when a person (Ctrl-C) or a machine (a time limit, a shutdown) stopped it."""
-    import asyncio
-
-    async def work() -> None:
-        task = asyncio.current_task()
-        assert task is not None, "it runs in one"
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        await run.work()
+    from app import stopping
 
     try:
-        asyncio.run(work())
-    except (KeyboardInterrupt, asyncio.CancelledError):
+        stopping.run(run.work())
+    except KeyboardInterrupt:
         return False
     return True
 

@@ -5,7 +5,6 @@ Exit codes: 0 done (for `fix`: healed), 1 not healed or it failed on the way, 2 
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -91,8 +90,6 @@ def fix(
 
     given = {"model": model, "max_iterations": max_iterations}
     settings = _settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
-    # Asked to end by a machine (a time limit, a shutdown): as tidily as with Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     healed = _run(local.run(path.resolve(), settings, test=test, apply=apply, json=json))
     raise typer.Exit(0 if healed else 1)
 
@@ -241,18 +238,17 @@ def _settings(**overrides: object) -> Settings:
 
 def _run(work: Coroutine[Any, Any, T], *expected: type[Exception]) -> T:
     """Run a command to its end; what is `expected` to go wrong is one line, and no fault of the one who called."""
-    import asyncio
-
+    from app import stopping
     from app.settings import SettingsError
 
     try:
-        return asyncio.run(work)
+        return stopping.run(work)
     except SettingsError as error:
         _wrong_use(str(error))
     except expected as error:
         _end(str(error), 1)
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise typer.Exit(stopping.STOPPED) from None
 
 
 def _wrong_use(message: str) -> NoReturn:

@@ -38,10 +38,8 @@ def sureness(repair: Repair) -> str:
         others = "a model proposed it, and other changes that would pass were not looked for"
     elif repair.alternatives == 0:
         others = "no other change was found that passes"
-    elif repair.alternatives == 1:
-        others = "one other change passes too, so the tests alone do not decide: look closely"
-    else:
-        others = f"{repair.alternatives} other changes pass too, so the tests alone do not decide: look closely"
+    else:  # how many is among the doubts
+        others = "the tests alone do not decide, so look closely"
     return f"{grade} ({percent(confidence)}): {others}"
 
 

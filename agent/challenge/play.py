@@ -14,13 +14,12 @@ import msgspec
 
 from agent.challenge.touched import Touched
 from agent.checks import Runner
-from agent.localization import sample, test_files
-from agent.task import Check, CheckRun, Edits, Oracle
-from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Sandbox
+from agent.sampling import question, red_check, run_of
+from agent.task import CheckRun, Edits, Oracle
+from sandbox.base import Sandbox
 
 SECONDS = 8.0  # for all of it, at most
 RED, GREEN = 10, 20  # tests whose calls are seen
-_READERS = ("pytest", "unittest")
 
 
 class Example(msgspec.Struct, frozen=True, array_like=True):
@@ -69,11 +68,6 @@ class Played(msgspec.Struct, frozen=True):
     unavailable: str = ""
 
 
-def red_check(oracle: Oracle) -> Check | None:
-    """The first check of tests that is red."""
-    return next((c for c in oracle.checks if c.reader in _READERS and oracle.must_turn.get(c.name)), None)
-
-
 async def play(
     sandbox: Sandbox, runner: Runner, oracle: Oracle, base: Sequence[CheckRun], touched: Touched, changes: Sequence[Edits]
 ) -> Played:
@@ -81,35 +75,18 @@ async def play(
     check = red_check(oracle)
     assert check is not None, "somebody has looked"
     texts = touched.texts or {}
-    run = next((r for r in base if r.check == check.name), CheckRun(check.name, "finished", {}, (), 0.0))
-    red = sorted(oracle.must_turn[check.name], key=lambda i: (run.durations.get(i, 0.0), i))[:RED]
     request = {
-        "reader": check.reader,
-        "cwd": check.cwd,
-        "args": test_files(red, check.reader),
-        "red": red,
-        "green": sample(check, oracle, run, red, GREEN),
+        **question(check, oracle, run_of(check, base), red=RED, green=GREEN),
         "seconds": SECONDS,
         "functions": [[f.path, f.name, f.line] for f in touched.functions],
         "documented": [[f.path, f.name] for f in touched.documented],
         "variants": [texts, *({**texts, **{c.path: c.after for c in edits if c.path in texts}} for edits in changes)],
     }
-    await runner.prepare()
     async with sandbox.candidate() as workspace:
-        command = Command(
-            argv=(workspace.python, runner.guest, "challenge"),
-            timeout=SECONDS + 2.0,
-            env=check.env,
-            stdin=json.dumps(request).encode(),
-            output_limit=8 * MIB,
-        )
-        try:
-            completed = await workspace.run(command)
-        except DeadlinePassed:
-            return Played(unavailable="playing with the changed functions took too long")
-        except LimitExceeded as error:
-            return Played(unavailable=str(error))
+        asked = await runner.ask(workspace, "challenge", json.dumps(request).encode(), SECONDS + 2.0, env=check.env)
+    if asked.problem:
+        return Played(unavailable=f"playing with the changed functions: {asked.problem}")
     try:
-        return msgspec.json.decode(completed.stdout, type=Played)
+        return msgspec.json.decode(asked.output, type=Played)
     except (ValueError, msgspec.ValidationError):
         return Played(unavailable="the play with the changed functions ended without an answer")

@@ -133,6 +133,8 @@ class Result(unittest.TextTestResult):
             return
         self.has_failed = True
 
+        if like.__module__ == "unittest.loader":  # it stands for a module that cannot be imported, and loses its prefix
+            like = unittest.TestCase
         where = {"__module__": like.__module__, "__qualname__": like.__qualname__, self.sender.sentinel: sentinel.fail}
         aside = Result(self.sender, self.seen, unittest.runner._WritelnDecorator(io.StringIO()), False, 0)
         aside.has_failed = True

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from agent.challenge import written
 from agent.challenge.judgement import Challenged, judge, objections
-from agent.challenge.play import play, red_check
+from agent.challenge.play import play
 from agent.challenge.specification import failing_tests, specification
 from agent.challenge.touched import Touched, touched
 from agent.edits import changed_lines, diff, read_text
 from agent.events import Opined
-from agent.localization import test_files
 from agent.model import ModelError
 from agent.oracle import Verification
+from agent.sampling import red_check, test_files
 from agent.state import Objection, State, Work, fell_back, pack
 from agent.task import Candidate, Check, CheckRun, Edits, Oracle, Usage
 

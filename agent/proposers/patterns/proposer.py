@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from agent.edits import digest
-from agent.localization import test_files
 from agent.proposers.base import Proposal, Situation
 from agent.proposers.patterns.generate import Change, changes, still_parses, words
 from agent.proposers.patterns.hits import Hit, ranked
-from agent.proposers.patterns.search import Event, red_check, search
+from agent.proposers.patterns.search import Event, search
 from agent.proposers.patterns.source import LIMIT
+from agent.sampling import red_check, test_files
 from agent.task import Candidate
 from agent.testfiles import is_test
 from sandbox.base import LimitExceeded, Sandbox
@@ -29,13 +29,13 @@ class PatternsProposer:
     def can_help(self, situation: Situation) -> str | None:
         if not any(is_searchable(span.path) for span in situation.suspects):
             return "no Python file is suspicious"
-        if red_check(situation) is None:
+        if red_check(situation.oracle) is None:
             return "no test is red"
         return None
 
     async def propose(self, situation: Situation) -> Proposal:
         """Takes about `situation.seconds`, or `search.LONGEST`, at most. Raises `SandboxError` when the sandbox is lost."""
-        check = red_check(situation)
+        check = red_check(situation.oracle)
         if check is None:
             return Proposal(note="no test is red")
         texts = await _read(situation.sandbox, [s.path for s in situation.suspects])

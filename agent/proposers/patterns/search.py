@@ -7,17 +7,15 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from agent.localization import durations, sample, test_files
 from agent.proposers.base import Situation
 from agent.proposers.patterns.generate import Change
-from agent.task import Check, CheckRun, VerdictId
-from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded
+from agent.sampling import question, run_of
+from agent.task import Check
 
 LONGEST = 60.0  # seconds of one search: what small changes can heal, they heal early, and a model may be waiting
 AFTER_HIT = 0.8  # seconds to look for alternatives once one change passed
 RELATED = 150  # passing tests that are run beside the failing ones
 MARGIN = 2.0  # seconds kept back for starting and ending the search
-_READERS = ("pytest", "unittest")
 
 
 class Event(msgspec.Struct):
@@ -39,27 +37,13 @@ class Event(msgspec.Struct):
     fresh: tuple[int, float] = (0, 0.0)  # in a fork each that imports everything
 
 
-def red_check(situation: Situation) -> Check | None:
-    """The red test check. With several, the first: the gate asks the others."""
-    oracle = situation.oracle
-    return next((c for c in oracle.checks if c.reader in _READERS and oracle.must_turn.get(c.name)), None)
-
-
 async def search(situation: Situation, check: Check, found: Sequence[Change]) -> list[Event]:
     """Have the changes tried; events name them by their place in `found`. Raises `SandboxError` when the sandbox is lost."""
-    run = next((r for r in situation.red if r.check == check.name), CheckRun(check.name, "finished", {}, (), 0.0))
     seconds = min(situation.seconds, LONGEST)
-    red: list[VerdictId] = sorted(situation.oracle.must_turn[check.name], key=lambda i: (run.durations.get(i, 0.0), i))
-    green = sample(check, situation.oracle, run, red, RELATED)
     plan = {
-        "reader": check.reader,
-        "cwd": check.cwd,
-        "args": test_files(red, check.reader),
-        "red": red,
-        "green": green,
+        **question(check, situation.oracle, run_of(check, situation.red), red=None, green=RELATED),
         "seconds": max(1.0, seconds - MARGIN),
         "after_hit": AFTER_HIT,
-        "durations": durations(run, [*red, *green]),
     }
     requests = [
         {
@@ -68,22 +52,11 @@ async def search(situation: Situation, check: Check, found: Sequence[Change]) ->
         }
         for number, c in enumerate(found)
     ]  # fmt: skip
-    await situation.runner.prepare()
+    stdin = "\n".join(map(json.dumps, [plan, *requests])).encode()
     async with situation.sandbox.candidate() as workspace:
-        command = Command(
-            argv=(workspace.python, situation.runner.guest, "search"),
-            timeout=seconds + MARGIN,
-            env=check.env,
-            stdin="\n".join(map(json.dumps, [plan, *requests])).encode(),
-            output_limit=4 * MIB,
-        )
-        try:
-            output = (await workspace.run(command)).stdout
-        except DeadlinePassed as passed:
-            output = passed.stdout
-        except LimitExceeded as exceeded:
-            return [Event("unavailable", why=str(exceeded))]
-    return list(_events(output))
+        asked = await situation.runner.ask(workspace, "search", stdin, seconds + MARGIN, env=check.env)
+    events = list(_events(asked.output))
+    return events or [Event("unavailable", why=asked.problem)] if asked.problem else events
 
 
 def _events(output: bytes) -> Iterator[Event]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agent.proposers.tools.missing import Missing, read_missing
 from agent.proposers.tools.origins import Known, Option, options, question, read_known, reexports
-from agent.proposers.tools.trials import TEST_READERS, Runs, Trials
+from agent.proposers.tools.trials import Runs, Trials
 from agent.task import Candidate, Edits, FileChange
 from agent.testfiles import is_test
 
@@ -101,7 +101,7 @@ def _is_forward(trials: Trials, one: Missing, before: Runs, after: Runs) -> bool
     # `import datetime` brings the name back, but `datetime.now` is not what was meant.
     if any(_key(other) == _key(one) or (one.kind == "name" and other.module == one.name) for other in still):
         return False
-    counted = [check.name for check in trials.targets if check.reader not in TEST_READERS]
+    counted = [check.name for check in trials.targets if not check.runs_tests]
     ended = all(run.ending == "finished" for run in after.values())
     return ended and all(len(after[name].red) <= len(before[name].red) for name in counted)
 

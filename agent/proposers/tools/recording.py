@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from agent.proposers.tools.fixers import recordings
 from agent.proposers.tools.fixing import fixes_of
-from agent.proposers.tools.trials import TEST_READERS, Trials
+from agent.proposers.tools.trials import Trials
 from agent.task import Candidate, Check, Failure
 from agent.testfiles import is_snapshot
 
@@ -44,4 +44,4 @@ def is_about_snapshots(failure: Failure) -> bool:
 
 def _is_concerned(check: Check, failures: Sequence[Failure]) -> bool:
     told = [is_about_snapshots(failure) for failure in failures]
-    return bool(told) and (all(told) if check.reader in TEST_READERS else any(told))
+    return bool(told) and (all(told) if check.runs_tests else any(told))

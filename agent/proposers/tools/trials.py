@@ -21,7 +21,6 @@ from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Workspace
 CHANGED = 200  # files that one tool's run may change
 LISTING = 16 * MIB  # bytes of the list of files
 LISTING_SECONDS = 60.0
-TEST_READERS = ("pytest", "unittest")
 
 Runs = Mapping[str, CheckRun]  # by the check's name
 
@@ -108,7 +107,7 @@ class Trials:
                 try:
                     if (problem := await apply(workspace, edits)) is not None:
                         return problem.sentence
-                    only = self.situation.oracle.must_turn[check.name] if check.reader in TEST_READERS else None
+                    only = self.situation.oracle.must_turn[check.name] if check.runs_tests else None
                     seconds = max(1.0, min(check.timeout, self.seconds_left))
                     runs[check.name] = await self.situation.runner.run(workspace, check, only=only, timeout=seconds)
                 except LimitExceeded as error:
@@ -121,7 +120,7 @@ class Trials:
         if run is None or run.ending != "finished":
             return False
         # Tests that were hidden behind a file that could not be collected count too.
-        is_clean = not run.red if check.reader in TEST_READERS else run.exit_code == 0
+        is_clean = not run.red if check.runs_tests else run.exit_code == 0
         return is_clean and len(turned(check, self.base_run(check), run, target)) == len(target)
 
     async def ask_guest(self, subcommand: str, request: Mapping[str, object], seconds: float, on: Edits = ()) -> bytes:
@@ -129,14 +128,9 @@ class Trials:
         async with self.situation.sandbox.candidate() as workspace:
             if await apply(workspace, on) is not None:
                 return b""
-            await self.situation.runner.prepare()
-            argv = (workspace.python, self.situation.runner.guest, subcommand)
-            timeout = max(1.0, min(seconds, self.seconds_left))
-            try:
-                stdin = json.dumps({"root": workspace.root, **request}).encode()
-                return (await workspace.run(Command(argv, timeout, stdin=stdin, output_limit=LISTING))).stdout
-            except (DeadlinePassed, LimitExceeded):
-                return b""
+            stdin = json.dumps({"root": workspace.root, **request}).encode()
+            asked = await self.situation.runner.ask(workspace, subcommand, stdin, min(seconds, self.seconds_left))
+            return b"" if asked.problem else asked.output
 
     async def _run(self, workspace: Workspace, check: Check, command: str) -> CheckRun:
         tool = Check(check.name, command, "exit", cwd=check.cwd, env=check.env)

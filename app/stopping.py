@@ -1,0 +1,38 @@
+"""A command that a person (Ctrl-C) or a machine (a time limit, a shutdown) may stop at any time, and that then ends tidily."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOPPED = 130  # exit code, as shells have it for Ctrl-C
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run`, cancelled by either signal, also where the parent had them ignored; a second one ends the process at once.
+
+    Raises `KeyboardInterrupt` when it was stopped.
+    """
+    try:
+        return asyncio.run(_stoppable(work))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _stoppable(work: Coroutine[Any, Any, T]) -> T:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None, "it runs in one"
+
+    def stop() -> None:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+        task.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop)
+    return await work
