@@ -37,41 +37,48 @@ class View:
     others: tuple[str, ...] = ()  # suspicious functions for which there was no room, best first, written alike
 
 
-async def view(situation: Situation, tokens: int) -> View:
-    """About `tokens` of code; the first failing test and the likeliest function are there however long they are."""
+async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> View:
+    """About `tokens` of code; the first failing test and the likeliest function are there however long they are.
+
+    What was `asked` for leads, in the form of `at`, else the places of the diagnosis.
+    """
     sources = Sources(situation.sandbox.base)
     failing = red(situation)
     tests = await _tests(failing, sources)
     frames = await _frames(failing, sources)
     raised = [place for place in frames if not is_test(place.module.path)]
-    known = situation.diagnosis
-    believed = await _named(known.places, "where the cause is believed to be", sources) if known is not None else []
-    sure = [*believed, *raised, *await _named(_places(situation.lessons), "changed by an earlier try", sources)]
+    leading, is_sure = await _leading(situation, asked, sources)
+    sure = [*leading, *raised, *await _named(_places(situation.lessons), "changed by an earlier try", sources)]
     likely = await suspects(situation, sources, tests, sure) or await _imported(tests, sources)
     passages = Passages(tokens - tokens // AROUND)
-    for place in tests[:1]:
+    for place in [*tests[:1], *leading]:
         passages.add(place, always=True)
-    for place in believed:
-        passages.add(place, always=True)
-    if believed and known is not None and known.confidence >= UNSURE:
+    if leading and is_sure:
         passages.left = min(passages.left, tokens // BESIDE)
     for place in _helpers(frames, tests):
         passages.add(place)
-    ranked = [*sure, *likely[:SUSPECTS]]
-    for at, place in enumerate(ranked):
-        passages.add(place, always=not believed and at == 0, cut=at < FOREMOST)
+    for at, place in enumerate([*sure, *likely[:SUSPECTS]]):
+        passages.add(place, always=not leading and at == 0, cut=at < FOREMOST)
     for place in tests[1:TESTS]:
         passages.add(place)
-    found = await _with_surroundings(passages, sources, tokens, tokens // AROUND)
-    shown = _names(passages.places)
+    found = await _with_surroundings(passages, sources, max(passages.left, 0) + tokens // AROUND)
     others = _names([place for place in [*sure, *likely] if place.definition and not passages.has(place)])
-    return View(found, frozenset(shown), tuple(others)[:OTHERS])
+    return View(found, frozenset(_names(passages.places)), tuple(others)[:OTHERS])
 
 
-async def _with_surroundings(passages: Passages, sources: Sources, tokens: int, at_least: int) -> list[Excerpt]:
-    """The places as text, and behind the first of each file what it uses, within what is left of `tokens`."""
+async def _leading(situation: Situation, asked: Sequence[str], sources: Sources) -> tuple[list[Place], bool]:
+    """The places that come before all others, and whether little else is needed."""
+    if asked:
+        return await _named(tuple(asked), "asked for", sources), True
+    known = situation.diagnosis
+    if known is None:
+        return [], False
+    return await _named(known.places, "where the cause is believed to be", sources), known.confidence >= UNSURE
+
+
+async def _with_surroundings(passages: Passages, sources: Sources, left: int) -> list[Excerpt]:
+    """The places as text, and behind the first of each file what it uses, within what is `left`."""
     found = passages.excerpts()
-    left = max(at_least, tokens - sum(excerpt.tokens for excerpt in found))
     code = [place for place in passages.places if not is_test(place.module.path)]
     for excerpt in await surroundings(code, passages.lines, sources):
         fits = _cut(excerpt, left)
@@ -111,7 +118,7 @@ async def at(situation: Situation, places: Sequence[str], tokens: int) -> View:
     passages = Passages(tokens)
     for place in await _named(tuple(places), "asked for", sources):
         passages.add(place, cut=True)
-    return View(await _with_surroundings(passages, sources, tokens, 0), frozenset(_names(passages.places)))
+    return View(await _with_surroundings(passages, sources, max(passages.left, 0)), frozenset(_names(passages.places)))
 
 
 async def failing_tests(situation: Situation, characters: int) -> str:

@@ -21,7 +21,7 @@ from agent.reflection import fenced
 from agent.task import Candidate, Edits, Iteration
 from agent.testfiles import is_test
 
-FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_600  # tokens, as `estimate_tokens` counts them
+FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_400  # tokens, as `estimate_tokens` counts them
 HINTS, MEMORY, TRIED = 900, 700, 700  # characters: of a hint, of an earlier repair, of a failed change's lines
 TEST, DIFF, WHOLE, CONTEXT = 1_800, 4_000, 1_800, 900  # characters of a review's parts
 MOST_SHOWN, SHOWN = 3, 1_000  # places that an answer may ask for, tokens of them
@@ -44,14 +44,18 @@ class Shown:
         )
 
 
-async def repair(situation: Situation, room: int, cause: str) -> Shown:
-    """`room` is what the prompt may have, in tokens; `cause` is what this change shall mend, "" where nothing is known."""
-    values, found = await _values(situation, room)
+async def repair(situation: Situation, room: int, cause: str, asked: Sequence[str] = ()) -> Shown:
+    """`room` is what the prompt may have, in tokens; `cause` is what this change shall mend, "" where nothing is known.
+
+    `asked` are places that the answer before asked for: they come first now, and little else beside them.
+    """
+    values, found = await _values(situation, room, asked)
     prompt = render(
         "repair",
         **values,
         others=_by_file(found.others),
         cause=cause,
+        asked=bool(asked),
         guidance=situation.policy.guidance,
         strategy=situation.strategy.partition(":")[0],
     )
@@ -100,12 +104,12 @@ async def review(situation: Situation, candidate: Candidate) -> Prompt:
     )
 
 
-async def _values(situation: Situation, room: int) -> tuple[dict[str, object], View]:
+async def _values(situation: Situation, room: int, asked: Sequence[str] = ()) -> tuple[dict[str, object], View]:
     """What every role that looks for the fault is shown."""
     room -= 1_200  # the template, and a second asking
     code = CODE if situation.round == 1 else CODE_AFTER_FAILURE
     failures = failing.told(failing.red(situation), max(100, min(FAILURES, room // 4)))
-    found = await excerpts.view(situation, max(100, min(code, room // 2)))
+    found = await excerpts.view(situation, max(100, min(code, room // 2)), asked)
     return {
         "failures": failures,
         "excerpts": found.excerpts,

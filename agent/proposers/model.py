@@ -77,9 +77,8 @@ class ModelProposer:
     async def propose(self, situation: Situation) -> Proposal:
         """Raises `ModelError`."""
         cause = _cause(situation)
-        shown = await prompting.repair(situation, self._models.room("repair", self._name), cause)
-        talk = _Talk(self._models, self._name, situation, _temperature(situation))
-        edits, answer = await talk.edits(shown)
+        talk = _Talk(self._models, self._name, situation, cause)
+        edits, answer = await talk.edits()
         if isinstance(edits, EditProblem):
             note = f"its answer could not be used, also when asked again: {edits.sentence}"
             return Proposal(usage=talk.usage, note=note, exhausted=False)
@@ -107,11 +106,13 @@ class _Talk:
     models: Models
     rung: str
     situation: Situation
-    temperature: float
+    cause: str  # what the change shall mend, "" where nothing is known
     usage: Usage = Usage()
 
-    async def edits(self, shown: Shown) -> tuple[Edits | EditProblem, str]:
+    async def edits(self) -> tuple[Edits | EditProblem, str]:
         """The change, and the answer that it is from. Raises `ModelError` with what both askings cost."""
+        room = self.models.room("repair", self.rung)
+        shown = await prompting.repair(self.situation, room, self.cause)
         try:
             answer = await self._ask(shown.prompt, 0.6)
         except Truncated:
@@ -123,25 +124,31 @@ class _Talk:
             edits, changes = await _edits(answer.text, self.situation, shown.paths)
             is_useless = isinstance(edits, EditProblem)
             asked = prompting.asked_for(answer.text) if is_useless else []
-            wanted = asked or _unseen(changes, shown, is_useless)
-            if self.situation.calls < 2 or not (wanted or is_useless):
+            unseen = [] if asked else _unseen(changes, shown, is_useless)
+            if self.situation.calls < 2 or not (asked or unseen or is_useless):
                 return edits, answer.text
-            more, paths = await prompting.more(self.situation, wanted)
-            if not (more or is_useless):
-                return edits, answer.text
-            said = answer.text[: self.models.room("repair", self.rung)] or "(nothing)"
-            problem = "You were not shown this before. " if more and not asked else ""
-            if isinstance(edits, EditProblem) and not (more and asked):
-                problem += f"That could not be used: {edits.sentence} "
-            again = shown.prompt.then(said, f"{more}\n\n{problem}Answer again, in the form described, with a change.".strip())
-            shown = replace(shown, paths=tuple(dict.fromkeys((*shown.paths, *paths))))
+            if asked:
+                shown = await prompting.repair(self.situation, room, self.cause, asked)
+                again = shown.prompt
+            else:
+                more, paths = await prompting.more(self.situation, unseen)
+                if not (more or isinstance(edits, EditProblem)):
+                    return edits, answer.text
+                problem = f"{more}\n\nYou were not shown this before. " if more else ""
+                problem += f"That could not be used: {edits.sentence} " if isinstance(edits, EditProblem) else ""
+                again = shown.prompt.then(
+                    answer.text[:room] or "(nothing)", f"{problem}Answer again, in the form described, with a change."
+                )
+                shown = replace(shown, paths=tuple(dict.fromkeys((*shown.paths, *paths))))
         second = await self._ask(again, 0.4)
         return (await _edits(second.text, self.situation, shown.paths))[0], second.text
 
     async def _ask(self, prompt: Prompt, share: float) -> Answer:
         seconds, emit = self.situation.seconds * share, self.situation.emit
         try:
-            answer = await self.models.ask(prompt, seconds=seconds, emit=emit, temperature=self.temperature, rung=self.rung)
+            answer = await self.models.ask(
+                prompt, seconds=seconds, emit=emit, temperature=_temperature(self.situation), rung=self.rung
+            )
         except ModelError as error:
             self.usage = error.usage = self.usage + error.usage
             raise

@@ -14,7 +14,8 @@ from agent.prompts import BrokenPrompt, render
 
 EVERYTHING = {
     "failures": "F", "excerpts": [], "cause": "", "hints": "", "guidance": "", "memories": "", "lessons": "", "refuted": "",
-    "strategy": "direct", "categories": "logic", "has_history": False, "others": "", "test": "T", "diff": "D", "context": "",
+    "strategy": "direct", "categories": "logic", "has_history": False, "others": "", "asked": False, "test": "T",
+    "diff": "D", "context": "", "tries": "", "steps": 6,
     "functions": "",
 }  # fmt: skip
 

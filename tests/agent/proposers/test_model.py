@@ -291,3 +291,5 @@ async def test_code_that_is_not_shown_can_be_asked_for_once(tmp_path: Path) -> N
     second = bench.server.asked[1].prompt
     assert "`double`, asked for" in second
     assert "could not be used" not in second
+    assert "You asked for code" in second
+    assert second.count("def test_add():") == 1, "what was shown is not sent twice"
