@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from agent.affinity import affinities
 from agent.failing import red
 from agent.following import hands_on, reached
+from agent.implicit import made, maker, operated
 from agent.localization import SPANS
 from agent.outline import Definition, Module
 from agent.places import Place, Sources, widened
@@ -49,10 +50,20 @@ class _Suspect:
 
 
 def called(tests: Sequence[Place]) -> frozenset[str]:
-    """The names in the failing tests, and in the helpers beside them that the first one uses."""
+    """The names in the failing tests, and in the helpers beside them that the first one uses; operators as their methods."""
     names = {name for test in tests if test.definition for name in test.definition.mentions}
     helpers = [each for test in tests[:1] for each in test.module.definitions if each.name in names]
-    return frozenset(names.union(*(helper.mentions for helper in helpers)))
+    return frozenset(names.union(*(helper.mentions for helper in helpers), _operators(tests)))
+
+
+def _operators(tests: Sequence[Place]) -> set[str]:
+    """ "Class.__setitem__" of what the failing tests make of a class and work on with operators."""
+    found = set()
+    for test in tests:
+        if test.definition is not None:
+            known = made(test.definition.node)
+            found |= {f"{name}.{method}" for value, method in operated(test.definition.node) if (name := maker(value, known))}
+    return found
 
 
 async def suspects(situation: Situation, sources: Sources, tests: Sequence[Place], sure: Sequence[Place]) -> list[Place]:
@@ -141,7 +152,7 @@ def _rank(found: dict[At, _Suspect], words: _Words) -> None:
     by_name, by_remarks = affinities(words.name, places), affinities(words.remarks, places)
     for each, close, told in zip(found.values(), by_name, by_remarks, strict=True):
         score = max((span.score for span in each.spans), default=0.0)
-        is_called = each.definition is not None and each.name.rpartition(".")[2] in words.called
+        is_called = each.definition is not None and bool({each.name, each.name.rpartition(".")[2]} & words.called)
         is_bare = each.definition is not None and hands_on(each.definition)
         each.rank = score + CLOSE * close + TOLD * told + CALLED * is_called - BARE * is_bare
         each.is_common = score < COMMON and not is_called and close < LED[0]

@@ -114,6 +114,26 @@ async def test_the_comments_of_a_failing_test_say_what_it_is_about(tmp_path: Pat
     assert "pkg/steps.py::sort" in found.others
 
 
+TABLE = {
+    "pkg/__init__.py": "",
+    "pkg/table.py": "class Table(dict):\n" + "\n".join(
+        f"    def {name}(self, *args):\n        return dict.{name}(self, *args)  # {name}\n        # as it is there\n"
+        for name in ("__init__", "__getitem__", "__repr__", "__len__", "__setitem__")
+    ) + "\n\ndef filled(table):\n    return repr(table) + str(table[1] + len(table))\n",
+    "tests/test_table.py": (
+        "from pkg.table import Table, filled\n\n\n"
+        "def test_it():\n    t = Table()\n    t[1] = 2\n    assert filled(t) == '{1: 2}4'\n"
+    ),
+}  # fmt: skip
+
+
+async def test_what_the_failing_test_does_by_an_operator_counts_as_called(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, TABLE) as sandbox:
+        found = await view(await staged(sandbox), 230)
+    assert "pkg/table.py::Table.__setitem__" in found.shown
+    assert "pkg/table.py::Table.__repr__" in found.others
+
+
 async def test_a_long_helper_between_test_and_code_is_a_signature(tmp_path: Path) -> None:
     body = "".join(f"    step_{n} = {n}\n" for n in range(9))
     files = {**FILES, "tests/test_blocks.py": FILES["tests/test_blocks.py"].replace("wanted):\n", f"wanted):\n{body}", 1)}
