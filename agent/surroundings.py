@@ -150,9 +150,8 @@ def _callers(place: Place, modules: Sequence[Module], lines: Mapping[str, set[in
 
 
 def _registries(code: Sequence[Place], modules: Sequence[Module], lines: Mapping[str, set[int]]) -> list[Excerpt]:
-    """Where a class of the first functions is entered beside others of its kind: those entries, and the constants in them."""
+    """Where the first class that is one is entered beside others of its kind: those entries, and the constants in them."""
     owners = dict.fromkeys((place.module, place.name.rpartition(".")[0]) for place in code if "." in place.name)
-    out = []
     for _, owner in list(owners)[:CLASSES]:
         for module in modules:
             for line in module.calls(owner.rpartition(".")[2])[:1]:
@@ -162,8 +161,8 @@ def _registries(code: Sequence[Place], modules: Sequence[Module], lines: Mapping
                     values = [_value(module, each) for each in module.constants if each.name in names]
                     text = "\n".join([*values, "…", *(module.lines[at - 1].strip()[:WIDTH] for at in entries)])
                     title = f"{module.path}, lines {entries[0]}-{entries[-1]} (where `{owner}` is entered) and their constants"
-                    out.append(Excerpt(module.path, title, text))
-    return out
+                    return [Excerpt(module.path, title, text)]
+    return []
 
 
 def _entries(module: Module, line: int) -> list[int]:
