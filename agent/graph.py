@@ -33,7 +33,7 @@ from agent.checks import Runner
 from agent.events import Degraded, StepDone, StepStarted
 from agent.nodes.approve import approve, approve_round, asks_before
 from agent.nodes.challenge import challenge
-from agent.nodes.climb import climb
+from agent.nodes.climb import climb, is_left_to_a_model
 from agent.nodes.diagnose import diagnose
 from agent.nodes.guard import guard
 from agent.nodes.localize import localize
@@ -142,7 +142,7 @@ def what_is_left(state: State, runtime: Runtime[Resources]) -> str | list[Send]:
     if state.get("failed"):
         return "reflect"
     work = _work(state, runtime)
-    if work.ledger.seconds_left() > 0:
+    if work.ledger.seconds_left() > 0 and not is_left_to_a_model(state, work):
         if state.get("passed"):
             return "select"
         if allowed := state.get("allowed"):

@@ -127,6 +127,7 @@ class State(TypedDict, total=False):
     objection: Any  # packed `Objection` of a second opinion to the winner
     opinions: Annotated[list[Any], operator.add]  # packed `Opined` events on winners
     challenged: Any  # packed `Challenged`, of the last winner
+    written: dict[str, str]  # digest of what a writer of tests was shown → ref of its tests, written without the change
     failed: Annotated[list[Any], operator.add]  # verdicts that wait for `reflect`
     tried: Annotated[list[str], operator.add]  # digests of judged changes
     refused: Annotated[list[str], operator.add]  # guard rules that refused a candidate, in order
@@ -135,6 +136,7 @@ class State(TypedDict, total=False):
     doubted: Annotated[list[str], operator.add]  # causes that one failed change was made for
     refuted: Annotated[list[str], operator.add]  # causes that are not tried again
     stuck: int  # how many of the last changes in a row failed in the very same way
+    rejected: int  # how many changes of the current rung the review rejected
 
     asked: int  # the last iteration that a person was asked about
     ending: Any  # packed `Ending`: the attempt is over without a repair

@@ -1,23 +1,23 @@
-"""What a writer of tests may know: signatures and docstrings, and the tests that fail; never a function's code. Pure."""
+"""What a writer of tests may know of changed functions: signatures, docstrings and comments, never their code. Pure."""
 
 from __future__ import annotations
 
 import ast
 import itertools
-import textwrap
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Sequence
 
 from agent.challenge.touched import Definition, Touched, functions_of
-from agent.task import VerdictId
 
-MOST_TESTS = 5
 MOST_CALLERS = 4  # functions of a file that are told because they use a changed one
-LONGEST = 6_000  # characters of each part
+LONGEST = 4_000  # characters of all
+WORDS = 3  # of a comment that says something
+_WORD = re.compile(r"[A-Za-z]{2,}")
 
 
 def specification(touched: Touched) -> str:
-    """The functions that a change touches and those that use them, without their bodies; empty where no docstring says what
-    they do."""
+    """The functions that a change touches and those that use them, without their bodies; empty where neither a docstring nor a
+    comment says what they do."""
     told = []
     changed = {(function.path, function.name) for function in touched.functions}
     for path, text in (touched.texts or {}).items():
@@ -25,10 +25,12 @@ def specification(touched: Touched) -> str:
         known = {name: node for name, node in _told(path, text).items() if name in wanted}
         own = [name for name in known if (path, name) in changed]
         callers = [name for name, node in known.items() if name not in own and ast.get_docstring(node)][:MOST_CALLERS]
-        parts = [_without_body(name, known[name], is_changed=name in own) for name in (*own, *callers)]
-        if any(ast.get_docstring(known[name]) for name in (*own, *callers)):
+        comments = {name: _comments(text, known[name]) for name in own}
+        parts = [_changed(name, known[name], comments[name]) for name in own]
+        parts += [_caller(name, known[name]) for name in callers]
+        if callers or any(comments.values()) or any(ast.get_docstring(known[name]) for name in own):
             told.append("\n\n".join([f"# {path}", *_classes(text, own), *parts]))
-    return "\n\n".join(told)[:LONGEST]
+    return cut("\n\n".join(told), LONGEST)
 
 
 def _told(path: str, text: str) -> dict[str, Definition]:
@@ -43,30 +45,18 @@ def _told(path: str, text: str) -> dict[str, Definition]:
 
 
 def _classes(text: str, methods: Sequence[str]) -> list[str]:
-    """The docstrings of the classes whose methods are changed; of nested ones the outermost."""
+    """The classes whose methods are changed, of nested ones the outermost: what they say of themselves, and how one is made."""
     owners = {name.partition(".")[0] for name in methods if "." in name}
-    classes = [node for node in _body(text) if isinstance(node, ast.ClassDef) and node.name in owners]
-    return [f'class {node.name}:\n    """{document}"""' for node in classes if (document := ast.get_docstring(node))]
+    return [_class(node, methods) for node in body_of(text) if isinstance(node, ast.ClassDef) and node.name in owners]
 
 
-def failing_tests(texts: Mapping[str, str], red: Sequence[VerdictId]) -> str:
-    """The first failing tests as they are written, with the imports that they use. `texts` are their files, by path."""
-    told = []
-    for path, text in texts.items():
-        names = [name.partition("::")[2].partition("[")[0].replace("::", ".") for name in red if name.startswith(path + "::")]
-        found = {f.name: (f.line, node) for f, node in functions_of(path, text).items()}
-        shown = [found[name] for name in dict.fromkeys(names) if name in found][:MOST_TESTS]
-        used = {each.id for _, node in shown for each in ast.walk(node) if isinstance(each, ast.Name)}
-        imports = [
-            ast.unparse(node)
-            for node in _body(text)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            and any((each.asname or each.name).partition(".")[0] in used | {"*"} for each in node.names)
-        ]
-        lines = text.removeprefix("\ufeff").splitlines()
-        sources = [textwrap.dedent("\n".join(lines[first - 1 : node.end_lineno])) for first, node in shown]
-        told.append("\n\n".join([f"# {path}", "\n".join(imports), *sources]))
-    return "\n\n".join(told)[:LONGEST]
+def _class(node: ast.ClassDef, methods: Sequence[str]) -> str:
+    made = [each for each in node.body if isinstance(each, Definition) and each.name == "__init__"][-1:]
+    shown: list[ast.stmt] = [ast.Expr(ast.Constant(document))] if (document := ast.get_docstring(node)) else []
+    if f"{node.name}.__init__" not in methods:
+        shown += [_bare(each, ast.get_docstring(each)) for each in made]
+    bare = ast.ClassDef(node.name, node.bases, node.keywords, shown or [ast.Expr(ast.Constant(...))], [])
+    return ast.unparse(ast.fix_missing_locations(bare))
 
 
 def is_stated(test: str, specification: str) -> bool:
@@ -90,18 +80,50 @@ def _joined(lines: Sequence[str]) -> list[str]:
     ]
 
 
-def _without_body(name: str, node: Definition, *, is_changed: bool) -> str:
-    """With the docstring alone; a method is told by its qualified name."""
+def _changed(name: str, node: Definition, comments: str) -> str:
+    """A method is told by its qualified name."""
+    told = ast.unparse(_bare(node, ast.get_docstring(node)))
+    return "\n".join(part for part in (f"# {name}, which is changed", comments, told) if part)
+
+
+def _caller(name: str, node: Definition) -> str:
+    """With the first paragraph of its docstring: it is there to tell what the changed function is for."""
+    told = ast.unparse(_bare(node, (ast.get_docstring(node) or "").partition("\n\n")[0]))
+    return f"# {name}\n{told}" if "." in name else told
+
+
+def _bare(node: Definition, document: str | None) -> Definition:
+    """With this docstring for its body."""
     bare = ast.parse(ast.unparse(node)).body[0]
     assert isinstance(bare, Definition)
-    document = ast.get_docstring(node)
     bare.body = [ast.Expr(ast.Constant(document))] if document else [ast.Expr(ast.Constant(...))]
     bare.decorator_list = []
-    heading = f"# {name}{', which is changed' if is_changed else ''}\n" if is_changed or "." in name else ""
-    return heading + ast.unparse(ast.fix_missing_locations(bare))
+    return ast.fix_missing_locations(bare)
 
 
-def _body(text: str) -> list[ast.stmt]:
+def _comments(text: str, node: Definition) -> str:
+    """What stands above a function and at the top of its body, where people write what it is for; no marks for tools."""
+    lines = text.removeprefix("\ufeff").split("\n")
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    inner = node.body[ast.get_docstring(node) is not None :][:1]
+    found = [*comments_above(lines, first), *(line for each in inner for line in comments_above(lines, each.lineno))]
+    told = [line.strip() for line in found]
+    return "\n".join(told) if any(len(_WORD.findall(line)) >= WORDS for line in told) else ""
+
+
+def comments_above(lines: Sequence[str], number: int) -> list[str]:
+    """The whole-line comments directly above a line; it counts from 1."""
+    above = list(itertools.takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[: number - 1])))
+    return above[::-1]
+
+
+def cut(text: str, characters: int) -> str:
+    """The lines of a text that fit."""
+    return text if len(text) <= characters else text[:characters].rpartition("\n")[0]
+
+
+def body_of(text: str) -> list[ast.stmt]:
+    """The statements of a module; none where it does not parse."""
     try:
         return ast.parse(text.removeprefix("\ufeff")).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent import words
-from agent.challenge.specification import is_stated
+from agent.challenge.specification import cut, is_stated
 from agent.edits import apply
 from agent.events import Emit
 from agent.model import Unavailable
@@ -28,7 +28,9 @@ from sandbox.base import LimitExceeded
 SECONDS = 60.0  # for the model
 PATIENCE = 20.0  # seconds for one run of its tests
 MOST, LONGEST = 8, 16_000  # tests, characters of an answer that are read
+MOST_NAMED = 4  # functions
 LONGEST_TRIED = 1_500  # characters of earlier tests that are shown
+_UNLIKE = ("AssertionError", "Failed: DID NOT RAISE")  # another result than expected; the rest may be the test's own fault
 _BLOCK = re.compile(r"^(`{3,})(?:python|py)?[ \t]*\n(.*?)^\1", re.MULTILINE | re.DOTALL)
 
 
@@ -45,6 +47,7 @@ class Written:
 class Brief:
     """What a writer of tests is shown. Without `diff` it writes blind; `tried` are tests that were written before."""
 
+    functions: tuple[str, ...]  # that are changed: "parse", "Parser.feed"
     specification: str
     tests: str
     diff: str = ""
@@ -58,7 +61,12 @@ async def ask(models: Models, brief: Brief, *, seconds: float, emit: Emit) -> tu
     """
     tried = "\n".join(_asserted(test) for test in brief.tried)
     prompt = render(
-        "challenge", specification=brief.specification, tests=brief.tests, diff=brief.diff, tried=tried[:LONGEST_TRIED]
+        "challenge",
+        functions=", ".join(words.code(name, 80) for name in brief.functions[:MOST_NAMED]),
+        specification=brief.specification,
+        tests=brief.tests,
+        diff=brief.diff,
+        tried=cut(tried, LONGEST_TRIED),
     )
     answer = await models.ask(prompt, seconds=min(seconds, SECONDS), emit=emit)
     found = await asyncio.to_thread(read_tests, answer.text)
@@ -94,7 +102,7 @@ async def run(work: Work, check: Check, folder: str, tests: Sequence[str], edits
                 against.append(f"{clause}, and it held before")
             elif is_stated(source, specification):
                 against.append(clause)
-            elif message.startswith("AssertionError"):
+            elif message.startswith(_UNLIKE):
                 odd.append(clause)
     return Written(tuple(against), tuple(odd[:1]), green)
 
@@ -125,7 +133,7 @@ def _statements(tree: ast.AST) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
             found.append(ast.unparse(node.test))
-        elif isinstance(node, ast.With) and ast.unparse(node.items[0].context_expr).startswith("pytest.raises("):
+        elif isinstance(node, ast.With) and ast.unparse(node.items[0].context_expr).startswith(("pytest.raises(", "raises(")):
             found.append(" ".join(ast.unparse(node).split()))
     return found
 

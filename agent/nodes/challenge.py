@@ -7,13 +7,15 @@ there is a specification and the examples in it have not settled the matter.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from dataclasses import replace
 
 from agent.challenge import written
 from agent.challenge.judgement import Challenged, judge, objections
 from agent.challenge.play import play
-from agent.challenge.specification import failing_tests, specification
-from agent.challenge.touched import Touched, touched
+from agent.challenge.red_tests import failing_tests
+from agent.challenge.specification import specification
+from agent.challenge.touched import touched
 from agent.edits import changed_lines, diff, read_text
 from agent.events import Opined
 from agent.model import ModelError
@@ -24,7 +26,7 @@ from agent.task import Candidate, Check, CheckRun, Edits, Oracle, Usage
 
 RIVALS = 5  # other candidates of the round whose behaviour is compared
 MOST_FILES = 3  # of failing tests that a model is shown
-LONGEST_DIFF = 6_000  # characters of the change that a model is shown
+LONGEST_DIFF = 4_000  # characters of the change that a model is shown
 LARGE = 10  # changed lines, above which a model's change is worth a second call that looks for where it is wrong
 
 
@@ -47,7 +49,7 @@ async def challenge(state: State, work: Work) -> State:
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(played)[1:], strict=False) if why})
         if not found.objection and (found.doubts or not found.kept) and check.reader == "pytest":
-            said, more = await _written(work, candidate, oracle, check, functions)
+            said, more = await _written(state, work, candidate, oracle, check)
             found = replace(
                 found, objection=next(iter(said.against), ""), doubts=(*found.doubts, *said.odd), kept=found.kept + said.green
             )
@@ -81,13 +83,15 @@ def _dropped(state: State, contradicted: dict[str, str]) -> State:
 
 
 async def _written(
-    work: Work, candidate: Candidate, oracle: Oracle, check: Check, functions: Touched
+    state: State, work: Work, candidate: Candidate, oracle: Oracle, check: Check
 ) -> tuple[written.Written, State]:
     """What tests from the specification say, where there is a specification and a model that reads it.
 
-    They are written blind; a large change of a model, which may be anything, is looked at besides.
+    They are written blind, and so once for all changes of the same functions; a large change of a model, which may be anything,
+    is looked at besides.
     """
     context = work.context
+    functions = await asyncio.to_thread(touched, [candidate.edits])
     told = await asyncio.to_thread(specification, functions)
     if context.models is None or not told or work.ledger.model_spent_up() is not None:
         return written.Written(), {}
@@ -96,17 +100,22 @@ async def _written(
     known = await asyncio.to_thread(failing_tests, {path: t for path, t in texts.items() if isinstance(t, str)}, red)
     is_large = candidate.rung.startswith("model") and changed_lines(candidate.edits) > LARGE
     shown = ["", diff(candidate.edits)[:LONGEST_DIFF]] if is_large else [""]
-    tests: list[str] = []
+    names = tuple(function.name for function in functions.functions)
+    blind = hashlib.sha256(f"{told}\0{known}".encode("utf-8", "surrogatepass")).hexdigest()
+    had = state.get("written", {})
+    tests = list(await context.recall(tuple[str, ...], had[blind])) if blind in had else []
     usage, update = Usage(), State()
-    for change in shown:
+    for change in shown[len(tests) > 0 :]:
         try:
-            brief = written.Brief(told, known, change, tuple(tests))
+            brief = written.Brief(names, told, known, change, tuple(tests))
             fresh, cost = await written.ask(context.models, brief, seconds=work.ledger.seconds_left(), emit=context.emit)
         except ModelError as error:
             cost = error.usage
-            update = await fell_back(work, "challenge", f"No tests from the specification: {error}.")
+            update |= await fell_back(work, "challenge", f"No tests from the specification: {error}.")
         else:
             tests += fresh
+            if not change:
+                update["written"] = {**had, blind: await context.keep(fresh)}
         usage += cost
     folder = next(iter(texts), "").rpartition("/")[0]
     said = await written.run(work, check, f"{folder}/" if folder else "", tests, candidate.edits, told) if tests else None

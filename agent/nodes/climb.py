@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langgraph.types import Overwrite
 
-from agent import guard
+from agent import guard, words
 from agent.costs import tell_cost
 from agent.nodes.propose import situation_of
 from agent.proposers.base import Strategist
@@ -13,12 +13,18 @@ from agent.task import RungCost, Usage
 
 FRUITLESS = 2  # rounds in a row without anything new to judge, after which a rung is left
 STUCK = 4  # changes in a row that failed in the very same way, after which a model is left
+REJECTIONS = 2  # by the review, after which a search's further changes are left for a model that knows the reasons
 
 
 async def climb(state: State, work: Work) -> State:
     """Sets `rung`, `strategies` and `iteration` of the next round; no strategies where the ladder or the budget ends."""
     rung, fruitless, lessons = _after_the_round(state)
     update: State = {"rounds": Overwrite([]), "strategies": [], "lessons": lessons}  # type: ignore[typeddict-item]
+    if is_left_to_a_model(state, work):
+        rung, fruitless = state["rung"] + 1, 0
+        if others := len(state.get("allowed", [])):
+            told = f"{words.counted(others, 'other change')} of {words.rung(work.ladder[rung - 1].rung)}"
+            update["notes"] = [f"The review rejected {REJECTIONS} changes, so {told} made way for a model"]
     if wanted := state.get("asked_next"):
         names = [proposer.rung for proposer in work.ladder]
         update["asked_next"] = ""
@@ -32,7 +38,7 @@ async def climb(state: State, work: Work) -> State:
         if rung == state.get("rung", 0):
             update["round"] = state.get("round", 0) + 1
         else:  # another rung looks with its own eyes
-            update |= {"round": 1, "diagnosis": None, "stuck": 0}
+            update |= {"round": 1, "diagnosis": None, "stuck": 0, "rejected": 0}
         situation = await situation_of({**state, **update, "rung": rung}, work)
         reason = proposer.can_help(situation)
         if reason is None and proposer.rung.startswith("model"):
@@ -47,6 +53,14 @@ async def climb(state: State, work: Work) -> State:
     if update["strategies"]:
         update["iteration"] = state.get("iteration", 0) + 1
     return update
+
+
+def is_left_to_a_model(state: State, work: Work) -> bool:
+    """Is a search finding changes that pass the tests and do not mend the fault, while a model can still be asked?"""
+    if state.get("rejected", 0) < REJECTIONS or work.ledger.spent_up() or work.ledger.model_spent_up():
+        return False
+    (rung, *later) = work.ladder[state["rung"] :]
+    return not rung.rung.startswith("model") and any(each.rung.startswith("model") for each in later)
 
 
 def _after_the_round(state: State) -> tuple[int, int, list[str]]:

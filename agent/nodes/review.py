@@ -1,7 +1,8 @@
 """The critic: a model reads the proven change and the failing test, and looks for what tests cannot see.
 
-Without a model nobody reads. A critic that gives no usable verdict, or rejects again and again, does not stop a proven change;
-that is told, and the confidence drops.
+Every winner is read, however many were rejected before: the budget bounds it, and `climb` leaves a search that finds nothing
+better. Without a model nobody reads. A critic that gives no usable verdict does not stop a proven change; that is told, and the
+confidence drops.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from agent import prompting
+from agent import reviewing
 from agent.challenge.judgement import Challenged
 from agent.events import Opined
 from agent.model import ModelError
@@ -20,7 +21,6 @@ from agent.state import Objection, State, Work, fell_back, pack, unpack
 from agent.task import Candidate
 
 SECONDS = 120.0
-REJECTIONS = 2  # of one attempt; a critic that is never content would keep every repair back
 UNREAD = ("tools",)  # rungs whose changes are not worth a reader: formatters and lock files explain themselves
 
 
@@ -39,9 +39,7 @@ async def review(state: State, work: Work) -> State:
         return {}
     if (bound := work.ledger.model_spent_up()) is not None:
         return await fell_back(work, "review", f"Nobody reviewed the change: {bound}")
-    if (rejections := _rejections(state)) >= REJECTIONS:
-        return await fell_back(work, "review", f"The review rejected {rejections} changes before; this one was not shown to it")
-    prompt = await prompting.review(await situation_of(state, work), candidate)
+    prompt = await reviewing.review(await situation_of(state, work), candidate)
     rung = candidate.rung.partition(":")[2]
     try:
         answer = await models.ask(prompt, seconds=min(SECONDS, work.ledger.seconds_left() / 3), emit=context.emit, rung=rung)
@@ -63,7 +61,9 @@ async def review(state: State, work: Work) -> State:
     if found.oddity:
         known = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
         update["challenged"] = pack(replace(known, doubts=(*known.doubts, f"the review finds it unnatural: {found.oddity}")))
-    return update if found.accepted else {**update, "objection": pack(Objection("review", found.reason))}
+    if found.accepted:
+        return update
+    return {**update, "objection": pack(Objection("review", found.reason)), "rejected": state.get("rejected", 0) + 1}
 
 
 def read_review(text: str) -> Review | None:
@@ -76,8 +76,3 @@ def read_review(text: str) -> Review | None:
         return Review(True, "", reason or "it gives no reason")
     example = line(told.get("input"), 200)
     return Review(accepted, "" if accepted else f"{reason} (for instance with {example})" if example else reason)
-
-
-def _rejections(state: State) -> int:
-    opinions = state.get("opinions", [])
-    return sum(1 for opinion in opinions if opinion.get("step") == "review" and not opinion.get("accepted"))

@@ -15,8 +15,8 @@ from agent.prompts import BrokenPrompt, render
 EVERYTHING = {
     "failures": "F", "excerpts": [], "cause": "", "hints": "", "guidance": "", "memories": "", "lessons": "", "refuted": "",
     "strategy": "direct", "categories": "logic", "has_history": False, "others": "", "asked": False, "test": "T",
-    "diff": "D", "context": "", "tries": "", "steps": 6,
-    "functions": "",
+    "diff": "D", "context": "", "functions": "", "is_mutation": False, "specification": "S", "tests": "T", "tried": "",
+    "tries": "", "steps": 6,
 }  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("role", ["repair", "diagnose", "review"])
+@pytest.mark.parametrize("role", ["repair", "diagnose", "review", "challenge"])
 def test_every_role_has_a_prompt_with_a_version_that_says_what_is_data(role: prompts.Role) -> None:
     prompt = render(role, **EVERYTHING)
     assert prompt.name.startswith(f"{role}/")

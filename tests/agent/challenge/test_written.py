@@ -1,9 +1,9 @@
 """Reading a model's tests, and telling a stated contract from what a model only believes."""
 
-from agent.challenge.specification import failing_tests, is_stated, specification
+from agent.challenge.specification import LONGEST, is_stated, specification
 from agent.challenge.touched import touched
 from agent.challenge.written import read_tests
-from agent.task import FileChange, VerdictId
+from agent.task import FileChange
 
 ANSWER = """\
 Here they are:
@@ -50,6 +50,16 @@ def test_only_plain_tests_that_assert_are_taken() -> None:
     assert "with pytest.raises(TypeError):" in raised
 
 
+def test_membership_and_errors_that_are_raised_count_as_assertions() -> None:
+    member, none, raised = read_tests(
+        "from pytest import raises\ndef test_in():\n    assert 'a' in f(1)\ndef test_not_in():\n    assert 'b' not in f(1)\n"
+        "def test_raises():\n    with raises(ValueError): f(2)\n"
+    )
+    assert "'a' in f(1)" in member
+    assert "'b' not in f(1)" in none
+    assert "raises(ValueError)" in raised
+
+
 def test_answers_that_are_none_give_nothing() -> None:
     assert [read_tests(text) for text in ("", "Sorry.", "```python\ndef test_(:\n```", "x = 1", "(" * 5000)] == [()] * 5
 
@@ -62,18 +72,44 @@ def test_a_specification_has_no_code() -> None:
     assert "secret" not in told
 
 
-def test_without_a_docstring_there_is_none() -> None:
-    source = "def f(x):\n    return x\n"
-    assert specification(touched([(FileChange("f.py", source, source.replace("return x", "return -x")),)])) == ""
+def told_of(source: str) -> str:
+    return specification(touched([(FileChange("f.py", source, source.replace("return x", "return -x")),)]))
 
 
-def test_failing_tests_come_with_their_imports() -> None:
-    text = "import os\nfrom box import Box\n\ndef test_a():\n    assert os\n\ndef test_b():\n    # why\n    assert Box\n"
-    told = failing_tests({"t/test_box.py": text}, [VerdictId("t/test_box.py::test_b[1]")])
-    assert "from box import Box" in told
-    assert "def test_b():\n    # why\n" in told
-    assert "test_a" not in told
-    assert "import os" not in told, "only the other test uses it"
+def test_without_a_docstring_or_a_comment_there_is_none() -> None:
+    assert told_of("def f(x):\n    return x\n") == ""
+    assert told_of("# noqa\ndef f(x):\n    return x\n") == "", "a mark for a tool says nothing"
+
+
+def test_comments_above_a_function_and_at_its_top_are_a_specification() -> None:
+    above = told_of("# Gives back\n# what came in.\n@cached\ndef f(x):\n    y = 1  # a secret of it\n    return x\n")
+    assert "# Gives back\n# what came in.\ndef f(x):" in above
+    assert "secret" not in above
+    assert "# what came in is given back" in told_of("def f(x):\n    # what came in is given back\n    return x\n")
+
+
+def test_a_method_comes_with_how_its_class_is_made_and_named() -> None:
+    source = "class Box(Base):\n    def __init__(self, size=3):\n        self.hidden = size\n\n"
+    told = told_of(f'{source}    def f(self, x):\n        """As is."""\n        return x\n')
+    assert "class Box(Base):" in told
+    assert "def __init__(self, size=3)" in told
+    assert "# Box.f, which is changed" in told
+    assert "hidden" not in told
+
+
+def test_who_uses_a_changed_function_is_told_in_short() -> None:
+    source = (
+        'def f(x):\n    """As is."""\n    return x\n\n\ndef user(x):\n    """Uses it.\n\n    At length.\n    """\n    f(x)\n'
+    )
+    told = told_of(source)
+    assert "Uses it." in told
+    assert "At length" not in told
+
+
+def test_a_long_specification_ends_with_a_whole_line() -> None:
+    told = told_of('def f(x):\n    """Ends\n' + "    with a whole line.\n" * 1000 + '    """\n    return x\n')
+    assert len(told) <= LONGEST
+    assert told.endswith("with a whole line.")
 
 
 def test_an_assertion_is_stated_where_call_and_value_stand_together() -> None:

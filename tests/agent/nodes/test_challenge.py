@@ -144,3 +144,38 @@ async def test_a_large_change_of_a_model_is_looked_at_by_one_that_sees_it(bench:
     blind, seeing = [asked.prompt for asked in server.asked if asked.prompt.startswith("You write tests")]
     assert "bound_3" not in blind
     assert "bound_3" in seeing
+
+
+async def test_tests_that_were_written_blind_judge_the_next_change_of_the_same_functions_too(bench: Bench) -> None:
+    right = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("max(low, value)", "min(high, max(low, value))")),)
+    script = [saying("clamp(3, 0, 5) == 3", "clamp(8, 0, 5) == 5"), ACCEPTED]
+    async with ScriptedModel(script) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
+        rung = Scripted([(SPECIAL_TOO,), (right,)])
+        result = await bench.heal(rung, files={**FILES, "clamped.py": SPECIFIED}, models=models)
+    assert isinstance(result, Repair), result
+    assert result.edits == right
+    assert [opinion.accepted for opinion in bench.of(events.Opined) if opinion.step == "challenge"] == [False, True]
+    assert sum(asked.prompt.startswith("You write tests") for asked in server.asked) == 1
+    assert not bench.of(events.Degraded)
+
+
+async def test_without_docstring_and_comment_no_model_is_asked_for_tests(bench: Bench) -> None:
+    bare = "def clamp(value, low, high):\n    return max(low, value)\n"
+    edits = (FileChange("clamped.py", bare, bare.replace("max(low, value)", "min(high, max(low, value))")),)
+    async with ScriptedModel([ACCEPTED]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
+        result = await bench.heal(Scripted([(edits,)]), files={**FILES, "clamped.py": bare}, models=models)
+    assert isinstance(result, Repair), result
+    (asked,) = server.asked
+    assert asked.prompt.startswith("You review")
+
+
+async def test_an_error_that_is_expected_and_not_raised_is_odd(bench: Bench) -> None:
+    raising = (
+        "import pytest\nfrom clamped import clamp\n\ndef test_low():\n    with pytest.raises(ValueError): clamp(1, 5, 0)\n"
+    )
+    result, server = await healed_beside(bench, Reply(f"```python\n{raising}```"), ACCEPTED)
+    assert isinstance(result, Repair), result
+    assert "pytest.raises(ValueError)" in bench.of(events.Opined)[0].reasons[0]
+    assert server.asked[0].prompt.rstrip().endswith("Write tests of `clamp`.")

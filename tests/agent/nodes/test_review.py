@@ -9,12 +9,13 @@ import pytest
 from agent import events
 from agent.model import ModelSettings
 from agent.models import Models
-from agent.nodes.review import REJECTIONS, Review, read_review
+from agent.nodes.review import Review, read_review
 from agent.task import Budget, NoRepair, Policy, Repair
 from tests.agent.bench import RIGHT, Bench, Scripted, change
 from tests.standins.model import Reply, ScriptedModel, refused
 
 OTHER = change("a - b", "b + a")
+CAUSE = Reply('{"cause": "it subtracts", "category": "logic", "confidence": 0.9}')
 REJECTED = Reply('{"accept": false, "reason": "it hard-codes the test", "input": "add(7, 8)"}', tokens=(50, 10))
 
 
@@ -46,12 +47,55 @@ async def test_a_rejection_is_a_lesson_and_the_next_change_is_tried(tmp_path: Pa
     assert [event.accepted for event in bench.of(events.Opined) if event.step == "review"] == [False, True]
 
 
-async def test_a_critic_that_is_never_content_does_not_keep_every_repair_back(tmp_path: Path) -> None:
-    changes = [change("a - b", f"a + b + 0 * {n}") for n in range(REJECTIONS + 1)]
-    result, _, server = await healed(tmp_path, Scripted([(each,) for each in changes]), *[REJECTED] * REJECTIONS)
+CHANGES = [change("a - b", f"a + b + 0 * {n}") for n in range(4)]
+
+
+async def test_every_change_is_read_before_it_is_delivered_however_many_were_rejected(tmp_path: Path) -> None:
+    replies = [*[REJECTED] * 3, Reply('{"accept": true}')]
+    result, _, server = await healed(tmp_path, Scripted([tuple(CHANGES)]), *replies)
     assert isinstance(result, Repair)
-    assert len(server.asked) == REJECTIONS
-    assert any("review" in doubt for doubt in result.doubts)
+    assert len(server.asked) == len(CHANGES)
+    assert not any("review" in doubt for doubt in result.doubts)
+
+
+async def test_a_critic_that_is_never_content_ends_with_the_budget_and_nothing_is_delivered(tmp_path: Path) -> None:
+    model = Scripted([(each,) for each in CHANGES], rung="model:scripted")
+    result, _, server = await healed(tmp_path, model, CAUSE, *[REJECTED] * 3, budget=Budget(iterations=3))
+    assert isinstance(result, NoRepair)
+    assert sum("You review" in asked.prompt for asked in server.asked) == 3
+
+
+async def test_after_two_rejections_a_search_makes_way_for_a_model_that_knows_the_reasons(tmp_path: Path) -> None:
+    search, model = Scripted([tuple(CHANGES), (OTHER,)]), Scripted([(RIGHT,)], rung="model:scripted")
+    async with ScriptedModel([*[REJECTED] * 2, CAUSE, Reply('{"accept": true}')]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
+        result = await Bench(tmp_path).heal(search, model, models=models)
+    assert isinstance(result, Repair), result
+    assert result.edits == RIGHT
+    assert len(search.seen) == 1, "it had more to say"
+    (seen,) = model.seen
+    assert any("it hard-codes the test" in lesson for lesson in seen.lessons)
+    assert any("2 other changes" in note for note in result.log.notes)
+
+
+async def test_a_model_learns_from_rejections_and_is_not_left_for_a_stronger_one(tmp_path: Path) -> None:
+    small = Scripted([(each,) for each in CHANGES], rung="model:small")
+    strong = Scripted([(RIGHT,)], rung="model:strong")
+    async with ScriptedModel([CAUSE, *[REJECTED] * 2, Reply('{"accept": true}')]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
+        result = await Bench(tmp_path).heal(small, strong, models=models)
+    assert isinstance(result, Repair), result
+    assert not strong.seen
+
+
+async def test_the_search_that_comes_after_one_that_was_rejected_has_its_own_chances(tmp_path: Path) -> None:
+    searches, model = [Scripted([tuple(CHANGES)]), Scripted([(OTHER,)])], Scripted([(RIGHT,)], rung="model:scripted")
+    async with ScriptedModel([*[REJECTED] * 2, Reply('{"accept": true}')]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
+        result = await Bench(tmp_path).heal(*searches, model, models=models)
+    assert isinstance(result, Repair), result
+    assert result.edits == OTHER
+    assert not model.seen
 
 
 @pytest.mark.parametrize("reply", [Reply("Looks good to me!"), Reply('{"accept": false}'), refused()])
