@@ -1,6 +1,6 @@
-"""What each role is shown of a situation: the values of its template, within a number of tokens. Everything foreign is quoted.
+"""What a role that looks for the fault is shown: the values of its template, within a number of tokens. Foreign text is quoted.
 
-The counts aim at a repair that costs little: a change and its review in some 3,000 tokens. After a failed round more is shown.
+The counts aim at a first prompt of some 2,000 tokens, as many as a cheap repair can afford; what has no room can be asked for.
 """
 
 from __future__ import annotations
@@ -11,19 +11,16 @@ from dataclasses import dataclass
 
 from agent import excerpts, failing
 from agent.diagnosis import CATEGORIES
-from agent.edits import diff
 from agent.excerpts import View
 from agent.model import Prompt
-from agent.outline import Module, changed
 from agent.prompts import render
 from agent.proposers.base import Situation
 from agent.reflection import fenced
-from agent.task import Candidate, Edits, Iteration
+from agent.task import Iteration
 from agent.testfiles import is_test
 
 FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_400  # tokens, as `estimate_tokens` counts them
 HINTS, MEMORY, TRIED = 900, 700, 700  # characters: of a hint, of an earlier repair, of a failed change's lines
-TEST, DIFF, WHOLE, CONTEXT = 1_800, 4_000, 1_800, 900  # characters of a review's parts
 MOST_SHOWN, SHOWN = 3, 1_000  # places that an answer may ask for, tokens of them
 _SHOW = re.compile(r"^[\s*`-]*SHOW:?\s+`?([\w./-]+\.pyi?(?:::[\w.]+|:\d+))", re.MULTILINE)
 
@@ -88,19 +85,6 @@ async def diagnose(situation: Situation, room: int, *, has_history: bool, steps:
         has_history=has_history,
         steps=steps,
         others=_by_file(found.others),
-    )
-
-
-async def review(situation: Situation, candidate: Candidate) -> Prompt:
-    tests = await excerpts.failing_tests(situation, TEST)
-    told = failing.told(failing.red(situation), 200)
-    change = diff(candidate.edits)
-    return render(
-        "review",
-        test=f"{tests}\n\n{told}".strip(),
-        diff=change[:DIFF],
-        functions=_functions(candidate.edits, change),
-        context=_contracts(candidate.edits)[:CONTEXT],
     )
 
 
@@ -169,25 +153,3 @@ def _is_told(lesson: str, tries: Sequence[Iteration]) -> bool:
 
 def _bullets(lines: tuple[str, ...]) -> str:
     return "\n".join(f"- {line}" for line in lines)
-
-
-def _functions(edits: Edits, change: str) -> str:
-    """The changed functions whole, as they are with the change, as far as they fit and the change does not show them whole."""
-    seen, told = {line[1:] for line in change.splitlines()}, ""
-    for edit in edits:
-        after = Module(edit.path, edit.after or "")
-        for each in changed(Module(edit.path, edit.before or ""), after):
-            text = after.text(each.first, each.last)
-            if not seen.issuperset(text.splitlines()) and len(told) + len(text) <= WHOLE:
-                told += f"{text}\n\n"
-    return told.rstrip()
-
-
-def _contracts(edits: Edits) -> str:
-    """Signatures and docstrings of the functions that a change touches."""
-    told = []
-    for edit in edits:
-        for each in changed(Module(edit.path, edit.before or ""), Module(edit.path, edit.after or "")):
-            if each.docstring:
-                told.append(f'{each.signature}\n"""{each.docstring}"""')
-    return "\n\n".join(told)
