@@ -14,6 +14,7 @@ from .limits import Limit
 WORD_LIMIT = 1 << 24  # bytes
 LOOPING = 0.005  # CPU seconds supposed of a test that never ended on the unchanged code
 UNKNOWN = 0.5  # CPU seconds that a test may take which did not come to an end before
+PROBED = 10  # times what it takes else, for a test that is looked at
 
 
 class Forked(object):
@@ -82,7 +83,7 @@ def observed(tests, names, probe, seconds, durations):
     names, until = list(names), time.monotonic() + seconds
 
     def patience(name):
-        return 0.5 + 4 * durations[name] if name in durations else UNKNOWN
+        return 0.5 + PROBED * durations[name] if name in durations else UNKNOWN
 
     def work(write):
         limit = Limit()
