@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from agent.diagnosis import UNSURE
 from agent.failing import red
-from agent.passages import LONGEST, Excerpt, Passages
+from agent.passages import LONGEST, Excerpt, Passages, nearest
 from agent.places import Place, Sources, widened
 from agent.proposers.base import Situation
 from agent.surroundings import surroundings
@@ -122,12 +122,13 @@ async def at(situation: Situation, places: Sequence[str], tokens: int) -> View:
 
 
 async def failing_tests(situation: Situation, characters: int) -> str:
-    """The code of the tests that fail: the first, at line ends if it is too long, and the others that fit whole."""
+    """The code of the tests that fail: the first, if it is too long around its failing line, and the others that fit whole."""
     told = ""
     for place in await _tests(red(situation), Sources(situation.sandbox.base)):
         text = place.module.text(place.first, place.last)
         if not told:
-            told = text if len(text) <= characters else text[:characters].rpartition("\n")[0] + "\n…"
+            lines, wanted = text.splitlines(), [line - place.first for line in place.lines]
+            told = text if len(text) <= characters else "\n".join(nearest(lines, wanted, characters))
         elif len(told) + len(text) + 2 <= characters:
             told += f"\n\n{text}"
     return told

@@ -134,11 +134,13 @@ class Module:
 
 def changed(before: Module, after: Module) -> list[Definition]:
     """The functions of `after` that `before` has too, with another text; of those inside each other the outermost."""
-    known = {each.name: before.text(each.first, each.last) for each in before.definitions}
+    known: dict[str, set[str]] = {}  # several of one name are overloads, or stand in branches
+    for each in before.definitions:
+        known.setdefault(each.name, set()).add(before.text(each.first, each.last))
     found: list[Definition] = []
     for each in after.definitions:  # an outer one comes before what it holds
-        is_new = known.get(each.name) in (None, after.text(each.first, each.last))
-        if not each.is_class and not is_new and not any(one.first <= each.first <= one.last for one in found):
+        is_changed = each.name in known and after.text(each.first, each.last) not in known[each.name]
+        if not each.is_class and is_changed and not any(one.first <= each.first <= one.last for one in found):
             found.append(each)
     return found
 

@@ -5,7 +5,7 @@ Knows nothing of why a place is shown or of what comes first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agent.model import estimate_tokens
@@ -15,6 +15,7 @@ from agent.testfiles import is_test
 LONGEST = 160  # lines of one place
 SHORT = 30  # lines of a function, up to which it is shown whole as long as there is room
 HEAD, DOCUMENTED = 6, 8  # lines of a long function's beginning, and of a docstring that is not the first place's
+BEGINNING = 3  # first lines of a function that are shown however little room there is
 FEWEST = 8  # lines that are left of one that is cut
 TITLE = 8  # tokens of the marks around an excerpt
 
@@ -123,7 +124,7 @@ def _excerpt(group: list[Place], kept: set[int]) -> Excerpt:
     out, previous = [], first - 1
     for line in [*(line for line in sorted(kept) if first <= line <= last), last + 1]:
         hidden = module.lines[previous : line - 1]
-        if any(text.strip() for text in hidden):
+        if len(hidden) > 1 and any(text.strip() for text in hidden):
             out.append(f"[… lines {previous + 1}-{line - 1} are not shown …]")
         else:
             out += hidden
@@ -131,6 +132,23 @@ def _excerpt(group: list[Place], kept: set[int]) -> Excerpt:
             out.append(module.lines[line - 1])
         previous = line
     return Excerpt(module.path, _title(group), "\n".join(out))
+
+
+def nearest(lines: Sequence[str], wanted: Collection[int], characters: int) -> list[str]:
+    """The lines of a function that fit: its head, then those that are nearest to the wanted ones (from 0); gaps are marked."""
+    order = [*range(min(BEGINNING, len(lines)))]
+    order += sorted(range(BEGINNING, len(lines)), key=lambda at: min((abs(at - each) for each in wanted), default=at))
+    kept = set[int]()
+    for at in order:
+        characters -= len(lines[at]) + 1
+        if characters < 0:
+            break
+        kept.add(at)
+    out, before = list[str](), -1
+    for at in sorted(kept):
+        out += ["[…]"] * (at > before + 1) + [lines[at]]
+        before = at
+    return [*out, "[…]"] if kept and before < len(lines) - 1 else out
 
 
 def _title(group: list[Place]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agent.outline import Module
-from agent.passages import Passages
-from agent.places import Place
+from agent.outline import Module, changed
+from agent.passages import Passages, nearest
+from agent.places import MARGIN, Place
 
 MODULE = Module(
     "pkg/a.py",
@@ -53,3 +53,29 @@ def test_what_does_not_fit_is_left_out_or_cut_at_whole_lines() -> None:
     assert text.startswith("def long():\n    step_0 = 0\n")
     assert text.endswith("are not shown …]")
     assert all(line.startswith(("def", "    step_", "[…")) for line in text.splitlines())
+
+
+def test_one_hidden_line_is_shown_instead_of_a_mark() -> None:
+    module = Module("a.py", "def f():\n" + "".join(f"    step_{n} = {n}\n" for n in range(2, 300)))
+    hidden = 50 + MARGIN + 1
+    shown = Passages(5_000)
+    shown.add(Place(module, 1, 299, "why", module.named("f"), (50, hidden + MARGIN + 1)))
+    text = shown.excerpts()[0].text
+    assert f"step_{hidden} = " in text
+    assert text.count("are not shown") == 2, "before and after these"
+
+
+def test_of_a_long_function_its_head_and_what_is_nearest_to_the_wanted_lines_is_left() -> None:
+    lines = ["def f():", *(f"    step_{n}" for n in range(2, 60))]
+    kept = nearest(lines, [40], 120)
+    assert kept[:3] == lines[:3]
+    assert "    step_41" in kept
+    assert kept.count("[…]") == 2
+    assert nearest(lines[:3], [], 1_000) == lines[:3]
+
+
+def test_of_functions_of_one_name_only_the_changed_one_is_told() -> None:
+    text = "if fast:\n    def f(x): return 1\nelse:\n    def f(x): return 2\n\n\ndef g():\n    return 3\n"
+    before = Module("a.py", text)
+    assert [each.name for each in changed(before, Module("a.py", text.replace("3", "4")))] == ["g"]
+    assert [each.first for each in changed(before, Module("a.py", text.replace("2", "5")))] == [4]

@@ -51,7 +51,8 @@ def test_rivals_add_what_they_touch() -> None:
 
 
 def test_overloads_are_not_taken_for_the_function_that_they_announce() -> None:
-    text = "@overload\ndef f(x: int) -> int: ...\n@overload\ndef f(x: str) -> str: ...\ndef f(x):\n    return x\n\ndef g():\n    return 1\n"
+    stubs = "@overload\ndef f(x: int) -> int: ...\n@overload\ndef f(x: str) -> str: ...\n"
+    text = stubs + "def f(x):\n    return x\n\ndef g():\n    return 1\n"
     assert names(touched([(FileChange("a.py", text, text.replace("1\n", "2\n")),)]).functions) == ["g"]
     changed = touched([(FileChange("a.py", text, text.replace("return x", "return -x")),)]).functions
     assert [(function.name, function.line) for function in changed] == [("f", 5)]
