@@ -25,7 +25,10 @@ def without_hunk(edits: Edits, number: int) -> Edits:
 
 
 def together(one: Edits, other: Edits) -> Edits | None:
-    """Both changes as one, where they were made for the same files and touch different lines; else None."""
+    """Both changes as one, where they were made for the same files and touch different lines; else None.
+
+    A hunk that both have is had once.
+    """
     merged = {change.path: change for change in one}
     for change in other:
         known = merged.get(change.path)
@@ -37,20 +40,23 @@ def together(one: Edits, other: Edits) -> Edits | None:
 
 
 def _merged(one: FileChange, other: FileChange) -> FileChange | None:
+    if one == other:
+        return one
     if one.before is None or one.before != other.before or one.after is None or other.after is None:
         return None
     before = lines(one.before)
-    changed = []
+    changed: dict[tuple[int, int, tuple[str, ...]], None] = {}  # an ordered set
     for change in (one, other):
         after = lines(change.after or "")
-        changed += [(i, end, after[j:j_end]) for tag, i, end, j, j_end in opcodes(before, after) if tag != "equal"]
-    changed.sort(key=lambda hunk: hunk[:2])
+        for tag, i, end, j, j_end in opcodes(before, after):
+            if tag != "equal":
+                changed[i, end, tuple(after[j:j_end])] = None
     text: list[str] = []
     at = 0
-    for start, end, new in changed:
+    for start, end, new in sorted(changed, key=lambda hunk: hunk[:2]):
         if start < at:
             return None
-        text += before[at:start] + new
+        text += [*before[at:start], *new]
         at = end
     return FileChange(one.path, one.before, "".join(text + before[at:]))
 

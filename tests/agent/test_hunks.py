@@ -57,6 +57,17 @@ def test_changes_of_different_lines_become_one() -> None:
     assert together((changed(3),), (other,)) == (changed(3), other)
 
 
+def test_what_both_changes_have_is_had_once() -> None:
+    before = "x = 1\ny = 2\nz = 3\n"
+    mine = FileChange("a.py", before, "import os\n" + before.replace("2", "20"))
+    yours = FileChange("a.py", before, "import os\n" + before.replace("3", "30"))
+    assert together((mine,), (yours,)) == (FileChange("a.py", before, "import os\nx = 1\ny = 20\nz = 30\n"),)
+    new = FileChange("b.py", None, "x\n")
+    assert together((mine, new), (new,)) == (mine, new)
+    left, right = (FileChange("a.py", before, f"import {name}\n{before}") for name in ("os", "re"))
+    assert together((left,), (right,)) == (FileChange("a.py", before, f"import os\nimport re\n{before}"),)
+
+
 def test_changes_of_the_same_lines_stay_apart() -> None:
     mine = FileChange("a.py", "a\nb\n", "A\nb\n")
     assert together((mine,), (FileChange("a.py", "a\nb\n", "X\nb\n"),)) is None
