@@ -18,6 +18,7 @@ from pathlib import PurePosixPath
 from agent.answer import clean_path
 from agent.edits import EDITABLE, added, changed_lines
 from agent.guard_code import code_findings, differs_in_requirements_alone, same_tree
+from agent.guard_exits import tells_an_exit_code_alone
 from agent.guard_judges import judge_findings
 from agent.task import Candidate, FileChange, Oracle, Policy
 from agent.testfiles import is_snapshot, is_test
@@ -80,16 +81,22 @@ def refusal(candidate: Candidate, policy: Policy, oracle: Oracle, failing: str =
             return refused
     if (count := changed_lines(edits)) > policy.max_changed_lines:
         return Refusal("size", f"it changes {count} lines, more than {policy.max_changed_lines}")
+    by_exit_code = tells_an_exit_code_alone(oracle)
     for edit in edits:
         if is_test(edit.path):
             continue
         try:
-            finding = next(iter(code_findings(edit, failing)), None)
+            finding = next(code_findings(edit, failing, exit_code_alone=by_exit_code), None)
         except (RecursionError, MemoryError):
             return Refusal("unreadable", f"{edit.path} is nested too deeply to be judged")
         if finding is not None:
             return Refusal(*finding)
     return None
+
+
+def doubts(oracle: Oracle) -> tuple[str, ...]:
+    """What speaks against any repair here although no rule forbids it, a clause each."""
+    return ("its check tells only an exit code",) if tells_an_exit_code_alone(oracle) else ()
 
 
 def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Refusal | None:

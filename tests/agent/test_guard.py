@@ -543,6 +543,75 @@ def test_a_file_is_read_as_it_looks(cookie: str, refused_by: str | None) -> None
     assert rule(FileChange("pkg/a.py", CODE, hidden)) == refused_by
 
 
+BY_EXIT_CODE = oracle("make test", "exit", reader="exit")
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "refused_by"),
+    [
+        ("pkg/a.py", "def leave():\n    sys.exit(0)", "way-out"),
+        ("pkg/a.py", "def leave():\n    sys.exit()", "way-out"),
+        ("pkg/a.py", "def leave(code):\n    sys.exit(code)", "way-out"),
+        ("pkg/a.py", "def leave():\n    raise SystemExit(0)", "way-out"),
+        ("pkg/a.py", "def leave():\n    raise SystemExit", "way-out"),
+        ("pkg/a.py", "from sys import exit as go\ndef leave():\n    go(0)", "way-out"),
+        ("pkg/a.py", "def leave():\n    getattr(sys, 'ex' + 'it')(0)", "way-out"),
+        ("pkg/a.py", "leave = sys.exit", "way-out"),
+        ("pkg/a.py", "def stay():\n    try:\n        run()\n    except SystemExit:\n        return 0", "way-out"),
+        ("pkg/a.py", "def leave():\n    sys.exit(256)", "way-out"),
+        ("pkg/a.py", "def leave():\n    sys.exit(2)", None),
+        ("pkg/a.py", "def leave():\n    raise SystemExit('no such file')", None),
+        ("src/a.js", "process.exit(0)", "way-out"),
+        ("src/a.js", "process.exit()", "way-out"),
+        ("src/a.js", "process.exit(256)", "way-out"),
+        ("src/a.js", "process['exit'](0)", "way-out"),
+        ("src/a.js", "const { exit } = process", "way-out"),
+        ("src/a.ts", "process.exitCode = 0", "way-out"),
+        ("src/a.js", "process.exit(1)", None),
+        ("src/a.js", "child.on('exit', () => done())", None),
+        ("src/a.js", "// to exit early is no fault", None),
+        ("src/a.go", "os.Exit(0)", "way-out"),
+        ("src/a.go", "os.Exit(2)", None),
+        ("src/a.rs", "std::process::exit(0);", "way-out"),
+        ("src/a.rs", "ExitCode::SUCCESS", "way-out"),
+        ("src/A.java", "System.exit(0);", "way-out"),
+        ("src/A.java", "Runtime.getRuntime().halt(0);", "way-out"),
+        ("src/a.c", "_exit(0);", "way-out"),
+        ("src/a.rb", "exit!", "way-out"),
+        ("tool", "exit 0", "way-out"),
+        ("tool", "[ -f x ] || exit 1", None),
+        ("docs/a.md", "It calls process.exit(0).", None),
+    ],
+)
+def test_no_way_out_is_added_where_an_exit_code_tells_all(path: str, line: str, refused_by: str | None) -> None:
+    text = "import sys\n" if path.endswith(".py") else "a\n"
+    assert rule(FileChange(path, text, f"{text}{line}\n"), judged_by=BY_EXIT_CODE) == refused_by
+    has_names = line.startswith("leave") or path.endswith(".py")
+    assert not has_names or rule(FileChange(path, text, f"{text}{line}\n")) is None, "tests tell their verdicts themselves"
+
+
+def test_a_way_out_that_was_there_may_be_moved_and_not_turned_to_success() -> None:
+    for path, source in (("pkg/a.py", "import sys\ndef a(n):\n    sys.exit(n)\n"), ("a.js", "go(n)\nprocess.exit(n)\n")):
+        moved = source.replace("sys.exit(n)", "if n:\n        sys.exit(n)").replace(
+            "process.exit(n)", "if (n)\n  process.exit(n)"
+        )
+        assert rule(FileChange(path, source, moved), judged_by=BY_EXIT_CODE) is None
+        assert rule(FileChange(path, source, source.replace("exit(n)", "exit(0)")), judged_by=BY_EXIT_CODE) == "way-out"
+
+
+@pytest.mark.parametrize(
+    ("imported", "line", "refused_by"),
+    [
+        ("try:\n    import atexit, sys as s\nexcept ImportError:\n    pass", "atexit.register(print)", "way-out"),
+        ("try:\n    import sys as s\nexcept ImportError:\n    pass", "s.modules.clear()", "under-test"),
+        ("if True:\n    import ctypes as c", "c.memset(0, 0, 1)", "under-test"),
+        ("if True:\n    import json as j", "j.loads('1')", None),
+    ],
+)
+def test_names_are_known_that_an_unchanged_statement_imports(imported: str, line: str, refused_by: str | None) -> None:
+    assert rule(FileChange("pkg/a.py", f"{imported}\n", f"{imported}\n\ndef f():\n    {line}\n")) == refused_by
+
+
 def test_a_script_without_a_suffix_is_code_too() -> None:
     script = "#!/usr/bin/env python3\n" + CODE
     assert rule(code("return 1", "os._exit(0)", script, "bin/tool")) == "way-out"
