@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.guard import refusal
+from agent.guard import doubts, refusal
 from agent.task import Candidate, Check, FileChange, Oracle, Policy, Reader, VerdictId
 from tests import data
 
@@ -119,7 +119,12 @@ def test_protected_globs_are_never_edited() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "refused_by"),
     [
-        ('["x"]', '["x", "y>=2"]', None),
+        ('["x"]', "[\"x>=2,<3; python_version<'3.9'\"]", None),
+        ('["x"]', '["x", "y>=2"]', "dependency"),
+        ('["x"]', '["x @ https://evil.example/x.whl"]', "dependency"),
+        ('["x"]', '["x", "y @ git+ssh://evil.example/y"]', "dependency"),
+        ("[tool.pytest", '[tool.poetry.dependencies]\nx = {git = "https://evil.example/x"}\n\n[tool.pytest', "dependency"),
+        ("[tool.pytest", '[dependency-groups]\ntest = ["evil"]\n\n[tool.pytest', "dependency"),
         ('"-q"', '"-q --ignore=tests"', "tests"),
         ('name = "a"', 'name = "b"', "settings"),
         ("[tool.pytest", '[project.entry-points.pytest11]\nx = "a"\n\n[tool.pytest', "settings"),
@@ -133,10 +138,14 @@ def test_pyproject_is_judged_by_key(before: str, after: str, refused_by: str | N
 
 def test_setup_cfg_and_tox_are_judged_by_key() -> None:
     cfg = "[options]\ninstall_requires = x\n\n[tool:pytest]\naddopts = -q\n"
-    assert rule(code("requires = x", "requires = x, y", cfg, "setup.cfg")) is None
+    assert rule(code("requires = x", "requires = x>2", cfg, "setup.cfg")) is None
+    assert rule(code("requires = x", "requires =\n  x>=2,<3", cfg, "setup.cfg")) is None
+    assert rule(code("requires = x", "requires =\n  x\n  y", cfg, "setup.cfg")) == "dependency"
+    assert rule(code("requires = x", "requires =\n  x @ file:///y", cfg, "setup.cfg")) == "dependency"
     assert rule(code("-q", "-q -x", cfg, "setup.cfg")) == "tests"
     tox = "[testenv]\ndeps = x\ncommands = pytest\n"
     assert rule(code("deps = x", "deps = x<3", tox, "tox.ini")) is None
+    assert rule(code("deps = x", "deps = -i http://evil.example/\n  x", tox, "tox.ini")) == "dependency"
     assert rule(code("= pytest", "= true", tox, "tox.ini")) == "tests"
 
 
@@ -288,7 +297,9 @@ def test_code_may_not_reach_for_what_runs_its_tests(line: str, refused_by: str |
 
 def test_setup_py_is_judged_by_its_arguments() -> None:
     source = "from setuptools import setup\n\nsetup(name='a', install_requires=['x'])\n"
-    assert rule(code("['x']", "['x', 'y']", source, "setup.py")) is None
+    assert rule(code("['x']", "['x>1']", source, "setup.py")) is None
+    for wanted in ("['x', 'y']", "['x @ http://evil.example/x']", "wanted()"):
+        assert rule(code("['x']", wanted, source, "setup.py")) == "dependency"
     assert rule(code("['x']", "['x'], entry_points={'pytest11': ['a=b']}", source, "setup.py")) == "settings"
     torn = source.replace("(name", "((name")
     assert rule(FileChange("setup.py", torn, source)) is None
@@ -514,8 +525,53 @@ def test_other_languages_are_judged_by_files_and_comments(path: str, line: str, 
 def test_package_json_is_judged_by_key() -> None:
     text = '{"scripts": {"test": "jest"}, "dependencies": {"a": "1"}}'
     for judged_by in (PLAIN, oracle("npm test", reader="exit")):
-        assert rule(code('"1"', '"1", "b": "2"', text, "package.json"), judged_by=judged_by) is None
+        assert rule(code('"1"', '"^1.2 || ~2"', text, "package.json"), judged_by=judged_by) is None
+        for entry in ('"1", "b": "2"', '"npm:evil@1"', '"evil/a"', '"git+https://evil.example/a"', '"file:../a"'):
+            assert rule(code('"1"', entry, text, "package.json"), judged_by=judged_by) == "dependency"
         assert rule(code('"jest"', '"true"', text, "package.json"), judged_by=judged_by) == "settings"
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "failing", "refused_by"),
+    [
+        ("requirements.txt", "x>=2", "", None),
+        ("requirements.txt", "x[more]==2.0 ; python_version < '3.9'  # why", "", None),
+        ("requirements.txt", "x==2.0 \\\n    --hash=sha256:0ab", "", None),
+        ("requirements.txt", "x @ https://evil.example/x.whl", "", "dependency"),
+        ("requirements.txt", "--extra-index-url http://evil.example/", "", "dependency"),
+        ("requirements.txt", "x --index-url=http://evil.example/", "", "dependency"),
+        ("requirements.txt", "-r other.txt", "", "dependency"),
+        ("requirements.txt", "-e .", "", "dependency"),
+        ("requirements.txt", "git+https://evil.example/x", "", "dependency"),
+        ("requirements.txt", "./x", "", "dependency"),
+        ("requirements/dev.in", "evil-pkg", "", "dependency"),
+        ("dev-requirements.txt", "evil-pkg", "ModuleNotFoundError: No module named 'evil'", "dependency"),
+        ("requirements.txt", "evil_pkg", "ModuleNotFoundError: No module named 'evil_pkg.inner'", None),
+        ("requirements.txt", "PyYAML>=6", "ModuleNotFoundError: No module named 'yaml'", None),
+        ("requirements.txt", "types-PyYAML", 'Library stubs not installed for "yaml"', None),
+        ("requirements.txt", "types-PyYAML", "ModuleNotFoundError: No module named 'yaml'", "dependency"),
+        ("Pipfile", "[packages]\nx = '*'", "", "dependency"),
+        ("Pipfile", "[packages]\ny = {version = '>=2', extras = ['a']}", "No module named 'y'", None),
+        ("Pipfile", "[packages]\ny = {git = 'https://evil.example/y'}", "No module named 'y'", "dependency"),
+        ("Pipfile", "[[source]]\nurl = 'https://evil.example'", "", "settings"),
+        ("Cargo.toml", "[dependencies]\ny = {path = '../y'}", "unresolved import `y`", "dependency"),
+        ("Cargo.toml", "[dependencies]\ny = '1'", "unresolved import `y`", None),
+        ("notes.txt", "evil-pkg", "", None),
+    ],
+)
+def test_what_a_change_has_installed_is_a_name_that_something_misses(
+    path: str, line: str, failing: str, refused_by: str | None
+) -> None:
+    before = "" if path in ("Pipfile", "Cargo.toml") else "x\n"
+    edits = (FileChange(path, before, f"{line}\n" if line.startswith("x") else f"{before}{line}\n"),)
+    found = refusal(Candidate("model:m", edits, "a change"), Policy(), PLAIN, failing)
+    assert (found.rule if found else None) == refused_by
+
+
+def test_a_new_name_is_a_doubt_also_where_it_is_allowed() -> None:
+    edit = FileChange("requirements.txt", "x\n", "x>=2\ny\n")
+    assert rule(edit, rung="tools") is None
+    assert doubts(Candidate("tools", (edit,), "y"), PLAIN) == ("it has `y` installed, which nothing asked for before",)
 
 
 def test_a_silenced_check_is_no_formatting() -> None:
