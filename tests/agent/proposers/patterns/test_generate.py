@@ -1,4 +1,5 @@
 import ast
+import time
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,21 @@ def test_a_constant_is_as_suspicious_as_the_lines_that_read_it() -> None:
     found, _ = changes({"m.py": text}, [Span("m.py", 5, 5, 1.0, "")], 1000)
     best = {line: max(c.score for c in found if c.line == line) for line in (1, 2, 5)}
     assert best[5] > best[2] > best[1]
+
+
+def test_a_long_table_of_strings_is_listed_in_a_moment() -> None:
+    text = "TABLE = {\n" + "".join(f"    'key {n}': 'value {n}',\n" for n in range(2000)) + "}\n\ndef f(a):\n    return a < 1\n"
+    found, skipped = changes({"m.py": text}, [Span("m.py", 2005, 2005, 1.0, "")], 100_000, until=time.monotonic() + 9)
+    assert not skipped
+    assert found[0].line == 2005
+    assert {2, 1999} <= {change.line for change in found}, "it was not cut short"
+
+
+def test_without_time_the_rest_is_left_out_and_said() -> None:
+    text = "def f(a):\n    return a < 1\n"
+    found, skipped = changes({"m.py": text, "n.py": text}, [Span("m.py", 1, 2, 1.0, "")], 100, until=time.monotonic())
+    assert not found
+    assert set(skipped) == {"m.py", "n.py"}
 
 
 FILES = ("bisect.py", "fnmatch.py", "asyncio/locks.py")
