@@ -19,7 +19,7 @@ LOOKALIKES = (
     ("(", "[", "{", "<"), (")", "]", "}", ">"), ("()", "[]", "{}", "<>"), ("-", "_", "–", "+", "*"), ("/", "\\", "//"),
     (",", ";", ", ", ":", "|", "."), (" ", "", "\t", "\n", "  "), ("\n", "\r\n", "\n\n"), ("'", '"', "`"), ("0", "1"),
     ("utf-8", "ascii", "latin-1", "utf-8-sig", "utf-16"), ("strict", "ignore", "replace"), ("r", "rb"), ("w", "wb", "a", "ab"),
-    ("true", "True", "1"), ("false", "False", "0"), ("iteritems", "items"), ("itervalues", "values"), ("iterkeys", "keys"),
+    ("true", "True", "1"), ("false", "False", "0"),
 )  # fmt: skip
 
 
