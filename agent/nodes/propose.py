@@ -14,9 +14,10 @@ from agent.memory import Recollection
 from agent.model import ModelError
 from agent.proposers.base import Proposal, Situation
 from agent.state import Round, State, Work, pack, unpack
-from agent.task import CheckRun, Diagnosis, Oracle, RungCost, Span, Usage
+from agent.task import CheckRun, Diagnosis, Iteration, Oracle, RungCost, Span, Usage
 from sandbox.base import DeadlinePassed, LimitExceeded
 
+EARLIER = 2  # failed changes that a rung is told of
 GRACE = 20.0  # seconds that a rung may run over its time before it is stopped
 
 
@@ -62,6 +63,7 @@ async def situation_of(state: State, work: Work) -> Situation:
         seconds=max(1.0, (work.ledger.seconds_left() - proof_seconds({run.check: run for run in base})) / rungs_left),
         diagnosis=unpack(Diagnosis, known) if known else None,
         lessons=tuple(state.get("lessons", [])),
+        earlier=tuple([await context.recall(Iteration, ref) for ref in state.get("iterations", [])[-EARLIER:]]),
         hints=(*work.task.hints, *state.get("guidance", [])),
         memories=await context.recall(tuple[Recollection, ...], memories) if memories else (),
         tried=frozenset(state.get("tried", [])),

@@ -93,7 +93,7 @@ def _advice(verification: Verification) -> str:
     if verification.judge in ("opinion", "person"):
         return "Meet the objection; that the checks are green is not enough."
     if verification.newly_red:
-        return "Do this only in the case that the failing tests need; in all others it must stay as it was."
+        return "Find what sets the failing tests' kind of input apart from theirs, and change what happens to that kind alone."
     if verification.still_red:
         return "The cause lies elsewhere, or the change does not go far enough."
     return "Propose something that can be verified."

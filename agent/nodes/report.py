@@ -19,6 +19,7 @@ from agent.task import (
     Diagnosis,
     Evidence,
     NoRepair,
+    Oracle,
     Outcome,
     Repair,
     RungCost,
@@ -54,6 +55,8 @@ async def _repaired(state: State, work: Work) -> State:
     last = await told(candidate, verification, state["iteration"])
     alternatives = max(state.get("alternatives", 0), await _others(state, work, candidate))
     challenged = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
+    beside = guard.doubts(candidate, await work.context.recall(Oracle, state["oracle_ref"]))
+    challenged = replace(challenged, doubts=(*challenged.doubts, *beside))
     sure = confidence.estimate(candidate, alternatives, state.get("degraded", []), challenged)
     log = await log_of(state, work.context, last, known)
     result = Repair(

@@ -13,7 +13,7 @@ from langgraph.types import Overwrite
 from agent import gate
 from agent.edits import changed_lines, diff, digest
 from agent.events import Selected
-from agent.hunks import hunks, without_hunk
+from agent.hunks import hunks, leans_on_others, without_hunk
 from agent.lint import new_findings
 from agent.nodes.guard import refusal_of
 from agent.oracle import Verification
@@ -72,6 +72,9 @@ async def _smallest(
     for _ in range(min(MOST_DROPS, count) if (count := await asyncio.to_thread(hunks, candidate.edits)) > 1 else 0):
         if spare.ledger.seconds_left() <= 0:
             break
+        if await asyncio.to_thread(leans_on_others, candidate.edits, at):
+            at += 1
+            continue
         smaller = replace(candidate, edits=await asyncio.to_thread(without_hunk, candidate.edits, at))
         if await refusal_of(smaller, state, work) is None:
             judged = await gate.is_green(spare, oracle, base, smaller.edits)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from agent.edits import changed_lines
-from agent.hunks import hunks, together, without_hunk
+from agent.hunks import hunks, leans_on_others, together, without_hunk
 from agent.task import FileChange
 
 LINES = [f"line {n}\n" for n in range(30)]
@@ -73,3 +73,12 @@ def test_changes_of_the_same_lines_stay_apart() -> None:
     assert together((mine,), (FileChange("a.py", "a\nb\n", "X\nb\n"),)) is None
     assert together((mine,), (FileChange("a.py", "other\n", "X\n"),)) is None
     assert together((mine,), (FileChange("a.py", "a\nb\n", None),)) is None
+
+
+def test_a_hunk_that_uses_what_another_brings_in_is_part_of_it() -> None:
+    code = "def at(text):\n    lines = text.split()\n    one = 1\n    return len(text.split())\n\n\ndef far():\n    return 1\n"
+    new = code.replace("lines = text.split()", "rows = text.split('-')").replace("len(text.split())", "len(rows)")
+    edits = (FileChange("a.py", code, new.replace("return 1", "return 2")),)
+    assert [leans_on_others(edits, at) for at in range(3)] == [True, True, False]
+    alone = (FileChange("a.py", code, code.replace("one = 1", "one = 3").replace("return 1", "return 2")),)
+    assert not leans_on_others(alone, 0)
