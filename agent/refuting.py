@@ -1,4 +1,4 @@
-"""Which believed causes a failed change speaks against, so that they are never tried again. Pure.
+"""Which believed causes a failed change speaks against, so that they are never tried again; `reflect` collects them. Pure.
 
 A change that left the failure exactly as it was, or the second one that failed for the same cause, refutes it. One that changed
 the failure was near: its cause may still be right.
