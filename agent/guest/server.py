@@ -128,18 +128,23 @@ class Server(object):
         return sorted(chosen, key=lambda c: -c["score"])
 
     def _fit(self, candidate, kinds):
-        if not candidate.get("names"):
+        if candidate.get("names"):
+            one, other = (self._seen(candidate, name, kinds) - {"NoneType"} for name in candidate["names"])
+        elif candidate.get("wants"):
+            one, other = self._seen(candidate, candidate["wants"][0], kinds), set(candidate["wants"][1])
+        else:
             return 1.0
-        lines, found = self.lines_of(candidate), []
-        for name in candidate["names"]:
-            seen = set()
-            for line, names in kinds.get((candidate["path"], name), ()):
-                if line in lines:
-                    seen |= {"number" if n in NUMBERS else n for n in names}
-            found.append(seen - {"NoneType"})
-        if not found[0] or not found[1]:
+        if not one or not other:
             return 1.0
-        return SAME_TYPE if found[0] & found[1] else OTHER_TYPE
+        return SAME_TYPE if one & other else OTHER_TYPE
+
+    def _seen(self, candidate, name, kinds):
+        """Types that a variable of the changed function had in the traced run."""
+        lines, seen = self.lines_of(candidate), set()
+        for line, names in kinds.get((candidate["path"], name), ()):
+            if line in lines:
+                seen |= {"number" if n in NUMBERS else n for n in names}
+        return seen
 
     # Trying
 

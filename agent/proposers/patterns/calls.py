@@ -62,25 +62,56 @@ METHODS = _families(
     removeprefix removesuffix lstrip rstrip
     start end
     acquire release
-    total_seconds seconds
-    bisect_left bisect_right bisect
-    iteritems items
-    itervalues values
-    iterkeys keys
-    has_key get
-    getchildren iter
-    tostring tobytes
-    assertEquals assertEqual
     warn warning
-    isAlive is_alive
-    setDaemon daemon
-    getName name
+    bisect_left bisect_right bisect
     floor ceil
     now utcnow
     log log2 log10
     sin cos
     """
 )
+# What Python no longer has, or only with a warning, and what took its place: methods, attributes and built-in functions.
+RENAMED = {
+    names[0]: names[1]
+    for names in _families(
+        """
+    iteritems items
+    itervalues values
+    iterkeys keys
+    has_key __contains__
+    __nonzero__ __bool__
+    __getslice__ __getitem__
+    func_name __name__
+    func_code __code__
+    func_defaults __defaults__
+    im_func __func__
+    im_self __self__
+    getchildren iter
+    getiterator iter
+    tostring tobytes
+    fromstring frombytes
+    assertEquals assertEqual
+    assertNotEquals assertNotEqual
+    assertItemsEqual assertCountEqual
+    assertRaisesRegexp assertRaisesRegex
+    assertRegexpMatches assertRegex
+    isAlive is_alive
+    isSet is_set
+    notifyAll notify_all
+    readfp read_file
+    getargspec getfullargspec
+    izip zip
+    imap map
+    ifilter filter
+    xrange range
+    unicode str
+    basestring str
+    long int
+    raw_input input
+    unichr chr
+    """
+    )
+}
 METHOD_WRAPPERS = (
     "lower()",
     "strip()",
@@ -93,7 +124,6 @@ METHOD_WRAPPERS = (
     "encode()",
     "decode()",
 )
-BOTH_SIDES = ("set({})", "sorted({})", "len({})", "{}.lower()", "str({})", "abs({})")
 WRAPPERS = (
     "abs",
     "len",
@@ -114,7 +144,7 @@ WRAPPERS = (
 
 
 def _relatives(name: str, families: tuple[tuple[str, ...], ...]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    found = {RENAMED[name]: 0.8} if name in RENAMED else {}
     for family in families:
         if name in family:
             for distance, other in enumerate(o for o in family if o != name):
@@ -134,7 +164,7 @@ def families(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def renamed(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A method with another name now, wherever the function names it: `hasattr(a, "iteritems")` and `a.iteritems()`."""
+    """What is named wrongly is so wherever the function names it, also in strings that ask for it (`getattr`, `hasattr`)."""
     if not isinstance(node, FunctionNode):
         return
     places: dict[str, list[tuple[int, int]]] = {}
@@ -142,6 +172,8 @@ def renamed(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         if isinstance(each, ast.Attribute):
             end = source.span(each)[1]
             places.setdefault(each.attr, []).append((end - len(each.attr), end))
+        elif isinstance(each, ast.Name) and each.id in RENAMED:
+            places.setdefault(each.id, []).append(source.span(each))
         elif isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value.isidentifier():
             start, end = source.span(each)
             if source.text[start + 1 : end - 1] == each.value:
@@ -149,12 +181,8 @@ def renamed(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     for name, spans in places.items():
         if len(spans) > 1:
             for other, prior in _relatives(name, METHODS).items():
-                spans.sort()
-                text, position = "", spans[0][0]
-                for start, end in spans:
-                    text += source.text[position:start] + other
-                    position = end
-                yield Rewrite(spans[0][0], position, text, f"`{name}` becomes `{other}` {len(spans)} times", prior * 0.6)
+                title = f"`{name}` becomes `{other}` {len(spans)} times"
+                yield source.together([(*span, other) for span in spans], title, prior if name in RENAMED else prior * 0.6)
 
 
 def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -196,7 +224,6 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         "sum": "0",
         "int": "2",
         "split": "' '",
-        "join": "",
         "range": "2",
     }
     if len(node.args) == 1 and not node.keywords and optional.get(name):
@@ -250,14 +277,3 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                     continue
                 loose = text.startswith("-") or text.endswith("** 2")
                 yield source.replaced(node, text, compound=loose, title=quoted(before, text), prior=0.3)
-
-
-def both_sides(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """The same call around both sides of a comparison."""
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or is_compound(node.left) or is_compound(node.comparators[0]):
-        return
-    (a, b), (c, d) = source.span(node.left), source.span(node.comparators[0])
-    before = source.segment(node)
-    for form in BOTH_SIDES:
-        text = form.format(source.text[a:b]) + source.text[b:c] + form.format(source.text[c:d])
-        yield Rewrite(a, d, text, quoted(before, text), 0.35)

@@ -9,6 +9,7 @@ from agent.proposers.patterns.names import scope
 from agent.proposers.patterns.source import Rewrite, Source, is_compound, quoted, short
 
 MOST_NAMES = 6
+SAME_FORM = ("set({})", "sorted({})", "len({})", "{}.lower()", "str({})", "abs({})")
 
 
 def guarded(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -43,16 +44,38 @@ def widened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 yield Rewrite(start, end, _fitting(node, text), quoted(before, text), 0.3 - 0.01 * rank)
 
 
-def smallest_case(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """`== 0` where the smallest case is larger."""
+def bounded(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """One value is asked for where a range is meant that ends one further: `x == n` → `x <= n + 1`, `x >= n - 1`."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq):
         return
     right = node.comparators[0]
-    if isinstance(right, ast.Constant) and type(right.value) is int and 0 <= right.value <= 2:
+    if isinstance(right, ast.Constant) and type(right.value) is int and abs(right.value) < 1 << 32:
         left, before = source.segment(node.left), source.segment(node)
         start, end = source.span(node)
-        for text, prior in ((f"{left} <= {right.value + 1}", 0.45), (f"{left} < {right.value}", 0.3)):
-            yield Rewrite(start, end, text, quoted(before, text), prior)
+        for text in (f"{left} <= {right.value + 1}", f"{left} >= {right.value - 1}"):
+            yield Rewrite(start, end, text, quoted(before, text), 0.38)
+
+
+def alike(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """Both sides of a comparison are brought into one form: that which one of them has, or in which what differs between
+    them does not count (order, case, sign, type)."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or isinstance(node.ops[0], ast.Is | ast.IsNot):
+        return
+    left, right = node.left, node.comparators[0]
+    if is_compound(left) or is_compound(right):
+        return
+    (a, b), (c, d) = source.span(left), source.span(right)
+    one, other, before = source.text[a:b], source.text[c:d], source.segment(node)
+    for this, that, start, end in ((left, other, c, d), (right, one, a, b)):
+        if isinstance(this, ast.Call) and not this.keywords and "\n" not in that:
+            if len(this.args) == 1 and isinstance(this.func, ast.Name) and not that.startswith(this.func.id + "("):
+                yield Rewrite(start, end, f"{this.func.id}({that})", quoted(that, f"{this.func.id}({that})"), 0.45)
+            elif not this.args and isinstance(this.func, ast.Attribute):
+                text = f"{that}.{this.func.attr}()"
+                yield Rewrite(start, end, text, quoted(that, text), 0.45)
+    for form in SAME_FORM:
+        text = form.format(one) + source.text[b:c] + form.format(other)
+        yield Rewrite(a, d, text, quoted(before, text), 0.33)
 
 
 def answered(source: Source, node: ast.AST) -> Iterator[Rewrite]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import heapq
+import math
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,10 +42,10 @@ PATTERNS: tuple[Pattern, ...] = (
     statements.guards,
     statements.answers,
     statements.conditions,
-    calls.both_sides,
+    conditions.alike,
     conditions.guarded,
     conditions.widened,
-    conditions.smallest_case,
+    conditions.bounded,
     conditions.answered,
     conditions.handlers,
     missing.progress,
@@ -79,18 +81,22 @@ class Change:
 
 
 def changes(
-    texts: Mapping[str, str], suspects: Sequence[Span], limit: int, words: tuple[str, ...] = ()
+    texts: Mapping[str, str], suspects: Sequence[Span], limit: int, words: tuple[str, ...] = (), until: float = math.inf
 ) -> tuple[list[Change], dict[str, str]]:
     """At most `limit` changes, best first, and the files that were skipped with the reason. CPU-bound: call it in a thread.
 
     `words` are strings that the failing tests spell out: what is spelled almost like one of them may be a slip of the pen.
+    At `until` (`time.monotonic`) it ends with what it has: files in their order, the most suspicious places of each first.
     """
     skipped: dict[str, str] = {}
     found: list[Change] = []
     for path, text in texts.items():
+        if time.monotonic() >= until:
+            skipped[path] = "no time was left for it"
+            continue
         try:
             source = Source.read(path, text, words)
-            found += _of_file(source, [s for s in suspects if s.path == path])
+            found += _of_file(source, [s for s in suspects if s.path == path], until)
         except Unreadable as why:
             skipped[path] = str(why)
         except (RecursionError, MemoryError) as error:
@@ -98,13 +104,27 @@ def changes(
     return heapq.nsmallest(limit, found, key=lambda c: -c.score), skipped
 
 
-def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
+def _of_file(source: Source, spans: Sequence[Span], until: float) -> Iterator[Change]:
+    seen: set[tuple[int, int, str]] = set()
+    for weight, line, place, node in sorted(_places(source, spans), key=lambda found: -found[0]):
+        if time.monotonic() >= until:
+            return
+        for pattern in PATTERNS:
+            for rewrite in pattern(source, node):
+                key = (rewrite.start, rewrite.end, rewrite.text)
+                if key in seen or source.text[rewrite.start : rewrite.end] == rewrite.text:
+                    continue
+                seen.add(key)
+                yield Change(source.path, rewrite, rewrite.prior * weight, line, place, source.qualified_name(node))
+
+
+def _places(source: Source, spans: Sequence[Span]) -> Iterator[tuple[float, int, int, ast.AST]]:
+    """(weight, line of the function that is swapped or 0, line, node) of all that patterns look at."""
     suspicion: dict[int, float] = {}
     for span in spans:
         for line in range(span.first_line, span.last_line + 1):
             suspicion[line] = max(suspicion.get(line, 0.0), min(1.0, max(0.0, span.score)))
     uses = _uses(source, suspicion)
-    seen: set[tuple[int, int, str]] = set()
     for node in source.parents:
         if _is_passed_over(source, node):
             continue
@@ -122,14 +142,7 @@ def _of_file(source: Source, spans: Sequence[Span]) -> Iterator[Change]:
             here = max([OUTSIDE, *(READ * uses[name] for name in _bound_around(source, node) if name in uses)])
         swapped = function is not None and (inside or _is_default(source, node, function))
         weight = (0.15 + 0.85 * here) * (1.0 if swapped else IMPORTED_AFRESH)
-        for pattern in PATTERNS:
-            for rewrite in pattern(source, node):
-                key = (rewrite.start, rewrite.end, rewrite.text)
-                if key in seen or source.text[rewrite.start : rewrite.end] == rewrite.text:
-                    continue
-                seen.add(key)
-                line = function.lineno if function is not None and swapped else 0
-                yield Change(source.path, rewrite, rewrite.prior * weight, line, anchor.lineno, source.qualified_name(node))
+        yield weight, function.lineno if function is not None and swapped else 0, anchor.lineno, node
 
 
 def _uses(source: Source, suspicion: Mapping[int, float]) -> dict[str, float]:

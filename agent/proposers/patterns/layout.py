@@ -18,7 +18,8 @@ def indent(source: Source, node: ast.stmt) -> str:
 def stands_alone(source: Source, node: ast.stmt) -> bool:
     """Does the statement begin its line and end it?"""
     end = source.span(node)[1]
-    rest = source.text[end:].split("\n", 1)[0].strip()
+    newline = source.text.find("\n", end)
+    rest = source.text[end : newline if newline >= 0 else None].strip()
     decorated = getattr(node, "decorator_list", None)
     return not decorated and not indent(source, node).strip() and (not rest or rest.startswith("#"))
 

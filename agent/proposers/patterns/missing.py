@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from agent.proposers.patterns.layout import Block, indent, line_end, siblings, stands_alone, step
 from agent.proposers.patterns.names import scope
@@ -11,27 +12,46 @@ from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, quote
 
 Loop = ast.For | ast.While | ast.AsyncFor
 FILLING = ("add", "append", "appendleft", "extend", "update", "insert", "setdefault", "push", "put")
+TEXT, NUMBER, NOTHING = ("str", "bytes"), ("number",), ("NoneType",)
+ONCE = ("generator", "map", "filter", "zip", "enumerate", "reversed", "list_iterator", "dict_keys", "dict_values", "dict_items",
+        "range", "odict_items", "chain")  # fmt: skip
+HOLDS = ("list", "tuple", "set", "frozenset", "dict", "deque", *ONCE)
+# The form that a function wants its argument in, how often it is forgotten, and for which types that means something.
 NORMAL = (
-    ("list({0})", 0.34), ("{0} or []", 0.3), ("{0} or {{}}", 0.26), ("{0} or ''", 0.24), ("str({0})", 0.28),
-    ("{0}.lower()", 0.28), ("{0}.strip()", 0.28), ("abs({0})", 0.28), ("int({0})", 0.26), ("{0}.copy()", 0.26),
-    ("sorted({0})", 0.26), ("set({0})", 0.24), ("tuple({0})", 0.22), ("dict({0})", 0.22), ("float({0})", 0.22), ("{0}[:]", 0.2),
+    ("list({0})", 0.3, tuple(h for h in HOLDS if h != "list")), ("sorted({0})", 0.28, HOLDS), ("set({0})", 0.26, HOLDS),
+    ("tuple({0})", 0.26, tuple(h for h in HOLDS if h != "tuple")), ("dict({0})", 0.26, ("list", "tuple", "dict", *ONCE)),
+    ("{0}.copy()", 0.26, ("list", "set", "dict", "deque")), ("{0} or []", 0.3, NOTHING), ("{0} or {{}}", 0.28, NOTHING),
+    ("{0} or ''", 0.26, NOTHING), ("{0}.lower()", 0.28, TEXT), ("{0}.strip()", 0.28, TEXT), ("abs({0})", 0.28, NUMBER),
+    ("str({0})", 0.28, (*NUMBER, "bytes")), ("int({0})", 0.28, (*NUMBER, *TEXT)), ("float({0})", 0.26, (*NUMBER, *TEXT)),
 )  # fmt: skip
 MOST_DONORS, MOST_NAMES = 8, 8
 
 
 def progress(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A `while` loop whose condition nothing in it changes."""
+    """A `while` loop whose condition nothing in it changes: a step by one is missing, or by a number that the loop has."""
     if not isinstance(node, ast.While):
         return
     asked = list(dict.fromkeys(n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)))
     if any(name in assigned(node.body) for name in asked) or not asked:
         return
     others = [n for n in sorted(assigned(node.body)) if n not in asked]
+    forms = ["{} -= 1", "{} += 1", *("{} //= " + str(n) for n in _factors(node)), "{0} = {0}[1:]", "{0} = {0}[:-1]"]
     for name in asked:
-        for rank, form in enumerate(("{} -= 1", "{} += 1", "{} //= 2", "{} //= 10", "{0} = {0}[1:]")):
+        for rank, form in enumerate(forms):
             yield from _appended(source, node, form.format(name), 0.85 - 0.03 * rank)
         for other in others:
             yield from _appended(source, node, f"{name} = {other}", 0.45)
+
+
+def _factors(loop: ast.While) -> list[int]:
+    """Numbers that the loop divides or multiplies by, and two."""
+    found = [2]
+    for node in ast.walk(loop):
+        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Mult | ast.Mod | ast.FloorDiv | ast.Div):
+            number = node.right if isinstance(node, ast.BinOp) else node.value
+            if isinstance(number, ast.Constant) and type(number.value) is int and 2 < number.value < 1 << 32:
+                found.append(number.value)
+    return list(dict.fromkeys(found))[:4]
 
 
 def updates(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -118,14 +138,15 @@ def _renamed(text: str, before: str, after: str) -> str:
 
 
 def arguments_taken_raw(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """An argument is brought into the form that the function wants, at its beginning."""
+    """An argument is brought into the form that the function wants, at its beginning; types seen at run time say which."""
     first = _first_statement(source, node)
     if first is None or not isinstance(node, FunctionNode):
         return
     for argument in [*node.args.args, *node.args.kwonlyargs][:5]:
         if argument.arg not in ("self", "cls"):
-            for form, prior in NORMAL:
-                yield _inserted(source, first, f"{argument.arg} = {form.format(argument.arg)}", prior)
+            for form, prior, types in NORMAL:
+                change = _inserted(source, first, f"{argument.arg} = {form.format(argument.arg)}", prior)
+                yield replace(change, wants=(argument.arg, types))
 
 
 def mutable_defaults(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -217,7 +238,7 @@ def _prepended_or_appended(
 
 
 def running(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """What is kept should be the largest or smallest so far; what replaces should have been merged, and the reverse."""
+    """What is kept should be the largest or smallest so far, or not below a bound."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         name, value = node.targets[0].id, source.segment(node.value)
         if not value.startswith(("max(", "min(")) and "\n" not in value:
@@ -225,9 +246,3 @@ def running(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             for text, prior in ((f"max({name}, {value})", 0.36), (f"min({name}, {value})", 0.34), (f"max(0, {value})", 0.34),
                                 (f"max(1, {value})", 0.2)):  # fmt: skip
                 yield Rewrite(start, end, text, quoted(value, text), prior)
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
-        call, method = node.value, node.value.func
-        if method.attr in ("update", "extend") and len(call.args) == 1 and not call.keywords:
-            start, end = source.span(node)
-            text = f"{source.segment(method.value)} = {source.segment(call.args[0])}"
-            yield Rewrite(start, end, text, quoted(source.segment(node), text), 0.36)

@@ -85,7 +85,7 @@ def _kinds(source: Source, function: FunctionNode) -> dict[str, str]:
 
 def _kind(value: ast.expr) -> str:
     match value:
-        case ast.Constant(value=str()) | ast.JoinedStr():
+        case ast.Constant(value=str()) | ast.JoinedStr() | ast.Call(func=ast.Name(id="str" | "bin" | "hex" | "repr" | "chr")):
             return "text"
         case ast.Constant(value=bool()):
             return "truth"
@@ -147,7 +147,7 @@ def sliced(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def offset(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A number that another one should be taken from or added to; a list without the one that was made before."""
+    """A value that lacks a summand of its own kind: a number is added or taken off, a list or text comes before or after."""
     function = source.function(node)
     if function is None or not _is_value(node, source):
         return
@@ -157,15 +157,17 @@ def offset(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     ):
         return
     before, kinds = source.segment(node), source.once(_kinds, function)
-    names = [n for n in scope(source, function) if n != before]
-    if isinstance(node, ast.Name) and kinds.get(node.id, "number") == "number":
-        for rank, name in enumerate([n for n in names if kinds.get(n, "number") == "number"][:MAX_EXPRESSIONS]):
-            for text in (f"{before} - {name}", f"{before} + {name}"):
-                title = quoted(before, text)
-                yield source.replaced(node, text, compound=True, title=title, prior=0.33 - 0.01 * rank)
-    elif isinstance(node, ast.ListComp | ast.List) and isinstance(parent, ast.Return | ast.Assign):
-        for rank, name in enumerate(names[:MAX_EXPRESSIONS]):
-            text = f"{name} + {before}"
+    own = kinds.get(before, "number") if isinstance(node, ast.Name) else _kind(node)
+    if own == "number" and isinstance(node, ast.Name):
+        forms: tuple[str, ...] = ("{0} - {1}", "{0} + {1}")
+    elif own in ("list", "text") and isinstance(parent, ast.Return | ast.Assign) and not isinstance(node, ast.Constant):
+        forms = ("{1} + {0}", "{0} + {1}")
+    else:
+        return
+    names = [n for n in scope(source, function) if n != before and kinds.get(n, own) == own]
+    for rank, name in enumerate(names[:MAX_EXPRESSIONS]):
+        for form in forms:
+            text = form.format(before, name)
             yield source.replaced(node, text, compound=True, title=quoted(before, text), prior=0.33 - 0.01 * rank)
 
 

@@ -13,7 +13,8 @@ COMPARE: dict[type[ast.cmpop], tuple[str, tuple[tuple[str, float], ...]]] = {
     ast.LtE: ("<=", (("<", 1.0), (">=", 0.9), (">", 0.8), ("==", 0.4))),
     ast.Gt: (">", ((">=", 1.0), ("<", 0.9), ("<=", 0.8), ("!=", 0.5), ("==", 0.4))),
     ast.GtE: (">=", ((">", 1.0), ("<=", 0.9), ("<", 0.8), ("==", 0.4))),
-    ast.Eq: ("==", (("!=", 0.9), ("<=", 0.6), (">=", 0.6), ("<", 0.5), (">", 0.5), ("is", 0.3), ("in", 0.3))),
+    # Before a constant beside them: `== 0` is more often `< 0` than `== -1`.
+    ast.Eq: ("==", (("!=", 0.95), ("<=", 0.93), (">=", 0.93), ("<", 0.92), (">", 0.92), ("is", 0.3), ("in", 0.3))),
     ast.NotEq: ("!=", (("==", 0.9), ("<", 0.36), (">", 0.33), ("not in", 0.3))),
     ast.Is: ("is", (("is not", 0.9), ("==", 0.6))),
     ast.IsNot: ("is not", (("is", 0.9), ("!=", 0.6))),
@@ -132,6 +133,10 @@ def _exchanged(source: Source, node: ast.expr, left: ast.expr, right: ast.expr, 
 
 def logic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """Boolean operators, dropped conditions, negations."""
+    if isinstance(node, ast.expr):
+        is_part = isinstance(source.parents[node], ast.BoolOp)  # which binds less than what is put there
+        for text, prior in _truths(source, node):
+            yield source.replaced(node, text, compound=not is_part, title=quoted(source.segment(node), text), prior=prior)
     if isinstance(node, ast.BoolOp):
         before, after = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
         parts = [source.segment(v) for v in node.values]
@@ -153,18 +158,15 @@ def logic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             rest = wrapped[:i] + wrapped[i + 1 :]
             title = f"`{part[:40]}` is dropped from `{whole[:60]}`"
             yield source.replaced(node, f" {before} ".join(rest), compound=True, title=title, prior=0.65)
-        for opposite, prior in opposites(source, node.values[0]):
-            text = f" {after} ".join([opposite, *wrapped[1:]])
-            yield source.replaced(node, text, compound=True, title=quoted(whole, text), prior=prior * 0.9)
+        for i, value in enumerate(node.values):  # a refusal that was written as a demand, or the reverse
+            for opposite in _opposites(source, value):
+                text = f" {after} ".join([*wrapped[:i], opposite, *wrapped[i + 1 :]])
+                yield source.replaced(node, text, compound=True, title=quoted(whole, text), prior=0.42)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         text = source.segment(node.operand)
         yield source.replaced(
             node, text, compound=is_compound(node.operand), title=quoted(source.segment(node), text), prior=0.8
         )
-        if is_place(node.operand):
-            yield source.replaced(
-                node, f"{text} is None", compound=True, title=quoted(source.segment(node), f"{text} is None"), prior=0.7
-            )
     elif isinstance(node, ast.If | ast.While | ast.IfExp) or (isinstance(node, ast.comprehension) and node.ifs):
         for test in node.ifs if isinstance(node, ast.comprehension) else [node.test]:
             yield from _condition(source, test)
@@ -178,21 +180,52 @@ def _condition(source: Source, test: ast.expr, prior: float = 0.6) -> Iterator[R
     if not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
         text = f"not ({before})" if isinstance(test, ast.BoolOp | ast.IfExp | ast.Compare) else f"not {before}"
         yield Rewrite(start, end, text, quoted(before, text), prior)
-    if is_place(test) and prior > 0.5:
-        yield Rewrite(start, end, f"{before} is not None", quoted(before, f"{before} is not None"), prior)
 
 
 def is_place(node: ast.expr) -> bool:
     return isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
 
 
-def opposites(source: Source, node: ast.expr) -> Iterator[tuple[str, float]]:
-    """Texts that mean the opposite, and how likely they are meant."""
+def _opposites(source: Source, node: ast.expr) -> Iterator[str]:
+    """Texts that mean the opposite of one part of a condition."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = source.segment(node.operand)
-        yield inner, 0.7
+        yield source.segment(node.operand)
         if is_place(node.operand):
-            yield f"{inner} is not None", 0.75  # before `inner` alone, which also changes what nothing and zero mean
+            yield f"{source.segment(node.operand)} is not None"
     elif is_place(node):
-        yield f"not {source.segment(node)}", 0.6
-        yield f"{source.segment(node)} is None", 0.6
+        yield f"not {source.segment(node)}"
+        yield f"{source.segment(node)} is None"
+    elif (asked := _asked_for_none(node)) is not None:
+        place = source.segment(asked[0])
+        yield place if asked[1] else f"not {place}"
+        yield f"{place} is not None" if asked[1] else f"{place} is None"
+
+
+def _truths(source: Source, node: ast.expr) -> Iterator[tuple[str, float]]:
+    """Whether something is there and whether it is true are taken for each other, in both directions."""
+    if (asked := _asked_for_none(node)) is not None:
+        place = source.segment(asked[0])
+        yield f"not {place}" if asked[1] else place, 0.5
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and is_place(node.operand):
+        yield f"{source.segment(node.operand)} is None", 0.6
+    elif is_place(node) and _is_condition(source, node):
+        yield f"{source.segment(node)} is not None", 0.6
+
+
+def _asked_for_none(node: ast.expr) -> tuple[ast.expr, bool] | None:
+    """The place that `is None` (True) or `is not None` (False) is asked of."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
+        return None
+    right = node.comparators[0]
+    is_none = isinstance(right, ast.Constant) and right.value is None
+    return (node.left, isinstance(node.ops[0], ast.Is)) if is_none and is_place(node.left) else None
+
+
+def _is_condition(source: Source, node: ast.expr) -> bool:
+    """Does only its truth count?"""
+    parent = source.parents[node]
+    return (
+        isinstance(parent, ast.BoolOp)
+        or (isinstance(parent, ast.If | ast.While | ast.IfExp) and parent.test is node)
+        or (isinstance(parent, ast.comprehension) and node in parent.ifs)
+    )

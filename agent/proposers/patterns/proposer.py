@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from agent.edits import digest
 from agent.proposers.base import Proposal, Situation
@@ -19,6 +21,8 @@ from sandbox.base import LimitExceeded, Sandbox
 FILES = 12  # suspicious files that are searched
 CHANGES = 12_000  # that are tried at most
 HANDED_ON = 5
+LISTING, LISTING_SHARE = 10.0, 0.25  # seconds, and share of the call's time, in which the changes are listed
+RECOGNIZED = 100  # of the likeliest that are always held against what was judged before
 
 
 class PatternsProposer:
@@ -35,6 +39,7 @@ class PatternsProposer:
 
     async def propose(self, situation: Situation) -> Proposal:
         """Takes about `situation.seconds`, or `search.LONGEST`, at most. Raises `SandboxError` when the sandbox is lost."""
+        begin = time.monotonic()
         check = red_check(situation.oracle)
         if check is None:
             return Proposal(note="no test is red")
@@ -42,12 +47,14 @@ class PatternsProposer:
         tests = await _read(
             situation.sandbox, test_files(sorted(situation.oracle.must_turn[check.name]), check.reader), is_test
         )
-        found, skipped = await asyncio.to_thread(_fresh_changes, texts, tests, situation)
+        until = begin + min(LISTING, situation.seconds * LISTING_SHARE)
+        found, skipped = await asyncio.to_thread(_fresh_changes, texts, tests, situation, until)
         notes = [f"{path} was not searched: {why}" for path, why in skipped.items()]
         if not found:
             return Proposal(note="; ".join([*notes, "no small change is known for these lines"]))
-        events = await search(situation, check, found)
-        hits = ranked(_hits(events, found, texts))
+        left = max(0.0, situation.seconds - (time.monotonic() - begin))
+        events = await search(replace(situation, seconds=left), check, found)
+        hits = ranked([hit for hit in _hits(events, found, texts) if digest(hit.edits(texts)) not in situation.tried])
         done = next((e for e in events if e.event == "done"), Event("done"))
         return Proposal(
             candidates=tuple(_candidate(hit, texts, len(hits)) for hit in hits[:HANDED_ON]),
@@ -77,12 +84,19 @@ async def _read(sandbox: Sandbox, paths: Sequence[str], wanted: Callable[[str], 
     return texts
 
 
-def _fresh_changes(texts: dict[str, str], tests: dict[str, str], situation: Situation) -> tuple[list[Change], dict[str, str]]:
+def _fresh_changes(
+    texts: dict[str, str], tests: dict[str, str], situation: Situation, until: float
+) -> tuple[list[Change], dict[str, str]]:
     """Changes that were not judged before, best first, and the files that were skipped with the reason."""
-    found, skipped = changes(texts, situation.suspects, CHANGES, words(tests.values()))
-    if situation.tried:
-        found = [c for c in found if digest(Hit((c,)).edits(texts)) not in situation.tried]
-    return found, skipped
+    found, skipped = changes(texts, situation.suspects, CHANGES, words(tests.values()), until)
+    fresh: list[Change] = []
+    for number, change in enumerate(found if situation.tried else ()):
+        # A digest is of whole files. What was judged before is likely and so comes early; the rest is met again as a hit.
+        if number >= RECOGNIZED and time.monotonic() >= until:
+            return fresh + found[number:], skipped
+        if digest(Hit((change,)).edits(texts)) not in situation.tried:
+            fresh.append(change)
+    return (fresh if situation.tried else found), skipped
 
 
 def _hits(events: Sequence[Event], found: Sequence[Change], texts: dict[str, str]) -> list[Hit]:

@@ -49,6 +49,7 @@ async def search(situation: Situation, check: Check, found: Sequence[Change]) ->
         {
             "id": number, "path": c.path, "line": c.function_line, "score": c.score,
             "start": c.rewrite.start, "end": c.rewrite.end, "text": c.rewrite.text, "names": c.rewrite.names,
+            "wants": c.rewrite.wants,
         }
         for number, c in enumerate(found)
     ]  # fmt: skip

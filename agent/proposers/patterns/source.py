@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar, cast
@@ -37,6 +37,7 @@ class Rewrite:
     title: str
     prior: float
     names: tuple[str, str] | None = None  # one variable taken for the other, before and after
+    wants: tuple[str, tuple[str, ...]] | None = None  # a variable, and names of the types it must have for this to make sense
 
     def apply(self, text: str) -> str:
         return text[: self.start] + self.text + text[self.end :]
@@ -137,6 +138,16 @@ class Source:
         if compound and not is_element and not self._stands_alone(node):
             text = f"({text})"
         return Rewrite(start, end, text, title, prior)
+
+    def together(self, parts: Iterable[tuple[int, int, str]], title: str, prior: float) -> Rewrite:
+        """Several places (start, end, new text) that do not overlap, changed as one."""
+        ordered = sorted(parts)
+        begin = position = ordered[0][0]
+        text = ""
+        for start, end, new in ordered:
+            text += self.text[position:start] + new
+            position = end
+        return Rewrite(begin, position, text, title, prior)
 
     def _stands_alone(self, node: ast.expr) -> bool:
         parent = self.parents[node]

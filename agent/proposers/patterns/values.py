@@ -6,10 +6,12 @@ import ast
 import difflib
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 from agent.proposers.patterns.names import scope
 from agent.proposers.patterns.source import Rewrite, Source, is_compound, quoted
 
+MAX_NODES = 20_000  # in which those are looked for
 MAX_STRINGS = 6  # others of the same function or module that are tried in a string's place
 
 # Short strings that are taken for each other.
@@ -17,7 +19,7 @@ LOOKALIKES = (
     ("(", "[", "{", "<"), (")", "]", "}", ">"), ("()", "[]", "{}", "<>"), ("-", "_", "–", "+", "*"), ("/", "\\", "//"),
     (",", ";", ", ", ":", "|", "."), (" ", "", "\t", "\n", "  "), ("\n", "\r\n", "\n\n"), ("'", '"', "`"), ("0", "1"),
     ("utf-8", "ascii", "latin-1", "utf-8-sig", "utf-16"), ("strict", "ignore", "replace"), ("r", "rb"), ("w", "wb", "a", "ab"),
-    ("true", "True", "1"), ("false", "False", "0"), ("iteritems", "items"), ("itervalues", "values"), ("iterkeys", "keys"),
+    ("true", "True", "1"), ("false", "False", "0"),
 )  # fmt: skip
 
 
@@ -66,11 +68,6 @@ def _strings(source: Source, node: ast.Constant, before: str) -> Iterator[Rewrit
     value = node.value
     assert isinstance(value, str)
     around: ast.AST = source.outermost_function(node) or source.tree
-    near = Counter(
-        n.value for n in ast.walk(around)
-        if isinstance(n, ast.Constant) and isinstance(n.value, str) and len(n.value) <= 60 and n.value != value
-        and n in source.parents and not _is_documentation(source, n)
-    )  # fmt: skip
     quote = before[0]
     function = source.function(node)
     if function is not None and value in scope(source, function):
@@ -83,7 +80,7 @@ def _strings(source: Source, node: ast.Constant, before: str) -> Iterator[Rewrit
         if value in family:
             for rank, text in enumerate(t for t in family if t != value):
                 yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), 0.5 - 0.02 * rank)
-    for text, _ in near.most_common(MAX_STRINGS):
+    for text in [t for t in source.once(_frequent, around) if t != value][:MAX_STRINGS]:
         yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), 0.45)
     variants = {
         value + " ": 0.25,
@@ -96,6 +93,17 @@ def _strings(source: Source, node: ast.Constant, before: str) -> Iterator[Rewrit
     for text, prior in variants.items():
         if text != value:
             yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), prior)
+
+
+def _frequent(source: Source, around: ast.AST) -> list[str]:
+    """The strings that are written most often there, of its first `MAX_NODES` nodes."""
+    nodes = islice(ast.walk(around), MAX_NODES)
+    found = Counter(
+        n.value for n in nodes
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and len(n.value) <= 60
+        and n in source.parents and not _is_documentation(source, n)
+    )  # fmt: skip
+    return [text for text, _ in found.most_common(MAX_STRINGS + 1)]
 
 
 def _spelled(text: str, quote: str) -> str:

@@ -20,6 +20,7 @@ _PACKAGE_MANAGERS = ("npm", "yarn", "pnpm", "bun")
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}"})
 _OPERATORS = frozenset({"&&", "||", ";", "&", "|", "\n", "(", ")"})
 _TOKEN = re.compile(r"""\d*>&\d|&&|\|\||[;&|\n()]|(?:[^\s;&|()"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""", re.DOTALL)
+_REDIRECTION = re.compile(r"\d*[<>]")
 _INNER = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
 _RULE = re.compile(r"(?P<targets>[\w./ -]+):(?!=)(?P<needs>.*)")
@@ -27,17 +28,25 @@ _VARIABLE = re.compile(r"(\w+)[ \t]*[:?]?=[ \t]*(.{0,500})")
 
 
 def simple_commands(text: str) -> Iterator[list[str]]:
-    """The simple commands of shell text, in order, as words that still have their quotes; those in `$(…)` come first."""
+    """The simple commands of shell text, in order, as words that still have their quotes; those in `$(…)` come first.
+
+    Redirections are left out: what a command says goes nowhere then.
+    """
     text = text[:LONGEST].replace("\\\n", " ")
     for inner in _INNER.finditer(text):  # `test -z "$(gofmt -l .)"`
         yield from simple_commands(inner[1] or inner[2] or "")
     words: list[str] = []
+    is_target = False  # of a redirection: no argument, and nothing that a command which mends should write
     for token in [*_TOKEN.findall(_COMMENT.sub("", _INNER.sub("", text))), "\n"]:
         if token in _OPERATORS:
             if words:
                 yield words
-            words = []
-        elif not (token in _KEYWORDS and not words) and not re.match(r"\d*>", token):
+            words, is_target = [], False
+        elif is_target:
+            is_target = False
+        elif _REDIRECTION.match(token):
+            is_target = token[-1] in "<>"
+        elif not (token in _KEYWORDS and not words):
             words.append(token)
 
 

@@ -32,6 +32,8 @@ TEXTS = {"Makefile": MAKEFILE, "package.json": PACKAGE, "scripts/lint.sh": "#!/b
         ("cargo fmt --all -- --check", ["cargo fmt --all"]),
         ("if ! ruff format --check .; then echo no; exit 1; fi", ["ruff format ."]),
         ("ruff check . 2>&1 | tee lint.txt", ["ruff check --fix ."]),
+        ("ruff check . > report.txt", ["ruff check --fix ."]),
+        ("ruff check 2> errors.txt >>report.txt src < /dev/null", ["ruff check --fix src"]),
         ("djlint --check --profile jinja templates", ["djlint --reformat --profile jinja templates"]),
         ("pre-commit run --all-files", ["pre-commit run --all-files"]),
         ("make lint", ["ruff format .", "ruff check --fix src tests"]),
