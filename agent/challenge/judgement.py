@@ -3,8 +3,8 @@
 Only a stated contract counts against a repair that is green: an example in a docstring which comes out otherwise. Measured on
 HumanEvalFix (even half, each half of the tests once as oracle; up to ten plausible changes a task): that rejects 102 of 165
 changes which the held-out tests find wrong, and 2 of 419 which they find right (lines with a plain `=` counted then too; three
-of the tasks have nothing else). What tells less (new exceptions, rivals that
-disagree), or hardly ever happened there (hints, changed arguments), is a doubt.
+of the tasks have nothing else). What tells less (new exceptions, rivals that disagree), or hardly ever happened there (hints,
+changed arguments), is a doubt.
 """
 
 from __future__ import annotations
