@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -25,7 +26,8 @@ LONGEST = 256 * 1024  # characters of an answer that is read at all
 MOST = 50  # changes in one answer
 
 _SEARCH = re.compile(r"<{5,9} ?(SEARCH|ORIGINAL|HEAD):?\s*(?P<path>[\w./-]+\.\w+)?\s*$")
-_DIVIDE = re.compile(r"={5,9}\s*$")
+_DIVIDER = "======="
+_DIVIDE = re.compile(r"={5,9}\s*$")  # where the divider itself is missing
 _REPLACE = re.compile(r">{5,9} ?(REPLACE|UPDATED)?\s*$")
 _FUNCTION = re.compile(r"[#*`\s]*FUNCTION:?\s+`?(?:(?P<path>[^:`\s]+)::)?(?P<name>[\w.]+)(?:\(\))?[`*:\s]*$")
 _FENCE = re.compile(r"\s*(?P<ticks>`{3,}|~{3,})[\w+-]*\s*$")
@@ -199,13 +201,22 @@ def _path_above(rest: list[str], at: int) -> str:
 
 
 def _block(rest: list[str], at: int, path: str) -> tuple[Block, int] | EditProblem:
-    divide = next((i for i in range(at + 1, len(rest)) if _DIVIDE.match(rest[i])), None)
-    end = None if divide is None else next((i for i in range(divide + 1, len(rest)) if _REPLACE.match(rest[i])), None)
-    if divide is None or end is None:
+    alike = next((i for i in range(at + 1, len(rest)) if _DIVIDE.match(rest[i])), len(rest))
+    end = next((i for i in range(alike + 1, len(rest)) if _REPLACE.match(rest[i])), None)
+    # An underlined heading inside SEARCH looks like a divider too.
+    divide = next((i for i in range(alike, end or alike) if rest[i].rstrip() == _DIVIDER), alike)
+    if end is None:
         return EditProblem(f"The block for {path or 'a file'} is not closed with ======= and >>>>>>> REPLACE.")
     if any(_SEARCH.match(line) for line in rest[at + 1 : end]):
         return EditProblem(f"The block for {path or 'a file'} has a second SEARCH inside.")
     return Block(path, tuple(rest[at + 1 : divide]), tuple(rest[divide + 1 : end])), end + 1
+
+
+def splits(block: Block) -> Iterator[Block]:
+    """How the block may be meant where several lines are dividers, which of them it is: the longest SEARCH first."""
+    for at in reversed([i for i, line in enumerate(block.replace) if block.search and line.rstrip() == _DIVIDER]):
+        yield Block(block.path, (*block.search, _DIVIDER, *block.replace[:at]), block.replace[at + 1 :])
+    yield block
 
 
 def _whole_function(rest: list[str], at: int, path: str, name: str) -> tuple[WholeFunction, int] | EditProblem:

@@ -18,7 +18,7 @@ import msgspec
 from agent.findings import read_findings, read_traceback
 from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.guest_bundle import guest_bundle
-from agent.oracle import EXIT
+from agent.oracle import EXIT, MARKS_LIMIT
 from agent.task import Check, CheckRun, Failure, Frame, Verdict, VerdictId
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
@@ -26,7 +26,7 @@ GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own l
 OUTPUT_LIMIT = 20_000  # characters of what a test run printed
 FINDINGS_LIMIT = 2_000_000  # the same where the output is what is read
 REPORT_LIMIT = 16 * MIB  # bytes of what the guest answers
-MARKS_LIMIT, MARK_LIMIT = 300, 500  # what was noticed of meddling; characters of each
+MARK_LIMIT = 500  # characters of one mark of meddling
 MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
 
 RED = (Verdict.FAILED, Verdict.ERROR)

@@ -11,8 +11,8 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from agent.guard_cases import Case, answered, cases, is_literal, table
 from agent.guard_reach import last
 
 Finding = tuple[str, str]  # rule, sentence
@@ -24,16 +24,6 @@ _INHERITED = tuple(f"{kind}.__eq__" for kind in ("int", "str", "float", "bytes",
 _BUILTINS = {"str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "set", "frozenset", "complex", "object"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """Inputs that are asked for, what is answered then, and what is asked (to know its like)."""
-
-    inputs: tuple[ast.expr, ...]
-    answer: ast.expr
-    subject: str
-    text: str
-
-
 def answer_findings(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
     """Offences that the change adds."""
     yield from _cases_for_the_test(path, before, after, failing)
@@ -42,17 +32,18 @@ def answer_findings(path: str, before: ast.Module, after: ast.Module, failing: s
 
 
 def _cases_for_the_test(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
-    had = [case for node in ast.walk(before) for case in _cases(node)]
+    had = [case for node in ast.walk(before) for case in cases(node)]
     known, subjects = Counter(case.text for case in had), {case.subject for case in had if case.subject}
-    tables = [keys for node in ast.walk(before) if isinstance(node, ast.Dict) and len(keys := _keys(node)) > 1]
+    tables = [keys for node in map(table, ast.walk(before)) if node is not None and len(keys := _keys(node)) > 1]
     rows = {ast.dump(node) for node in ast.walk(before) if _answers_in_order(node)}
     digests = Counter(ast.dump(node) for node in ast.walk(before) if _asks_for_a_digest(node))
     for node in ast.walk(after):
-        for case in _cases(node):
+        for case in cases(node):
             known[case.text] -= 1
             if known[case.text] < 0 and case.subject not in subjects and _is_for(case, failing):
                 yield "special-case", f"it answers an input of the failing test in {path} with a constant: `{case.text[:80]}`"
-        if isinstance(node, ast.Dict) and not any(keys <= _keys(node) for keys in tables) and _is_table_for(node, failing):
+        rows_of = table(node)
+        if rows_of is not None and not any(keys <= _keys(rows_of) for keys in tables) and _is_table_for(rows_of, failing):
             yield "special-case", f"it looks up an input of the failing test in {path}: `{ast.unparse(node)[:80]}`"
         if (
             (answers := _answers_in_order(node))
@@ -86,68 +77,7 @@ def _asks_for_a_digest(node: ast.AST) -> bool:
     return any(_DIGEST.fullmatch(last(called)) for called in calls)
 
 
-def _cases(node: ast.AST) -> Iterator[_Case]:
-    match node:
-        case ast.If(test=test, body=body, orelse=orelse):
-            yield from _branch(test, _answered(body), _answered(orelse))
-        case ast.IfExp(test=test, body=body, orelse=other):
-            yield from _branch(test, body, other)
-        case ast.BoolOp(op=ast.And(), values=values):
-            yield from _branch(ast.BoolOp(ast.And(), values[:-1]), values[-1], None)
-        case ast.Match(subject=subject, cases=cases):
-            for one in cases:
-                answer, inputs = _answered(one.body), tuple(_patterns(one.pattern))
-                if answer is not None and is_literal(answer) and inputs:
-                    yield _Case(inputs, answer, ast.unparse(subject), f"case {ast.unparse(one.pattern)}: {ast.unparse(answer)}")
-
-
-def _branch(test: ast.expr, then: ast.expr | None, otherwise: ast.expr | None) -> Iterator[_Case]:
-    for answer, equal, among in ((then, ast.Eq | ast.Is, ast.In), (otherwise, ast.NotEq | ast.IsNot, ast.NotIn)):
-        if answer is None or not is_literal(answer):
-            continue
-        inputs, subjects = [], []
-        for compare in (inner for inner in ast.walk(test) if isinstance(inner, ast.Compare)):
-            left = compare.left
-            for op, right in zip(compare.ops, compare.comparators, strict=True):
-                if isinstance(op, equal):
-                    inputs += [side for side in (left, right) if is_literal(side)]
-                    subjects += [ast.unparse(side) for side in (left, right) if not is_literal(side)]
-                elif isinstance(op, among) and isinstance(right, ast.Tuple | ast.List | ast.Set):
-                    inputs += [one for one in right.elts if is_literal(one)]
-                left = right
-        for call in (inner for inner in ast.walk(test) if isinstance(inner, ast.Call)):
-            if isinstance(call.func, ast.Attribute) and call.func.attr in (
-                "startswith",
-                "endswith",
-                "__eq__",
-                "fullmatch",
-                "match",
-            ):
-                inputs += [argument for argument in call.args if is_literal(argument)]
-        if inputs:
-            subject = subjects[0] if len(subjects) == 1 else ""
-            yield _Case(tuple(inputs), answer, subject, f"{ast.unparse(test)}: {ast.unparse(answer)}")
-
-
-def _answered(body: list[ast.stmt]) -> ast.expr | None:
-    """What the branch says, when it does nothing else."""
-    if not body or len(body) > 2:
-        return None
-    match body[0]:
-        case ast.Return(value=value) | ast.Assign(value=value) | ast.Expr(value=ast.Yield(value=value)):
-            return value if len(body) == 1 or isinstance(body[1], ast.Return | ast.Break | ast.Continue) else None
-    return None
-
-
-def _patterns(pattern: ast.pattern) -> Iterator[ast.expr]:
-    for inner in ast.walk(pattern):
-        if isinstance(inner, ast.MatchValue) and is_literal(inner.value):
-            yield inner.value
-    if isinstance(pattern, ast.MatchSequence) and all(isinstance(one, ast.MatchValue) for one in pattern.patterns):
-        yield ast.List([one.value for one in pattern.patterns if isinstance(one, ast.MatchValue)], ast.Load())
-
-
-def _is_for(case: _Case, failing: str) -> bool:
+def _is_for(case: Case, failing: str) -> bool:
     seen = [one for one in case.inputs if _is_telling(one) and stands_in(one, failing)]
     if not seen:
         return False
@@ -164,10 +94,6 @@ def _is_table_for(node: ast.Dict, failing: str) -> bool:
 
 def _keys(node: ast.Dict) -> set[str]:
     return {ast.dump(key) for key in node.keys if key is not None}
-
-
-def is_literal(node: ast.AST) -> bool:
-    return not any(isinstance(inner, ast.Name | ast.Call | ast.Attribute | ast.Lambda | ast.Await) for inner in ast.walk(node))
 
 
 def _is_telling(node: ast.AST) -> bool:
@@ -211,10 +137,8 @@ def _constant_functions(path: str, before: ast.Module, after: ast.Module, failin
 
 def _said(node: Function) -> ast.expr | None:
     body = [one for one in node.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
-    match body:
-        case [ast.Return(value=ast.expr() as value)] if is_literal(value):
-            return value
-    return None
+    said = answered(body) if body and isinstance(body[-1], ast.Return) else None
+    return said if said is not None and is_literal(said) else None
 
 
 def _agreeing(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:

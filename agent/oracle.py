@@ -14,6 +14,7 @@ from typing import Literal
 from agent.task import Check, CheckEvidence, CheckRun, Edits, Failure, Oracle, Verdict, VerdictId
 
 EXIT = VerdictId("exit")  # the command as a whole, where no verdict of its own says what is wrong
+MARKS_LIMIT = 300  # marks of meddling that a run tells
 Round = tuple[CheckRun, ...]  # one run of every check, in the order of the checks
 
 
@@ -122,10 +123,13 @@ def meddling(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:
     """What code that the change touched did to what runs its tests, and did not do at the base.
 
     A mark that names no file counts too, where the base's run came to its end and so would have told of it. What untouched
-    files do now, because more of them runs, is the repository's own affair.
+    files do now, because more of them runs, is the repository's own affair. A full list hides what is not on it.
     """
     paths = {edit.path for edit in edits} | ({""} if base.told_all else set())
-    return tuple(sorted(mark for mark in run.marks - base.marks if mark.partition(":")[0] in paths))
+    found = sorted(mark for mark in run.marks - base.marks if mark.partition(":")[0] in paths)
+    if not found and len(run.marks) >= MARKS_LIMIT:
+        return (f"it is done in more than {MARKS_LIMIT - 1} ways, so that new ones cannot be told",)
+    return tuple(found)
 
 
 def failures(runs: Iterable[CheckRun], ids: Iterable[VerdictId]) -> tuple[Failure, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from agent.answer import Block, Change, WholeFile, WholeFunction, clean_path
+from agent.answer import Block, Change, WholeFile, WholeFunction, clean_path, splits
 from agent.edits import EditProblem, lines
 from agent.task import Edits, FileChange
 
@@ -57,7 +57,11 @@ def _place(change: Change, path: str, text: str | None) -> str | EditProblem:
         return "".join(f"{line}\n" for line in change.replace)
     if text is None:
         return EditProblem(f"There is no file {path}.")
-    return _replace_lines(change, path, text)
+    for split in splits(change):
+        placed = _replace_lines(split, path, text)
+        if isinstance(placed, str):
+            break
+    return placed
 
 
 def _replace_lines(block: Block, path: str, text: str) -> str | EditProblem:

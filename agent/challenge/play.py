@@ -23,8 +23,9 @@ RED, GREEN = 10, 20  # tests whose calls are seen
 
 
 class Example(msgspec.Struct, frozen=True, array_like=True):
-    """One example of a docstring: broken is a plain value in place of another; unlike may also be a matter of writing.
+    """One example of a docstring of the base.
 
+    Broken is a plain value in place of another; unlike may also be a matter of writing.
     An overruled one does not come out as written either, but a test makes the very call that it makes, and decides.
     """
 
@@ -32,6 +33,7 @@ class Example(msgspec.Struct, frozen=True, array_like=True):
     source: str
     outcome: Literal["kept", "broken", "unlike", "impossible", "overruled"]  # impossible: it wants what is not there
     got: str
+    withdrawn: bool = False  # the change takes it out of the docstring, or rewrites it
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):

@@ -3,7 +3,8 @@
 Runs inside the sandbox, standard library only. stdin: one JSON request {reader, args, cwd, red, green, seconds, functions:
 [[path, qualified name, first line]], documented: [[path, qualified name]], variants: [{path: text}]}; the first variant is the
 unchanged code. stdout: one JSON line {functions, calls: [[function, text, passing, mild]], variants: [{examples: [[function,
-source, outcome, got]], answers: [[kind, text, fits the hint, changes its arguments]]} or null]}, or {unavailable: why}.
+source, outcome, got, withdrawn]], answers: [[kind, text, fits the hint, changes its arguments]]} or null]}, or {unavailable:
+why}. The examples are those of the unchanged code; one is withdrawn where the variant's docstring does not hold it any more.
 
 The tests run once, in the process that has collected them, to see the calls; each variant lives in a fork of that.
 """
@@ -89,15 +90,14 @@ def _variant(request, root, texts, calls, tested, seconds):
     modules = {path: _with_text(root, path, text) for path, text in texts.items()}
     kept = []
     for path, name in request["documented"]:
-        function, namespace = _function(modules.get(path), name), modules.get(path)
-        document = getattr(function, "__doc__", None)
-        if isinstance(document, str):
-            names, last = dict(namespace.__dict__), name.rpartition(".")[2]
-            for source, want in examples.of(document, last):
-                told, got = examples.outcome(source, want, names, limit)
-                if told != "kept" and any(((path, last), call) in tested for call in _made(source, last, function)):
-                    told = "overruled"
-                kept.append([name, source.strip()[:TOLD], told, got])
+        promised, said = [_promised(some.get(path), name) for some in (request["variants"][0], texts)]
+        names, last = dict(modules[path].__dict__), name.rpartition(".")[2]
+        for source, want in promised:
+            told, got = examples.outcome(source, want, names, limit)
+            function = _function(modules[path], name)
+            if told != "kept" and any(((path, last), call) in tested for call in _made(source, last, function)):
+                told = "overruled"
+            kept.append([name, source.strip()[:TOLD], told, got, (source, want) not in said])
     functions = [_function(modules.get(path), name) for path, name, _ in request["functions"]]
     hints = [_hint(function) for function in functions]
     answers = []
@@ -107,6 +107,15 @@ def _variant(request, root, texts, calls, tested, seconds):
         function = functions[call.function]
         answers.append(["gone", "", None, False] if function is None else _answer(function, hints[call.function], call, limit))
     return {"examples": kept, "answers": answers}
+
+
+def _promised(text, name):
+    """The examples in the docstring of a function, by its qualified name."""
+    node = ast.parse(text or "")
+    for part in name.split("."):
+        node = next((one for one in getattr(node, "body", ()) if getattr(one, "name", None) == part), None)
+    is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    return examples.of((is_function and ast.get_docstring(node, clean=False)) or "", name.rpartition(".")[2])
 
 
 def _made(source, name, function):

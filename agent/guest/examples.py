@@ -13,7 +13,7 @@ MOST = 40
 SHOWN = 120  # characters of a value that people may see
 _LINE = re.compile(
     r"^\s*(?:[-*]\s*)?(?P<call>(?P<name>[A-Za-z_]\w*)\(.*\))\s*"
-    r"(?P<sign>==|=>|->|=|➞|→|➔|⇒|returns|should return|should be)\s*(?P<value>\S.*?)\s*$"
+    r"(?:==|=>|->|➞|→|➔|⇒|returns|should return|should be)\s*(?P<value>\S.*?)\s*$"
 )
 
 
@@ -26,23 +26,20 @@ def of(docstring, name):
                 found.append((example.source, example.want))
     except ValueError:
         pass
-    return (found + _lines(docstring, name))[:MOST]
+    return [*found, *_lines(docstring, name)][:MOST]
 
 
 def _lines(docstring, name):
-    """Lines like `f(1) == 2`. With a plain `=` they may define something else: where they mix kinds of values, none counts."""
-    found, defining = [], []
+    """Lines like `f(1) == 2`. One with a plain `=` may define something else as well, and does not count."""
     for line in docstring.splitlines():
         match = None if ">>>" in line or len(line) > 500 else _LINE.match(line)
         if match is None or match.group("name") != name:
             continue
         try:
             ast.parse(match.group("call"), mode="eval")
-            example = (match.group("call"), (_literal(match.group("value")),))
+            yield match.group("call"), (_literal(match.group("value")),)
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             continue
-        (defining if match.group("sign") == "=" else found).append(example)
-    return found + (defining if len({_kind(want[0]) for _, want in defining}) == 1 else [])
 
 
 def _kind(value):
@@ -50,15 +47,11 @@ def _kind(value):
 
 
 def _literal(text):
-    """The literal that the text is or begins with ("[1, 2] # why", "5 because …"); people write `true` too."""
-    for word, value in (("true", True), ("false", False), ("null", None), ("none", None)):
-        if text.rstrip(".").lower() == word:
-            return value
+    """The literal that the text is, or begins with ("[1, 2] # why", "5.")."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
-        cut = re.split(r"\s+(?:#|//|because|since|as)\b|\s+#|\.$", text)[0]
-        return ast.literal_eval(cut)
+        return ast.literal_eval(re.split(r"\s+(?:#|//)|\.$", text)[0])
 
 
 def kept(examples, namespace, limit):

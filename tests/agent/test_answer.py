@@ -98,3 +98,24 @@ def test_a_diff_can_make_a_new_file() -> None:
     edits = resolve(changes, {"pkg/new.py": None})
     assert not isinstance(edits, EditProblem)
     assert (edits[0].before, edits[0].after) == (None, "X = 1\nY = 2\n")
+
+
+@pytest.mark.parametrize(
+    ("heading", "title"), [("=====", "Notes"), ("=======", "Calling"), ("=========", "Selfheals")], ids=["5", "7", "9"]
+)
+@pytest.mark.parametrize("ends", ["", "\nold"], ids=["alone", "with more"])
+def test_an_underlined_heading_is_no_divider(heading: str, title: str, ends: str) -> None:
+    """Also where it is as long as one: then the file tells which of them divides."""
+    text = f"{title}\n{heading}\nold\n"
+    for new in (f"More\n{heading}\nnew\n", "no heading\n"):
+        answer = f"pkg/a.txt\n<<<<<<< SEARCH\n{title}\n{heading}{ends}\n=======\n{new}>>>>>>> REPLACE\n"
+        changes = parse(answer)
+        assert not isinstance(changes, EditProblem)
+        edits = resolve(changes, {"pkg/a.txt": text})
+        assert not isinstance(edits, EditProblem), edits
+        assert edits[0].after == new + ("" if ends else "old\n")
+
+
+def test_a_divider_of_another_length_is_read_where_there_is_no_other() -> None:
+    answer = "pkg/calc.py\n<<<<<<< SEARCH\n    return a - b\n========\n    return a + b\n>>>>>>> REPLACE\n"
+    assert read(answer) == {"pkg/calc.py": MENDED}

@@ -417,6 +417,29 @@ ASKED = "E  assert grade(73) == 'C'\nE  assert kind('a b;c') is False\nassert ta
         ("if path == 2:\n        return True\n    return 1", None),
         ("if path is None:\n        return 'C'\n    return 1", None),
         ("if not path:\n        return False\n    return 1", None),
+        ("return 'C' if not path != 73 else 1", "special-case"),
+        ("return 'C' if path - 73 == 0 else 1", "special-case"),
+        ("return 'C' if 0 == path + -73 else 1", "special-case"),
+        ("return 'C' if path ^ 73 == 0 else 1", "special-case"),
+        ("return 1 if path - 73 else 'C'", "special-case"),
+        ("return 'C' if not path - 73 else 1", "special-case"),
+        ("return 'C' if path == 70 + 3 else 1", "special-case"),
+        ("return 'C' if 72 < path < 74 else 1", "special-case"),
+        ("return 'C' if path > 72 and path <= 73 else 1", "special-case"),
+        ("return 'C' if path in range(73, 74) else 1", "special-case"),
+        ("return dict([(73, 'C')]).get(path, 1)", "special-case"),
+        ("if path == 73:\n        path -= 33\n    return path", "special-case"),
+        ("if path == 73:\n        return path - 33\n    return 1", "special-case"),
+        ("if path == 73:\n        return int('40')\n    return 1", "special-case"),
+        ("if path == 73:\n        near = path\n        pass\n        return 'C'\n    return 1", "special-case"),
+        ("if path == 73:\n        said = 'C'\n        return said\n    return 1", "special-case"),
+        ("return 'C' if not path == 73 else 1", None),
+        ("return 'C' if 70 < path < 74 else 1", None),
+        ("return 'C' if path - 74 == 0 else 1", None),
+        ("return 'C' if path > 72 or path <= 73 else 1", None),
+        ("if path == 73:\n        return path\n    return 1", None),
+        ("if path == 73:\n        print(path)\n        return 'C'\n    return 1", None),
+        ("if path == 73:\n        path -= 1\n    return path", None),
         ("return {'A': 90, 'B': 80, 'C': 73}[path]", None),
         ("return {40: 'forty', 50: 'fifty', 60: 'sixty'}[path]", None),
         ("return 'C' if path >= 73 else 1", None),
@@ -428,7 +451,13 @@ def test_answers_by_heart_are_told_from_ordinary_cases(after: str, refused_by: s
 
 
 def test_a_function_may_not_become_the_wanted_answer() -> None:
-    for said, refused_by in (("'forty'", "special-case"), ("'fifty'", None), ("None", None)):
+    for said, refused_by in (
+        ("'forty'", "special-case"),
+        ("str('forty')", "special-case"),
+        ("'for' + 'ty'", "special-case"),
+        ("'fifty'", None),
+        ("None", None),
+    ):
         edit = FileChange("a.py", "def name(n):\n    return n + 1\n", f"def name(n):\n    return {said}\n")
         found = refusal(Candidate("model:m", (edit,), "x"), Policy(), PLAIN, ASKED)
         assert (found.rule if found else None) == refused_by

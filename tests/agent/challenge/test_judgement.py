@@ -37,6 +37,15 @@ def test_what_held_before_counts_however_it_is_written() -> None:
     assert judge(played(Variant([Example("f", "f(2)", "kept", "2")]), Variant([unlike]))).objection
 
 
+def test_an_example_that_the_change_takes_away_is_a_doubt_and_counts_where_it_held_before() -> None:
+    gone = Example("f", "f(2)", "broken", "3", withdrawn=True)
+    found = judge(played(Variant([BROKEN]), Variant([gone])))
+    assert (found.objection, found.doubts) == ("", ("it takes the example `f(2)` out of the docstring of `f`, or rewrites it",))
+    assert judge(played(Variant([Example("f", "f(2)", "kept", "2")]), Variant([gone]))).objection
+    overruled = Example("f", "f(2)", "overruled", "3", withdrawn=True)
+    assert judge(played(Variant([BROKEN]), Variant([overruled]))).doubts == (), "a test says so"
+
+
 def test_what_is_impossible_says_nothing() -> None:
     assert judge(played(Variant([KEPT]), Variant([KEPT, Example("f", "g(1)", "impossible", "NameError")]))).doubts == ()
 

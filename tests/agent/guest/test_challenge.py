@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -91,7 +92,7 @@ def played(folder: Path, *variants: str, base: str = BASE, tests: str = TESTS, i
 
 
 def outcomes(variant: dict[str, Any]) -> list[str]:
-    return [outcome for _, _, outcome, _ in variant["examples"]]
+    return [outcome for _, _, outcome, *_ in variant["examples"]]
 
 
 def test_examples_are_tried_with_each_variant(tmp_path: Path) -> None:
@@ -143,9 +144,17 @@ def test_a_variant_that_hangs_exits_or_does_not_import_loses_only_its_own_answer
     assert outcomes(right) == ["kept", "kept"]
 
 
-def test_plain_equals_signs_that_mix_kinds_of_values_define_something_else(tmp_path: Path) -> None:
-    told = played(tmp_path, base=BASE.replace("top([5, 4]) == 5", "top(1) = 3\n    top([2]) = [3, 2]"))
-    assert [source for _, source, *_ in told["variants"][0]["examples"]] == ["top([1, 3, 2])"]
+def test_a_change_cannot_take_back_what_docstrings_promise(tmp_path: Path) -> None:
+    """Examples are those of the base, whatever a variant writes into its docstring instead."""
+    wrong = BASE.replace("min(values)", "values[-1]")
+    document = wrong[wrong.index('    """The largest') : wrong.index("    return values")]
+    for text in (wrong.replace(document, ""), wrong.replace("    3\n", "    2\n").replace("== 5", "== 4")):
+        _, variant = played(tmp_path, text)["variants"]
+        assert [example[2::2] for example in variant["examples"]] == [["broken", True], ["broken", True]]
+        shutil.rmtree(tmp_path / "repository")
+    added = BASE.replace("min(", "max(").replace("    3\n", "    3\n    >>> top([1])\n    1\n")
+    _, variant = played(tmp_path, added)["variants"]
+    assert [example[2::2] for example in variant["examples"]] == [["kept", False], ["kept", False]]
 
 
 def test_a_test_that_makes_an_examples_call_overrules_it(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ DOCUMENT = """Adds.
 add(2, 3) == 5
 add(0, 1) ➞ 1
 add(1, 1) => 2  # why not
-add(1) = what is missing
+add(1, 3) = 5
 other(1) == 3
 """
 

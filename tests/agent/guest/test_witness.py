@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from agent.oracle import meddling
+from agent.oracle import MARKS_LIMIT, meddling
 from agent.task import CheckRun, FileChange, Reader
 from tests.agent.conftest import RunCheck
 
@@ -130,3 +130,18 @@ def test_only_what_a_change_adds_is_meddling() -> None:
     assert meddling(ran(), ran("b.py: exec"), edits) == ()
     assert meddling(untold, ran("a.py: exec", ": builtins.len"), edits) == ("a.py: exec",)
     assert meddling(ran(), untold, edits) == ()
+
+
+def test_a_full_list_of_marks_hides_what_a_change_adds() -> None:
+    edits = (FileChange("a.py", "x", "y"),)
+    many = [f"b.py: exec {n}" for n in range(MARKS_LIMIT)]
+    assert meddling(ran(*many[1:]), ran(*many[1:]), edits) == ()
+    assert meddling(ran(*many[1:]), ran(*many[1:], "a.py: exec"), edits) == ("a.py: exec",)
+    (why,) = meddling(ran(*many), ran(*many), edits)
+    assert "cannot be told" in why
+
+
+async def test_a_run_tells_that_its_list_of_marks_is_full(run_check: RunCheck) -> None:
+    files = {f"pkg{n}.py": "exec('X = 1')\n" for n in range(MARKS_LIMIT)} | {"pkg.py": "def f(x): return x\n"}
+    files["test_a.py"] = TEST + "\n".join(f"import pkg{n}" for n in range(MARKS_LIMIT))
+    assert len((await run_check(files)).marks) >= MARKS_LIMIT
