@@ -76,7 +76,7 @@ def effort(cost: RungCost) -> str:
     if cost.rung.startswith("model") and cost.tried:
         return f"proposed {counted(cost.tried, 'change')} in {took(cost.seconds)}"
     if cost.tried == 0:
-        return "was not asked" if cost.seconds == 0 else "came up with nothing"
+        return "got no turn" if cost.seconds == 0 else "came up with nothing"
     hits = f"{cost.passed:,} of them {'makes' if cost.passed == 1 else 'make'}" if cost.passed else "none of them makes"
     return f"tried {counted(cost.tried, 'change')} in {took(cost.seconds)}; {hits} the failing tests pass"
 

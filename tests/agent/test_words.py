@@ -51,6 +51,6 @@ def test_giving_up_says_what_each_rung_did_and_where_to_start() -> None:
 
 def test_giving_up_without_a_model_and_without_a_place_still_has_a_next_step() -> None:
     ending = gave_up(0, [RungCost("patterns", 0.0, 0, 0, Usage(), "no Python file is suspicious")], ())
-    assert ending.reason == "The search through small changes was not asked (no Python file is suspicious)."
+    assert ending.reason == "The search through small changes got no turn (no Python file is suspicious)."
     assert ending.next_step == "Start from the diagnosis; with a model Selfheal may get further."
     assert "No rung" in gave_up(0, [], ()).reason
