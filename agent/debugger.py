@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from agent import prompting
 from agent.debugger_calls import Call, read_calls
 from agent.debugger_tools import Toolbox
-from agent.diagnosis import CATEGORIES
+from agent.diagnosis import CATEGORIES, UNSURE
 from agent.model import ModelError, Unavailable
 from agent.models import Models
 from agent.proposers.base import Situation
@@ -24,7 +24,6 @@ from agent.task import Diagnosis, Iteration, Usage
 STEPS = 6  # messages with tool calls that are answered
 TOKENS = 24_000  # of one diagnosis; the conversation grows with every step
 KEPT = 1_500  # characters of the model's own words that stay in the conversation
-UNSURE = 0.5  # below it, other causes are tried beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,8 @@ class Debugger:
         """
         situation = self.situation
         room = self.models.room("diagnose", self.rung)
-        prompt = await prompting.diagnose(situation, room, has_history=bool(self.history))
+        steps = max(0, min(STEPS, situation.calls - 1))
+        prompt = await prompting.diagnose(situation, room, has_history=bool(self.history), steps=steps)
         tools, usage, step, malformed = Toolbox(situation, self.history), Usage(), 0, 0
         asked: set[str] = set()
         while True:
@@ -54,7 +54,7 @@ class Debugger:
             concluded = read_diagnosis(answer.text, f"model:{answer.model}")
             calls = () if concluded else read_calls(answer.text)
             used = usage.tokens_in + usage.tokens_out
-            is_last = step >= min(STEPS, situation.calls - 1) or used >= TOKENS or prompt.tokens + 2_000 > room
+            is_last = step >= steps or used >= TOKENS or prompt.tokens + 2_000 > room
             if concluded is not None:
                 if (kept := _without_refuted(concluded, situation.refuted)) is not None:
                     return kept, usage
@@ -62,7 +62,7 @@ class Debugger:
                 malformed += 1
             elif calls and not is_last:
                 step += 1
-                reply = await self._answers(tools, calls, asked) + f"\n\n{_left(STEPS - step)}"
+                reply = await self._answers(tools, calls, asked) + f"\n\n{_left(steps - step)}"
             else:
                 reply = (
                     "Conclude now, with the JSON object alone." if calls else "That is neither the JSON object nor a TOOL line."

@@ -60,8 +60,15 @@ class Toolbox:
             return text.sentence
         lines = text.split("\n")
         first = max(1, min(_number(call.arguments.get("first"), 1), len(lines)))
-        last = max(first, min(_number(call.arguments.get("last"), first + 60), first + LINES, len(lines)))
-        return f"{path}, lines {first}-{last} of {len(lines)}\n" + "\n".join(lines[first - 1 : last])
+        wanted = min(_number(call.arguments.get("last"), first + 60), len(lines))
+        last = max(first, min(wanted, first + LINES))
+        shown, left = first - 1, LONGEST - len(path) - 120  # the line above it says how far it goes
+        while shown < last and (left := left - len(lines[shown]) - 1) >= 0:
+            shown += 1
+        if shown < first:
+            return f"{path}, line {first} is longer than what is shown at once; it begins:\n{lines[first - 1][: LONGEST // 2]}"
+        more = f", as much as is shown at once; go on from {shown + 1}" if shown < wanted else ""
+        return f"{path}, lines {first}-{shown} of {len(lines)}{more}\n" + "\n".join(lines[first - 1 : shown])
 
     async def _search(self, call: Call) -> str:
         wanted = call.arguments.get("text", "")

@@ -11,6 +11,7 @@ from agent.edits import added, removed
 from agent.task import Candidate, Diagnosis, Failure
 
 BY_VERDICTS = "verdicts and change"  # in place of a model
+UNSURE = 0.5  # confidence below which other causes are tried beside
 CATEGORIES: Mapping[str, str] = {
     "logic": "wrong logic",
     "boundary": "a wrong boundary or comparison",

@@ -1,96 +1,107 @@
 """What a model is shown of a repository: the code around what fails, best first, within a number of tokens.
 
-The failing test whole, the suspicious functions whole, then what they call and who calls them as signatures. Never the whole
-repository, and no line twice.
+The failing test whole, the suspicious functions whole, beside them what they use by name. Where a diagnosis points at places,
+these lead and little else is shown. Never the whole repository, and no line twice.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from agent.diagnosis import UNSURE
 from agent.failing import red
-from agent.model import estimate_tokens
-from agent.places import MARGIN, Place, Sources, widened
+from agent.passages import LONGEST, Excerpt, Passages, nearest
+from agent.places import Place, Sources, widened
 from agent.proposers.base import Situation
-from agent.suspicion import suspects
+from agent.surroundings import surroundings
+from agent.suspicion import called, suspects
 from agent.task import Failure
 from agent.testfiles import is_test
 
-LONGEST = 160  # lines of one excerpt
-TESTS, SUSPECTS, CALLERS, LESSONS = 3, 16, 4, 4
-HELPER = 30  # lines of a function, up to which it is shown whole as long as there is room
+TESTS, SUSPECTS, LESSONS, OTHERS = 3, 16, 4, 12
+FOREMOST = 8  # places of which a part is shown at once where the whole does not fit
+AROUND = 5  # the share, 1/5, that is kept for what the shown code uses
+BESIDE = 4  # the share, 1/4, of what is not believed to be the cause where a diagnosis is sure of its places
+HELPER = 6  # lines of a test's helper, above which its signature has to do
 _PLACE = re.compile(r"[\w./-]+\.pyi?(?:::[\w.]+\w|:\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
-    path: str
-    title: str  # "pkg/a.py, lines 10-24 (`parse`, in the traceback of 3 failing tests)"
-    text: str
+class View:
+    """What is shown, and what is only named."""
 
-    @property
-    def tokens(self) -> int:
-        return estimate_tokens(self.title + self.text) + 8
+    excerpts: list[Excerpt]
+    shown: frozenset[str]  # functions and constants, "path::Class.method"
+    others: tuple[str, ...] = ()  # suspicious functions for which there was no room, best first, written alike
 
 
-@dataclass
-class _Shown:
-    """Excerpts within a number of tokens, and which lines they hold."""
+async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> View:
+    """About `tokens` of code; the first failing test and the likeliest function are there however long they are.
 
-    left: int
-    excerpts: list[Excerpt] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
-    lines: dict[str, set[int]] = field(default_factory=dict)
-
-    def add(self, place: Place, *, always: bool = False) -> None:
-        here = self.lines.setdefault(place.module.path, set())
-        wanted = set(range(place.first, place.last + 1))
-        if 2 * len(wanted & here) > len(wanted):
-            return
-        excerpt, is_long = _excerpt(place), place.last - place.first >= HELPER
-        if excerpt.tokens > (self.left if always or not is_long else self.left // 2) and place.definition and place.lines:
-            excerpt = _excerpt(place, HELPER)  # the lines that matter, with some around
-        if excerpt.tokens > self.left and not always:
-            return
-        self.left -= excerpt.tokens
-        here |= wanted
-        self.places.append(place)
-        self.excerpts.append(excerpt)
-
-
-async def excerpts(situation: Situation, tokens: int) -> list[Excerpt]:
-    """About `tokens` of code; the first failing test and the likeliest function are there however long they are."""
+    What was `asked` for leads, in the form of `at`, else the places of the diagnosis.
+    """
     sources = Sources(situation.sandbox.base)
     failing = red(situation)
     tests = await _tests(failing, sources)
-    called = _called(tests)
     frames = await _frames(failing, sources)
-    sure = [place for place in frames if not is_test(place.module.path)]
-    if situation.diagnosis is not None:
-        sure = [*await _named(situation.diagnosis.places, "where the cause is believed to be", sources), *sure]
-    sure += await _named(_places(situation.lessons), "changed by an earlier try", sources)
-    likely = await suspects(situation, sources, called, sure) or await _imported(tests, called, sources)
-    around = tokens // 6  # kept back for what the functions use: constants and signatures
-    shown = _Shown(tokens - around)
-    for place in tests[:1]:
-        shown.add(place, always=True)
-    for place in frames:
-        if is_test(place.module.path) and place.last - place.first < HELPER:
-            shown.add(place)
+    raised = [place for place in frames if not is_test(place.module.path)]
+    leading, is_sure = await _leading(situation, asked, sources)
+    sure = [*leading, *raised, *await _named(_places(situation.lessons), "changed by an earlier try", sources)]
+    likely = await suspects(situation, sources, tests, sure) or await _imported(tests, sources)
+    passages = Passages(tokens - tokens // AROUND)
+    for place in [*tests[:1], *leading]:
+        passages.add(place, always=True)
+    if leading and is_sure:
+        passages.left = min(passages.left, tokens // BESIDE)
+    for place in _helpers(frames, tests):
+        passages.add(place)
     for at, place in enumerate([*sure, *likely[:SUSPECTS]]):
-        shown.add(place, always=at == 0)
-    for place in [*tests[1:TESTS], *frames]:
-        shown.add(place)
-    shown.excerpts.sort(key=lambda excerpt: not is_test(excerpt.path))
-    shown.left = max(0, shown.left) + around
-    for excerpt in await _around(shown, tests, sources):
-        fits = _cut(excerpt, shown.left)
+        passages.add(place, always=not leading and at == 0, cut=at < FOREMOST)
+    for place in tests[1:TESTS]:
+        passages.add(place)
+    found = await _with_surroundings(passages, sources, max(passages.left, 0) + tokens // AROUND)
+    others = _names([place for place in [*sure, *likely] if place.definition and not passages.has(place)])
+    return View(found, frozenset(_names(passages.places)), tuple(others)[:OTHERS])
+
+
+async def _leading(situation: Situation, asked: Sequence[str], sources: Sources) -> tuple[list[Place], bool]:
+    """The places that come before all others, and whether little else is needed."""
+    if asked:
+        return await _named(tuple(asked), "asked for", sources), True
+    known = situation.diagnosis
+    if known is None:
+        return [], False
+    return await _named(known.places, "where the cause is believed to be", sources), known.confidence >= UNSURE
+
+
+async def _with_surroundings(passages: Passages, sources: Sources, left: int) -> list[Excerpt]:
+    """The places as text, and behind the first of each file what it uses, within what is `left`."""
+    found = passages.excerpts()
+    code = [place for place in passages.places if not is_test(place.module.path)]
+    for excerpt in await surroundings(code, passages.lines, sources):
+        fits = _cut(excerpt, left)
         if fits.text:
-            shown.left -= fits.tokens
-            shown.excerpts.append(fits)
-    return shown.excerpts
+            left -= fits.tokens
+            same = [at for at, each in enumerate(found) if each.path == excerpt.path]
+            found.insert(same[0] + 1 if same else len(found), fits)
+    return found
+
+
+def _names(places: Sequence[Place]) -> list[str]:
+    return list(dict.fromkeys(f"{place.module.path}::{place.name}" for place in places if place.name))
+
+
+def _helpers(frames: Sequence[Place], tests: Sequence[Place]) -> list[Place]:
+    """Of the functions between the failing tests and the code the short ones, of the others the signature."""
+    failing = {(test.module.path, test.name) for test in tests}
+    found = []
+    for place in frames:
+        if is_test(place.module.path) and place.definition and (place.module.path, place.name) not in failing:
+            is_short = place.last - place.first < HELPER
+            found.append(place if is_short else replace(place, last=max(place.first, place.definition.node.body[0].lineno - 1)))
+    return found
 
 
 def _cut(excerpt: Excerpt, tokens: int) -> Excerpt:
@@ -101,21 +112,23 @@ def _cut(excerpt: Excerpt, tokens: int) -> Excerpt:
     return replace(excerpt, text="\n".join(kept))
 
 
-async def at(situation: Situation, places: Sequence[str], tokens: int) -> list[Excerpt]:
-    """What "path::Class.method" and "path:line" point at, as far as it is there and fits."""
-    shown = _Shown(tokens)
-    for place in await _named(tuple(places), "asked for", Sources(situation.sandbox.base)):
-        shown.add(place)
-    return shown.excerpts
+async def at(situation: Situation, places: Sequence[str], tokens: int) -> View:
+    """What "path::Class.method", "path::CONSTANT" and "path:line" point at, as far as it is there and fits."""
+    sources = Sources(situation.sandbox.base)
+    passages = Passages(tokens)
+    for place in await _named(tuple(places), "asked for", sources):
+        passages.add(place, cut=True)
+    return View(await _with_surroundings(passages, sources, max(passages.left, 0)), frozenset(_names(passages.places)))
 
 
 async def failing_tests(situation: Situation, characters: int) -> str:
-    """The code of the tests that fail: the first, at line ends if it is too long, and the others that fit whole."""
+    """The code of the tests that fail: the first, if it is too long around its failing line, and the others that fit whole."""
     told = ""
     for place in await _tests(red(situation), Sources(situation.sandbox.base)):
         text = place.module.text(place.first, place.last)
         if not told:
-            told = text if len(text) <= characters else text[:characters].rpartition("\n")[0] + "\n…"
+            lines, wanted = text.splitlines(), [line - place.first for line in place.lines]
+            told = text if len(text) <= characters else "\n".join(nearest(lines, wanted, characters))
         elif len(told) + len(text) + 2 <= characters:
             told += f"\n\n{text}"
     return told
@@ -132,20 +145,13 @@ async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Place]:
         if module is None:
             continue
         definition = module.named(rest.partition("[")[0].replace("::", ".")) if rest else None
-        line = next((frame.line for frame in failure.frames if frame.path == path), None)
+        line = next((frame.line for frame in failure.frames if frame.path == path), None)  # the outermost
         definition = definition or (module.around(line) if line else None)
         if definition is not None and not definition.is_class:
-            found.setdefault(
-                (path, definition.first), Place(module, definition.first, definition.last, "the failing test", definition)
-            )
+            at = tuple(one for one in (line,) if one and definition.first <= one <= definition.last)
+            place = Place(module, definition.first, definition.last, "the failing test", definition, at)
+            found.setdefault((path, definition.first), place)
     return list(found.values())
-
-
-def _called(tests: list[Place]) -> frozenset[str]:
-    """The names in the failing tests, and in the helpers beside them that they use."""
-    names = {name for test in tests if test.definition for name in test.definition.mentions}
-    helpers = [each for test in tests[:1] for each in test.module.definitions if each.name in names]
-    return frozenset(names.union(*(helper.mentions for helper in helpers)))
 
 
 def _places(lessons: tuple[str, ...]) -> tuple[str, ...]:
@@ -168,67 +174,14 @@ async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Place]
     return places
 
 
-async def _imported(tests: list[Place], called: frozenset[str], sources: Sources) -> list[Place]:
+async def _imported(tests: list[Place], sources: Sources) -> list[Place]:
     """Where nothing is suspicious: what the failing tests name of the modules that they import."""
-    places = []
+    places, named = [], called(tests)
     for test in tests[:TESTS]:
         for name, part in test.module.imports():
             module = await sources.of_module(f"{name}.{part}" if part else name) or await sources.of_module(name)
             for definition in module.definitions if module else ():
                 assert module is not None
-                if definition.name in called and definition.last - definition.first < LONGEST:
+                if definition.name in named and definition.last - definition.first < LONGEST:
                     places.append(Place(module, definition.first, definition.last, "named by the failing test", definition))
     return places
-
-
-def _excerpt(place: Place, longest: int = LONGEST) -> Excerpt:
-    name = f"`{place.definition.name}`, " if place.definition else ""
-    title = f"{place.module.path}, lines {place.first}-{place.last} ({name}{place.why})"
-    if place.last - place.first < longest:
-        return Excerpt(place.module.path, title, place.module.text(place.first, place.last))
-    keep = set(range(place.first, place.first + 6)) | {place.last}
-    for line in place.lines:
-        keep |= set(range(max(place.first, line - MARGIN), min(place.last, line + MARGIN) + 1))
-    out, previous = [], place.first - 1
-    for line in sorted(keep)[:LONGEST]:
-        if line != previous + 1:
-            out.append(f"[… lines {previous + 1}-{line - 1} are not shown …]")
-        out.append(place.module.lines[line - 1])
-        previous = line
-    return Excerpt(place.module.path, title, "\n".join(out))
-
-
-async def _around(shown: _Shown, tests: list[Place], sources: Sources) -> list[Excerpt]:
-    """Signatures, constants and imports that the shown code uses, and the lines that call the likeliest function."""
-    code = [place for place in shown.places if place.definition and not is_test(place.module.path)]
-    names = frozenset(name for place in code for name in place.definition.mentions)  # type: ignore[union-attr]
-    hidden = frozenset(place.definition.name for place in code if place.definition)
-    out = []
-    for module in dict.fromkeys(place.module for place in code):
-        related = module.related(names, hidden)
-        for name, part in module.imports():
-            if part in names and (other := await sources.of_module(name)) is not None and other is not module:
-                related += [f"{signature}  # in {other.path}" for signature in other.related(frozenset({part}), hidden)]
-        if related:
-            out.append(
-                Excerpt(
-                    module.path, f"What {module.path} has besides (constants and signatures)", "\n".join(dict.fromkeys(related))
-                )
-            )
-    for place in code[:2]:
-        if called := _callers(place, sources, shown):
-            assert place.definition is not None
-            out.append(Excerpt(place.module.path, f"Who calls `{place.definition.name}`", "\n".join(called)))
-    return out
-
-
-def _callers(place: Place, sources: Sources, shown: _Shown) -> list[str]:
-    assert place.definition is not None
-    own = place.definition.name.rpartition(".")[2]
-    found = []
-    for module in sources.read():
-        for number, line in enumerate(module.lines, 1):
-            is_seen = number in shown.lines.get(module.path, ())
-            if f"{own}(" in line and not is_seen and f"def {own}(" not in line and not own.startswith("__"):
-                found.append(f"{module.path}:{number}: {line.strip()[:160]}")
-    return found[:CALLERS]

@@ -16,7 +16,7 @@ _SOURCE = re.compile(
     r"(?:    |(?:async )?def |@|\s+\^+\s*$)"
 )  # pytest prints the whole function around each line; ours has no need to
 _PLACE = re.compile(r"\s*(?:File \"[^\"]+\", line \d+|\S+:\d+: )")
-_RULE = re.compile(r"(?:_ ){5,}|-{10,}|={10,}")
+_NOISE = re.compile(r"(?:_ ){5,}|-{10,}|={10,}|self = <[\w.]+ (?:testMethod=\w+|object at 0x\w+)>$")
 
 
 def red(situation: Situation) -> tuple[Failure, ...]:
@@ -29,10 +29,14 @@ def told(found: Sequence[Failure], tokens: int) -> str:
     by_message: dict[str, list[str]] = {}
     for failure in found:
         by_message.setdefault(failure.message, []).append(str(failure.id))
-    heads = []
+    heads, path = [], ""
     for message, ids in list(by_message.items())[:MOST]:
         more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
-        heads.append(f"{', '.join(ids[:3])}{more}: {message}")
+        names = []
+        for id_ in ids[:3]:
+            names.append(id_.removeprefix(path) if path else id_)  # a file is named once
+            path = id_.partition("::")[0] if "::" in id_ else path
+        heads.append(f"{', '.join(names)}{more}: {message}")
     if len(by_message) > MOST:
         heads.append(f"… and {len(by_message) - MOST} more")
     text = "\n".join(_fitting(heads, 0, tokens * 2))
@@ -79,7 +83,7 @@ def condensed(details: str) -> list[str]:
     kept, previous = [], ""
     for line in details.split("\n"):
         is_source = bool(_SOURCE.match(line)) and not previous.lstrip().startswith("File ")
-        if line.strip() and not is_source and not _RULE.match(line):
+        if line.strip() and not is_source and not _NOISE.match(line):
             kept.append(line.rstrip()[:300])
         previous = line
     if len(kept) > LONGEST:

@@ -1,4 +1,4 @@
-"""What the code of functions leads to: what they call, and who sets what they only hand out.
+"""What the code of functions leads to: what they call, also by an operator, and who sets what they only hand out.
 
 By names alone, in the modules that are given; a name that may mean many things leads nowhere. Pure.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from agent.implicit import made, maker, operated
 from agent.outline import Definition, Module
 
 Found = tuple[Module, Definition]
@@ -51,6 +52,11 @@ def leads(module: Module, definition: Definition, modules: Sequence[Module]) -> 
                 yield module, own
             elif id(node) in called:
                 yield from _methods(node.attr, modules)
+    known = made(definition.node)
+    for value, method in operated(definition.node):
+        classes = [owner] if _is_self(value) else [maker(value, known)]
+        for name in filter(None, classes):
+            yield from _of_class(name, method, module, modules)
     if (attribute := _handed_out(definition)) is not None:
         for each in module.definitions:
             if each.name.rpartition(".")[0] == owner and not each.is_class and _sets(each, attribute):
@@ -73,6 +79,21 @@ def _methods(name: str, modules: Sequence[Module]) -> list[Found]:
         return []
     found = [(module, each) for module in modules for each in module.definitions if each.name.endswith(f".{name}")]
     return found if len(found) <= MEANINGS and not any(each.is_class for _, each in found) else []
+
+
+def _of_class(name: str, method: str, module: Module, modules: Sequence[Module]) -> Iterator[Found]:
+    """A method of a class, or of the first of those that it is made from which has it."""
+    left, seen = [name], set[str]()
+    while left:
+        name = left.pop(0)
+        home = next((each for each in dict.fromkeys((module, *modules)) if (_exact(each, name))), None)
+        if home is None or name in seen:
+            continue
+        seen.add(name)
+        if (found := _exact(home, f"{name}.{method}")) is not None:
+            yield home, found
+            return
+        left += home.bases(name)
 
 
 def _is_module(module: Module, name: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 from agent import words
 from agent.edits import apply
 from agent.endings import named
-from agent.oracle import EXIT, Verification, broken, failures, meddling, turned, unexplained
+from agent.oracle import EXIT, Verification, broken, failures, meddling, turned, unexplained, unmoved
 from agent.state import Work
 from agent.task import Check, CheckEvidence, CheckRun, Edits, Oracle, VerdictId
 from sandbox.base import InstallFailed, LimitExceeded, Packages
@@ -71,7 +71,7 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
         if isinstance(runs, str):
             return Verification(False, runs)
         if (failed := _still_red(oracle, base, runs)) is not None:
-            return replace(failed, reason=f"it was green once, but not every time: {failed.reason}")
+            return replace(failed, reason=f"it was green once, but not every time: {failed.reason}", unmoved=False)
         if (found := _meddles(base, runs, edits)) is not None:
             return found
     if without is None:
@@ -95,6 +95,11 @@ def _meddles(base: Runs, runs: Runs, edits: Edits) -> Verification | None:
 
 def is_brief(base: Runs) -> bool:
     return sum(run.seconds for run in base.values()) <= BRIEF
+
+
+def proof_seconds(base: Runs) -> float:
+    """What `is_green` and `prove` of one candidate take about."""
+    return sum(GREENS * ending_seconds(run) + (run.seconds if run.ending == "timeout" else 0.0) for run in base.values())
 
 
 def ending_seconds(run: CheckRun) -> float:
@@ -167,6 +172,7 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         False,
         f"{len(red)} of {words.counted(total, noun)} {stay} red: {named(red)}{_messages(runs, red)}",
         still_red=tuple(red),
+        unmoved=unmoved(oracle, base, runs),
     )
 
 

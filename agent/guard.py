@@ -18,7 +18,9 @@ from pathlib import PurePosixPath
 from agent.answer import clean_path
 from agent.edits import EDITABLE, added, changed_lines
 from agent.guard_code import code_findings, differs_in_requirements_alone, same_tree
+from agent.guard_exits import tells_an_exit_code_alone
 from agent.guard_judges import judge_findings
+from agent.guard_requirements import new_names, requirement_findings
 from agent.task import Candidate, FileChange, Oracle, Policy
 from agent.testfiles import is_snapshot, is_test
 
@@ -54,6 +56,7 @@ _PYPROJECT_KEYS = (
 )  # fmt: skip
 _SETUP_CFG_KEYS = ("options.install_requires", "options.extras_require", "options.python_requires", "options.package_data")
 _TOX_KEYS = ("testenv*.deps",)
+_PIP_KEYS = ("packages", "dev-packages", "requires")
 _NODE_KEYS = (
     "dependencies", "devDependencies", "peerDependencies", "optionalDependencies", "engines", "overrides", "resolutions",
 )  # fmt: skip
@@ -80,16 +83,25 @@ def refusal(candidate: Candidate, policy: Policy, oracle: Oracle, failing: str =
             return refused
     if (count := changed_lines(edits)) > policy.max_changed_lines:
         return Refusal("size", f"it changes {count} lines, more than {policy.max_changed_lines}")
+    for rule, sentence in requirement_findings(edits, failing, names_are_known=candidate.rung == "tools"):
+        return Refusal(rule, sentence)
+    by_exit_code = tells_an_exit_code_alone(oracle)
     for edit in edits:
         if is_test(edit.path):
             continue
         try:
-            finding = next(iter(code_findings(edit, failing)), None)
+            finding = next(code_findings(edit, failing, exit_code_alone=by_exit_code), None)
         except (RecursionError, MemoryError):
             return Refusal("unreadable", f"{edit.path} is nested too deeply to be judged")
         if finding is not None:
             return Refusal(*finding)
     return None
+
+
+def doubts(candidate: Candidate, oracle: Oracle) -> tuple[str, ...]:
+    """What speaks against a repair although no rule forbids it, a clause each."""
+    told = ["its check tells only an exit code"] if tells_an_exit_code_alone(oracle) else []
+    return (*told, *(f"it has `{name}` installed, which nothing asked for before" for name in new_names(candidate.edits)))
 
 
 def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Refusal | None:
@@ -134,6 +146,7 @@ def _key_refusal(edit: FileChange, path: str) -> Refusal | None:
         "pyproject.toml": (_toml_keys, _PYPROJECT_KEYS),
         "setup.cfg": (_ini_keys, _SETUP_CFG_KEYS),
         "tox.ini": (_ini_keys, _TOX_KEYS),
+        "pipfile": (_toml_keys, _PIP_KEYS),
         "package.json": (_json_keys, _NODE_KEYS),
         "cargo.toml": (_toml_keys, _CARGO_KEYS),
     }

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 from agent.edits import added, removed
 from agent.guard_answers import answer_findings
-from agent.guard_reach import TEST_TOOLS, reach_findings
+from agent.guard_exits import exit_findings, exit_lines
+from agent.guard_reach import TEST_TOOLS, Names, reach_findings
 from agent.task import FileChange
 
 Finding = tuple[str, str]  # rule, sentence
@@ -59,10 +60,11 @@ def _encoding(text: str) -> str:
     return "utf-8"
 
 
-def code_findings(edit: FileChange, failing: str) -> Iterator[Finding]:
+def code_findings(edit: FileChange, failing: str, *, exit_code_alone: bool = False) -> Iterator[Finding]:
     """Offences of one file's change, worst first. Of a file that is not Python only the lines are judged.
 
     The same holds for one that parses neither before nor after: it may be written for a newer Python than ours.
+    `exit_code_alone`: a check that must turn green tells no more than its exit code.
     """
     path, new = edit.path, "\n".join(added((edit,)))
     is_python = path.endswith((".py", ".pyi", ".pyw")) or bool(_SHEBANG.match(edit.after or edit.before or ""))
@@ -73,6 +75,8 @@ def code_findings(edit: FileChange, failing: str) -> Iterator[Finding]:
     if len(_SILENCER.findall(new)) > len(_SILENCER.findall("\n".join(removed((edit,))))):
         yield "silenced", f"it silences a check in {path} with a comment"
     if not is_python:
+        if exit_code_alone:
+            yield from exit_lines(path, added((edit,)), removed((edit,)))
         return
     if (cookie := _encoding(edit.after)) not in _PLAIN_ENCODINGS:
         yield "hidden", f"{path} would be read as `{cookie}`, in which text is not what it looks like"
@@ -87,12 +91,17 @@ def code_findings(edit: FileChange, failing: str) -> Iterator[Finding]:
             yield "under-test", f"{path} would reach for what runs its tests"
         if _WAY_OUT.search(new):
             yield "way-out", f"{path} would leave the process behind the checks' back"
+        if exit_code_alone:
+            yield from exit_lines(path, added((edit,)), removed((edit,)))
     if after is None:
         return
     before = before or ast.Module(body=[], type_ignores=[])
     yield from _lost_functions(path, before, after)
+    had_names, names = Names(before), Names(after)
     _narrow(before, edit.before or "", after, edit.after)
-    yield from reach_findings(path, before, after)
+    yield from reach_findings(path, before, after, had_names, names)
+    if exit_code_alone:
+        yield from exit_findings(path, before, after, had_names, names)
     yield from _skips(path, before, after)
     yield from _lost_assertions(path, before, after)
     yield from _swallowed(path, before, after)
@@ -107,7 +116,7 @@ def parsed(text: str | None) -> ast.Module | None:
 
 
 def _narrow(before: ast.Module | ast.ClassDef, old: str, after: ast.Module | ast.ClassDef, new: str) -> None:
-    """Leave out the statements of modules and classes that are written as they were; imports stay, as they tell names.
+    """Leave out the statements of modules and classes that are written as they were; imports stay, as they tell what is used.
 
     Large files are judged many times, and little of them changes.
     """

@@ -89,17 +89,16 @@ _UNIMPORTED = (
 _SETTERS = ("setattr", "delattr", "__setattr__", "__delattr__")
 
 
-def reach_findings(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    """Offences that the change adds."""
-    had = Counter(_reaches(before))
-    for (rule, what), count in Counter(_reaches(after)).items():
+def reach_findings(path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names) -> Iterator[Finding]:
+    """Offences that the change adds. The trees may be narrowed to what differs, the names are those of the whole files."""
+    had = Counter(_reaches(before, had_names))
+    for (rule, what), count in Counter(_reaches(after, names)).items():
         # A module that starts programs may start one more.
         if count > had[rule, what] and not (what == _PROGRAMS and had[rule, what]):
             yield rule, f"{path} would {what}"
 
 
-def _reaches(tree: ast.Module) -> Iterator[Finding]:
-    names = _Names(tree)
+def _reaches(tree: ast.Module, names: Names) -> Iterator[Finding]:
     own = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript) and last(node.slice) == "__name__"}
     for node in ast.walk(tree):
         yield from _imports(node)
@@ -115,7 +114,7 @@ def _reaches(tree: ast.Module) -> Iterator[Finding]:
     yield from _exits(tree, names)
 
 
-class _Names:
+class Names:
     """Full names of what an expression stands for, as far as imports tell."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -193,7 +192,7 @@ def _imports(node: ast.AST) -> Iterator[Finding]:
             yield found
 
 
-def _named(node: ast.Attribute | ast.Name | ast.Call, names: _Names) -> Iterator[Finding]:
+def _named(node: ast.Attribute | ast.Name | ast.Call, names: Names) -> Iterator[Finding]:
     if (found := _NAMES.get(last(node)) or _known(names.of(node))) is not None:
         yield found
 
@@ -212,7 +211,7 @@ def _ends(name: str) -> Iterator[int]:
     yield len(name)
 
 
-def _calls(node: ast.Call, names: _Names) -> Iterator[Finding]:
+def _calls(node: ast.Call, names: Names) -> Iterator[Finding]:
     called, short = names.of(node.func), last(node.func)
     if short in ("getattr", "attrgetter", "methodcaller") and node.args:
         asked = folded(node.args[1 if short == "getattr" and len(node.args) > 1 else 0])
@@ -239,7 +238,7 @@ def _is_foreign(name: str) -> bool:
     return bool(name) and (parts[0] in sys.stdlib_module_names or parts[0] in TEST_TOOLS or "testing" in parts)
 
 
-def _patches(node: ast.AST, names: _Names) -> Iterator[Finding]:
+def _patches(node: ast.AST, names: Names) -> Iterator[Finding]:
     targets: list[ast.expr]
     match node:
         case ast.Assign(targets=targets) | ast.Delete(targets=targets):
@@ -280,7 +279,7 @@ def _strings(tree: ast.Module) -> Iterator[Finding]:
             yield "under-test", f"know of its tests: `{' '.join(text.split())[:60]}`"
 
 
-def _exits(tree: ast.Module, names: _Names) -> Iterator[Finding]:
+def _exits(tree: ast.Module, names: Names) -> Iterator[Finding]:
     """Leaving at import; a `main` that ends with `sys.exit` is ordinary."""
     waiting: list[ast.stmt] = list(tree.body)
     while waiting:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from agent.edits import lines, opcodes
+from agent.outline import Module
 from agent.task import Edits, FileChange
+
+_NAME = re.compile(r"[^\W\d]\w*")
 
 
 def hunks(edits: Edits) -> int:
@@ -24,8 +29,36 @@ def without_hunk(edits: Edits, number: int) -> Edits:
     return tuple(kept)
 
 
+def leans_on_others(edits: Edits, number: int) -> bool:
+    """Does the hunk use a name that another hunk of its function brings in? Without it the change would be half a thought."""
+    for change in edits:
+        count = _count(change)
+        if 0 <= number < count and count > 1:
+            return _leans(change, number)
+        number -= count
+    return False
+
+
+def _leans(change: FileChange, number: int) -> bool:
+    """The function is that of the text before; where there is none, the whole file counts."""
+    before, after = lines(change.before or ""), lines(change.after or "")
+    changed = [code[1:] for code in opcodes(before, after) if code[0] != "equal"]
+    outline = Module(change.path, change.before or "")
+    here = outline.around(changed[number][0] + 1)
+    known = set(_NAME.findall(outline.text(here.first, here.last) if here else change.before or ""))
+    brought: set[str] = set()
+    for at, (i, _, j, j_end) in enumerate(changed):
+        if at != number and outline.around(i + 1) == here:
+            brought |= set(_NAME.findall("".join(after[j:j_end]))) - known
+    _, _, j, j_end = changed[number]
+    return not brought.isdisjoint(_NAME.findall("".join(after[j:j_end])))
+
+
 def together(one: Edits, other: Edits) -> Edits | None:
-    """Both changes as one, where they were made for the same files and touch different lines; else None."""
+    """Both changes as one, where they were made for the same files and touch different lines; else None.
+
+    A hunk that both have is had once.
+    """
     merged = {change.path: change for change in one}
     for change in other:
         known = merged.get(change.path)
@@ -37,20 +70,23 @@ def together(one: Edits, other: Edits) -> Edits | None:
 
 
 def _merged(one: FileChange, other: FileChange) -> FileChange | None:
+    if one == other:
+        return one
     if one.before is None or one.before != other.before or one.after is None or other.after is None:
         return None
     before = lines(one.before)
-    changed = []
+    changed: dict[tuple[int, int, tuple[str, ...]], None] = {}  # an ordered set
     for change in (one, other):
         after = lines(change.after or "")
-        changed += [(i, end, after[j:j_end]) for tag, i, end, j, j_end in opcodes(before, after) if tag != "equal"]
-    changed.sort(key=lambda hunk: hunk[:2])
+        for tag, i, end, j, j_end in opcodes(before, after):
+            if tag != "equal":
+                changed[i, end, tuple(after[j:j_end])] = None
     text: list[str] = []
     at = 0
-    for start, end, new in changed:
+    for start, end, new in sorted(changed, key=lambda hunk: hunk[:2]):
         if start < at:
             return None
-        text += before[at:start] + new
+        text += [*before[at:start], *new]
         at = end
     return FileChange(one.path, one.before, "".join(text + before[at:]))
 

@@ -19,7 +19,7 @@ from typing import Literal, TypedDict
 
 from agent.task import Usage
 
-Role = Literal["diagnose", "repair", "review", "challenge", "reflect"]
+Role = Literal["diagnose", "repair", "review", "challenge"]
 
 
 class Message(TypedDict):

@@ -7,8 +7,9 @@ nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from agent.task import Check, CheckEvidence, CheckRun, Edits, Failure, Oracle, Verdict, VerdictId
 
@@ -25,6 +26,8 @@ class Verification:
     still_red: tuple[VerdictId, ...] = ()
     newly_red: tuple[VerdictId, ...] = ()
     evidence: tuple[CheckEvidence, ...] = ()
+    unmoved: bool = False  # every target stays red, as far as it is told with the message that it had without the change
+    judge: Literal["gate", "guard", "opinion", "person"] = "gate"  # who found it
 
 
 def steady(check: Check, runs: Sequence[CheckRun]) -> tuple[frozenset[VerdictId], frozenset[VerdictId]]:
@@ -93,6 +96,15 @@ def broken(oracle: Oracle, check: Check, base: CheckRun, run: CheckRun) -> tuple
     new = {id_ for id_ in run.red if id_ not in base.verdicts and id_ not in must_turn}
     gone = {id_ for id_, verdict in base.verdicts.items() if verdict is Verdict.SKIPPED and id_ not in run.verdicts}
     return tuple(sorted(spoilt | new | gone))
+
+
+def unmoved(oracle: Oracle, base: Mapping[str, CheckRun], runs: Mapping[str, CheckRun]) -> bool:
+    """Does everything that must turn fail as it did without the change?"""
+    target = {id_ for name in runs for id_ in oracle.must_turn[name]}
+    before = {failure.id: failure.message for failure in failures(base.values(), target)}
+    now = {failure.id: failure.message for failure in failures(runs.values(), target)}
+    is_all_red = all(oracle.must_turn[name] <= run.red for name, run in runs.items())
+    return is_all_red and any(now.values()) and now == before
 
 
 def meddling(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:

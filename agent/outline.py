@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-LONGEST_VALUE = 160  # characters of a constant's value
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,16 @@ class Definition:
         return _names(self.node)
 
 
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that a module or a class gives a name. Lines count from 1, both ends included."""
+
+    name: str  # qualified: "Class.NAME"
+    first: int
+    last: int
+    value: ast.expr | None
+
+
 class Module:
     """A file's text and its outline."""
 
@@ -54,6 +64,15 @@ class Module:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             self._tree = ast.Module(body=[], type_ignores=[])
         self.definitions = tuple(_definitions(self._tree, ""))
+        self.constants = tuple(_constants(self._tree, ""))
+        self._imports: list[tuple[str, str]] | None = None
+        self._calls: dict[str, list[int]] | None = None
+
+    @property
+    def begins(self) -> int:
+        """The line of the first statement; a licence and the docstring stand above it."""
+        body = self._tree.body[1:] if ast.get_docstring(self._tree) is not None else self._tree.body
+        return body[0].lineno if body else 1
 
     def text(self, first: int, last: int) -> str:
         return "\n".join(self.lines[first - 1 : last])
@@ -71,13 +90,40 @@ class Module:
 
     def imports(self) -> list[tuple[str, str]]:
         """(module, name) of what it imports; the name is "" for `import module`. Relative ones are resolved by its path."""
-        found = []
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.Import):
-                found += [(alias.name, "") for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                found += [(self._absolute(node), alias.name) for alias in node.names]
-        return list(dict.fromkeys(found))
+        if self._imports is None:
+            found = []
+            for node in ast.walk(self._tree):
+                if isinstance(node, ast.Import):
+                    found += [(alias.name, "") for alias in node.names]
+                elif isinstance(node, ast.ImportFrom):
+                    found += [(self._absolute(node), alias.name) for alias in node.names]
+            self._imports = list(dict.fromkeys(found))
+        return self._imports
+
+    def calls(self, name: str) -> list[int]:
+        """The lines on which something of this name is called."""
+        if self._calls is None:
+            self._calls = {}
+            for node in ast.walk(self._tree):
+                if isinstance(node, ast.Call) and (own := getattr(node.func, "attr", getattr(node.func, "id", ""))):
+                    self._calls.setdefault(own, []).append(node.func.end_lineno or node.lineno)
+        return sorted(set(self._calls.get(name, ())))
+
+    def bases(self, name: str) -> list[str]:
+        """The names of the classes that a class of this name is made from."""
+        found = self.named(name)
+        return [ast.unparse(base).rpartition(".")[2] for base in found.node.bases] if found and _is_class(found.node) else []
+
+    def imported(self, names: frozenset[str]) -> list[str]:
+        """Its imports at the top, with those of these names alone, one line a module."""
+        told: dict[str, list[str]] = {}
+        for node in self._tree.body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                start = f"from {'.' * node.level}{node.module or ''} import " if isinstance(node, ast.ImportFrom) else "import "
+                used = [alias for alias in node.names if (alias.asname or alias.name).partition(".")[0] in names]
+                if used:
+                    told.setdefault(start, []).extend(ast.unparse(alias) for alias in used)
+        return [start + ", ".join(dict.fromkeys(parts)) for start, parts in told.items()]
 
     def _absolute(self, node: ast.ImportFrom) -> str:
         if not node.level:
@@ -85,34 +131,16 @@ class Module:
         package = self.path.split("/")[: -node.level]
         return ".".join([*package, *([node.module] if node.module else [])])
 
-    def related(self, names: frozenset[str], hidden: frozenset[str]) -> list[str]:
-        """Its imports, constants and signatures that have to do with `names`, without the definitions in `hidden`."""
-        out = []
-        for node in self._tree.body:
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                if any((alias.asname or alias.name).partition(".")[0] in names for alias in node.names):
-                    out.append(ast.unparse(node))
-            elif isinstance(node, ast.Assign | ast.AnnAssign):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                if any(isinstance(target, ast.Name) and target.id in names for target in targets):
-                    text = self.text(node.lineno, node.end_lineno or node.lineno)  # as it is: it may have to be replaced
-                    out.append(text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " …")
-        for each in self.definitions:
-            own = each.name.rpartition(".")[2]
-            is_bare = isinstance(each.node, ast.ClassDef) and not each.node.bases  # its name alone says nothing
-            if own in names and each.name not in hidden and not is_bare:
-                depth = each.name.count(".")
-                out.append(each.signature if not depth else f"{each.signature}  # {each.name}")
-        return out
-
 
 def changed(before: Module, after: Module) -> list[Definition]:
     """The functions of `after` that `before` has too, with another text; of those inside each other the outermost."""
-    known = {each.name: before.text(each.first, each.last) for each in before.definitions}
+    known: dict[str, set[str]] = {}  # several of one name are overloads, or stand in branches
+    for each in before.definitions:
+        known.setdefault(each.name, set()).add(before.text(each.first, each.last))
     found: list[Definition] = []
     for each in after.definitions:  # an outer one comes before what it holds
-        is_new = known.get(each.name) in (None, after.text(each.first, each.last))
-        if not each.is_class and not is_new and not any(one.first <= each.first <= one.last for one in found):
+        is_changed = each.name in known and after.text(each.first, each.last) not in known[each.name]
+        if not each.is_class and is_changed and not any(one.first <= each.first <= one.last for one in found):
             found.append(each)
     return found
 
@@ -125,6 +153,22 @@ def _definitions(tree: ast.AST, prefix: str) -> Iterator[Definition]:
             yield from _definitions(node, f"{prefix}{node.name}.")
         elif isinstance(node, ast.If | ast.Try | ast.With):
             yield from _definitions(node, prefix)
+
+
+def _constants(tree: ast.AST, prefix: str) -> Iterator[Constant]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for name in (each.id for each in ast.walk(target) if isinstance(each, ast.Name)):
+                    yield Constant(prefix + name, node.lineno, node.end_lineno or node.lineno, node.value)
+        elif isinstance(node, ast.ClassDef):
+            yield from _constants(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            yield from _constants(node, prefix)
+
+
+def _is_class(node: ast.AST) -> TypeGuard[ast.ClassDef]:
+    return isinstance(node, ast.ClassDef)
 
 
 def _names(tree: ast.AST) -> frozenset[str]:

@@ -10,6 +10,7 @@ from agent.outline import Definition, Module
 from sandbox.base import Workspace
 
 MARGIN = 15  # lines around a place that lies in no function, or in one that is too long
+CLASS = 40  # lines of a class, up to which it is shown whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,11 @@ class Place:
     why: str
     definition: Definition | None = None
     lines: tuple[int, ...] = ()  # suspicious ones, for what is too long to be shown whole
+    constant: str = ""  # its qualified name, where it is one
+
+    @property
+    def name(self) -> str:
+        return self.definition.name if self.definition else self.constant
 
 
 class Sources:
@@ -50,24 +56,28 @@ class Sources:
         return None
 
     async def named(self, told: str, why: str) -> Place | None:
-        """What "path::Class.method" or "path:line" points at; None where nothing is there."""
+        """What "path::Class.method", "path::CONSTANT" or "path:line" points at; None where nothing is there."""
         path, _, name = told.partition("::") if "::" in told else told.partition(":")
         module = await self.get(path)
         if module is None:
             return None
-        line = int(name) if name.isdecimal() else 0
-        definition = module.around(line) if line else module.named(name)
-        if definition is None and not 0 < line <= len(module.lines):
-            return None
-        return widened(module, (line,) if line else (definition.first,) if definition else (), definition, why)
+        if name.isdecimal():
+            line = int(name)
+            return widened(module, (line,), module.around(line), why) if 0 < line <= len(module.lines) else None
+        name = name.replace("::", ".").removesuffix("()")
+        if (definition := module.named(name)) is not None:
+            return widened(module, (definition.first,), definition, why)
+        constant = next((each for each in module.constants if name in (each.name, each.name.rpartition(".")[2])), None)
+        return Place(module, constant.first, constant.last, why, constant=constant.name) if constant else None
 
     def read(self) -> list[Module]:
         return [module for module in self._known.values() if module is not None]
 
 
 def widened(module: Module, lines: tuple[int, ...], definition: Definition | None, why: str) -> Place:
-    """The whole function, else some lines around."""
-    if definition is not None and not definition.is_class:
+    """The whole function, else some lines around, without what a module begins with: a licence, a docstring."""
+    if definition is not None and (not definition.is_class or definition.last - definition.first < CLASS):
         return Place(module, definition.first, definition.last, why, definition, lines)
-    first, last = max(1, min(lines) - MARGIN), min(len(module.lines), min(lines) + MARGIN)
-    return Place(module, first, last, why, None, lines)
+    line = min(lines)
+    begins = min(line, module.begins)
+    return Place(module, max(begins, line - MARGIN), min(len(module.lines), line + MARGIN), why, None, lines)

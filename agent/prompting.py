@@ -1,28 +1,26 @@
-"""What each role is shown of a situation: the values of its template, within a number of tokens. Everything foreign is quoted.
+"""What a role that looks for the fault is shown: the values of its template, within a number of tokens. Foreign text is quoted.
 
-The counts aim at a repair that costs little: a change and its review in some 3,000 tokens. After a failed round more is shown.
+The counts aim at a first prompt of some 2,000 tokens, as many as a cheap repair can afford; what has no room can be asked for.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent import excerpts, failing
 from agent.diagnosis import CATEGORIES
-from agent.edits import diff
-from agent.excerpts import Excerpt
+from agent.excerpts import View
 from agent.model import Prompt
-from agent.outline import Module, changed
 from agent.prompts import render
 from agent.proposers.base import Situation
 from agent.reflection import fenced
-from agent.task import Candidate, Edits
+from agent.task import Iteration
 from agent.testfiles import is_test
 
-FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_800, 4_000  # tokens, as `estimate_tokens` counts them
-HINTS, MEMORY, PLACES = 900, 700, 8  # characters, characters, spans
-TEST, DIFF, WHOLE, CONTEXT = 1_800, 4_000, 1_800, 900  # characters of a review's parts
+FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_400  # tokens, as `estimate_tokens` counts them
+HINTS, MEMORY, TRIED = 900, 700, 700  # characters: of a hint, of an earlier repair, of a failed change's lines
 MOST_SHOWN, SHOWN = 3, 1_000  # places that an answer may ask for, tokens of them
 _SHOW = re.compile(r"^[\s*`-]*SHOW:?\s+`?([\w./-]+\.pyi?(?:::[\w.]+|:\d+))", re.MULTILINE)
 
@@ -33,70 +31,87 @@ class Shown:
 
     prompt: Prompt
     paths: tuple[str, ...]
+    places: frozenset[str]  # functions and constants, "path::Class.method"
+
+    def has(self, path: str, name: str) -> bool:
+        """Is the code of this function in it? The name may lack its class."""
+        names = [known for place in self.places for home, _, known in [place.partition("::")] if home == path]
+        return any(
+            known == name or name.startswith(f"{known}.") or ("." not in name and known.endswith(f".{name}")) for known in names
+        )
 
 
-async def repair(situation: Situation, room: int, cause: str) -> Shown:
-    """`room` is what the prompt may have, in tokens; `cause` is what this change shall mend, "" where nothing is known."""
-    values, found = await _values(situation, room)
+async def repair(situation: Situation, room: int, cause: str, asked: Sequence[str] = ()) -> Shown:
+    """`room` is what the prompt may have, in tokens; `cause` is what this change shall mend, "" where nothing is known.
+
+    `asked` are places that the answer before asked for: they come first now, and little else beside them.
+    """
+    values, found = await _values(situation, room, asked)
     prompt = render(
         "repair",
         **values,
+        others=_by_file(found.others),
         cause=cause,
+        asked=bool(asked),
         guidance=situation.policy.guidance,
         strategy=situation.strategy.partition(":")[0],
     )
-    paths = dict.fromkeys(path for excerpt in found if not is_test(path := excerpt.path))
-    return Shown(prompt, tuple(paths))
+    return Shown(prompt, _paths(found), found.shown)
 
 
-async def asked_for(situation: Situation, answer: str) -> tuple[str, tuple[str, ...]]:
-    """The code that an answer's SHOW lines ask for, quoted, and its files; tests' code too, as it is no secret. "" without."""
-    wanted = list(dict.fromkeys(_SHOW.findall(answer)))[:MOST_SHOWN]
+def asked_for(answer: str) -> list[str]:
+    """The places that an answer's SHOW lines name."""
+    return list(dict.fromkeys(_SHOW.findall(answer)))[:MOST_SHOWN]
+
+
+async def more(situation: Situation, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The code of further places, quoted ("" where none is there), and its files. Tests' code too: it is no secret."""
     found = await excerpts.at(situation, wanted, SHOWN)
-    told = "\n\n".join(f"# {each.title}\n{fenced(each.text, 'python')}" for each in found)
-    return told, tuple(dict.fromkeys(each.path for each in found if not is_test(each.path)))
+    told = "\n\n".join(f"# {each.title}\n{fenced(each.text, 'python')}" for each in found.excerpts)
+    return told, _paths(found)
 
 
-async def diagnose(situation: Situation, room: int, *, has_history: bool) -> Prompt:
+def _paths(found: View) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.path for each in found.excerpts if not is_test(each.path)))
+
+
+async def diagnose(situation: Situation, room: int, *, has_history: bool, steps: int) -> Prompt:
+    """`steps` is how many messages with tool calls will be answered."""
     values, found = await _values(situation, room)
-    seen = {excerpt.title.partition(" (")[0] for excerpt in found}
-    places = [f"{s.path}:{s.first_line} {s.name} ({s.reason})" for s in situation.suspects[: PLACES * 3] if s.name]
     return render(
         "diagnose",
         **values,
         categories=", ".join(CATEGORIES),
         has_history=has_history,
-        places="\n".join([place for place in dict.fromkeys(places) if place not in seen][:PLACES]),
+        steps=steps,
+        others=_by_file(found.others),
     )
 
 
-async def review(situation: Situation, candidate: Candidate) -> Prompt:
-    tests = await excerpts.failing_tests(situation, TEST)
-    told = failing.told(failing.red(situation), 200)
-    change = diff(candidate.edits)
-    return render(
-        "review",
-        test=f"{tests}\n\n{told}".strip(),
-        diff=change[:DIFF],
-        functions=_functions(candidate.edits, change),
-        context=_contracts(candidate.edits)[:CONTEXT],
-    )
-
-
-async def _values(situation: Situation, room: int) -> tuple[dict[str, object], list[Excerpt]]:
+async def _values(situation: Situation, room: int, asked: Sequence[str] = ()) -> tuple[dict[str, object], View]:
     """What every role that looks for the fault is shown."""
     room -= 1_200  # the template, and a second asking
     code = CODE if situation.round == 1 else CODE_AFTER_FAILURE
     failures = failing.told(failing.red(situation), max(100, min(FAILURES, room // 4)))
-    found = await excerpts.excerpts(situation, max(100, min(code, room // 2)))
+    found = await excerpts.view(situation, max(100, min(code, room // 2)), asked)
     return {
         "failures": failures,
-        "excerpts": found,
+        "excerpts": found.excerpts,
         "hints": _hints(situation, failures),
         "memories": _memories(situation),
-        "lessons": _bullets(situation.lessons),
+        "tries": "\n\n".join(map(_try, situation.earlier)),
+        "lessons": _bullets(tuple(each for each in situation.lessons if not _is_told(each, situation.earlier))),
         "refuted": _bullets(situation.refuted),
     }, found
+
+
+def _by_file(places: Sequence[str]) -> str:
+    """One line a file, without what may be said only once."""
+    names: dict[str, list[str]] = {}
+    for place in places:
+        path, _, name = place.partition("::")
+        names.setdefault(path, []).append(name)
+    return "\n".join(f"{path}: {', '.join(known)}" for path, known in names.items())
 
 
 def _hints(situation: Situation, failures: str) -> str:
@@ -117,27 +132,24 @@ def _memories(situation: Situation) -> str:
     return "\n\n".join(told)
 
 
+def _try(failed: Iteration) -> str:
+    """A failed change with the lines that it took away and put in, as far as they are few, and what came of it."""
+    told, left = [], TRIED
+    for line in failed.diff.splitlines():
+        if line.startswith(("--- ", "@@", " ")) or not line:
+            continue
+        line = line.removeprefix("+++ b/")
+        left -= len(line) + 1
+        if left < 0:
+            told.append("…")
+            break
+        told.append(line)
+    return "\n".join([failed.title[:160], *told, f"=> {failed.result[:500]}", failed.lesson]).strip()
+
+
+def _is_told(lesson: str, tries: Sequence[Iteration]) -> bool:
+    return any(each.title and lesson.startswith(each.title[:160]) for each in tries)
+
+
 def _bullets(lines: tuple[str, ...]) -> str:
     return "\n".join(f"- {line}" for line in lines)
-
-
-def _functions(edits: Edits, change: str) -> str:
-    """The changed functions whole, as they are with the change, as far as they fit and the change does not show them whole."""
-    seen, told = {line[1:] for line in change.splitlines()}, ""
-    for edit in edits:
-        after = Module(edit.path, edit.after or "")
-        for each in changed(Module(edit.path, edit.before or ""), after):
-            text = after.text(each.first, each.last)
-            if not seen.issuperset(text.splitlines()) and len(told) + len(text) <= WHOLE:
-                told += f"{text}\n\n"
-    return told.rstrip()
-
-
-def _contracts(edits: Edits) -> str:
-    """Signatures and docstrings of the functions that a change touches."""
-    told = []
-    for edit in edits:
-        for each in changed(Module(edit.path, edit.before or ""), Module(edit.path, edit.after or "")):
-            if each.docstring:
-                told.append(f'{each.signature}\n"""{each.docstring}"""')
-    return "\n\n".join(told)

@@ -9,15 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.alike import alike
-from agent.oracle import Verification
-from agent.task import Diagnosis, Failure
-
-
-def left_as_it_was(verification: Verification, base: Sequence[Failure]) -> bool:
-    """Every target stays red, with the message that it had without the change."""
-    before = {failure.id: failure.message for failure in base}
-    message = before.get(verification.still_red[0], "") if verification.still_red else ""
-    return set(verification.still_red) == set(before) and bool(message) and message[:200] in verification.reason
+from agent.task import Diagnosis
 
 
 def causes_left(diagnosis: Diagnosis, refuted: Sequence[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from agent.edits import diff, opcodes
 from agent.edits import lines as lines_of
 from agent.model import Prompt
 from agent.outline import Definition, Module, changed
+from agent.passages import nearest
 from agent.prompts import render
 from agent.proposers.base import Situation
 from agent.task import Candidate, Edits, FileChange
@@ -17,7 +18,6 @@ from agent.task import Candidate, Edits, FileChange
 TEST, DIFF, WHOLE, CONTEXT = 1_500, 3_000, 1_800, 700
 ERROR = 200  # tokens of what the failing tests say
 BESIDE = 1  # unchanged lines around a change whose function is shown too
-HEAD = 3  # first lines of a function that are shown however long it is
 MINDLESS = ("patterns",)  # rungs that try small edits until the tests pass
 
 
@@ -47,7 +47,7 @@ def _functions(edits: Edits, change: str) -> tuple[str, list[Definition]]:
             lines = after.text(each.first, each.last).splitlines()
             if seen.issuperset(lines):
                 continue
-            text = "\n".join(_around(lines, [at - each.first for at in new], room))
+            text = "\n".join(nearest(lines, [at - each.first for at in new], room))
             if len(text) < sum(map(len, lines)):
                 hidden.append(each)
             told.append(text)
@@ -59,23 +59,6 @@ def _changed_lines(edit: FileChange) -> list[int]:
     """Of the file as it is with the change, from 1; where lines are only gone, the one that comes after them."""
     codes = opcodes(lines_of(edit.before or ""), lines_of(edit.after or ""))
     return [at for tag, _, _, first, end in codes if tag != "equal" for at in range(first + 1, max(end, first + 1) + 1)]
-
-
-def _around(lines: list[str], new: list[int], room: int) -> list[str]:
-    """The lines of a function that fit: its head, then those that are nearest to the changed ones; gaps are marked."""
-    order = [*range(min(HEAD, len(lines)))]
-    order += sorted(range(HEAD, len(lines)), key=lambda at: min((abs(at - each) for each in new), default=at))
-    kept = set[int]()
-    for at in order:
-        room -= len(lines[at]) + 1
-        if room < 0:
-            break
-        kept.add(at)
-    out, before = list[str](), -1
-    for at in sorted(kept):
-        out += ["[…]"] * (at > before + 1) + [lines[at]]
-        before = at
-    return [*out, "[…]"] if kept and before < len(lines) - 1 else out
 
 
 def _contract(function: Definition) -> str:

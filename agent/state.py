@@ -131,6 +131,7 @@ class State(TypedDict, total=False):
     failed: Annotated[list[Any], operator.add]  # verdicts that wait for `reflect`
     tried: Annotated[list[str], operator.add]  # digests of judged changes
     refused: Annotated[list[str], operator.add]  # guard rules that refused a candidate, in order
+    refused_behind: int  # how many of them were of earlier rungs
     iterations: Annotated[list[str], operator.add]  # refs of Iteration
     lessons: list[str]
     doubted: Annotated[list[str], operator.add]  # causes that one failed change was made for

@@ -50,7 +50,6 @@ async def models_of(settings: Settings) -> Models | None:
         "repair": settings.model_repair,
         "review": settings.model_review,
         "challenge": settings.model_challenge,
-        "reflect": settings.model_reflect,
     }
     return Models(
         first,

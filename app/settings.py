@@ -116,7 +116,6 @@ class Settings(BaseSettings):
     model_challenge: str | None = Field(
         None, description="Who writes tests against a proven change, instead of the first model."
     )
-    model_reflect: str | None = Field(None, description="Who draws lessons, instead of the first model.")
     embedding_model: str | None = Field(
         None, description="LiteLLM name of an embedding model, by which earlier attempts are found again."
     )

@@ -29,8 +29,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None  # of the whole product path; the judge's time is not in it
     candidates: int = 0
     tokens: int = 0
+    prompt_tokens: int = 0  # of `tokens`, what models were sent
     cost: float | None = 0.0  # US dollars; null where no call's price is known
-    iterations: int = 0
+    iterations: int = 0  # rounds in which something was judged
     rung: str | None = None  # that found the repair
     title: str | None = None
     diff: str | None = None
@@ -97,8 +98,9 @@ def entry(id_: str, group: str, result: Repair | NoRepair, seconds: float, judge
         seconds=round(seconds, 3),
         candidates=sum(cost.tried for cost in log.rungs),
         tokens=usage.tokens_in + usage.tokens_out,
+        prompt_tokens=usage.tokens_in,
         cost=usage.cost,
-        iterations=len(log.iterations),
+        iterations=len({iteration.number for iteration in log.iterations}),
         rung=log.iterations[-1].rung if repair and log.iterations else None,
         title=repair.title if repair else None,
         diff=diff(repair.edits) if repair else None,

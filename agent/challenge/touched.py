@@ -39,7 +39,8 @@ def touched(candidates: Iterable[Edits]) -> Touched:
     texts: dict[str, str] = {}
     for change in (change for edits in candidates for change in edits):
         before, after = _functions(change, change.before), _functions(change, change.after)
-        changed = [f for f, node in before.items() if (n := _named(after, f.name)) and ast.dump(node) != ast.dump(n)]
+        same = _dumps(after)  # of overloads there are several of one name
+        changed = [f for f, node in before.items() if f.name in same and ast.dump(node) not in same[f.name]]
         if changed and change.before is not None:
             texts[change.path] = change.before
             functions.update(dict.fromkeys(changed))
@@ -69,8 +70,11 @@ def _found(path: str, body: list[ast.stmt], prefix: str) -> Iterable[tuple[Funct
             yield from _found(path, node.body, f"{prefix}{node.name}.")
 
 
-def _named(functions: Mapping[Function, Definition], name: str) -> Definition | None:
-    return next((node for function, node in functions.items() if function.name == name), None)
+def _dumps(functions: Mapping[Function, Definition]) -> dict[str, set[str]]:
+    dumps: dict[str, set[str]] = {}
+    for function, node in functions.items():
+        dumps.setdefault(function.name, set()).add(ast.dump(node))
+    return dumps
 
 
 def _names(node: ast.AST) -> set[str]:

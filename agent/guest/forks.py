@@ -14,6 +14,7 @@ from .limits import Limit
 WORD_LIMIT = 1 << 24  # bytes
 LOOPING = 0.005  # CPU seconds supposed of a test that never ended on the unchanged code
 UNKNOWN = 0.5  # CPU seconds that a test may take which did not come to an end before
+PROBED = 10  # times what it takes else, for a test that is looked at
 
 
 class Forked(object):
@@ -73,12 +74,6 @@ def _write(fd, word):
         data = data[os.write(fd, data) :]
 
 
-def allow(cpu):
-    """The kernel ends this process after so much CPU time: a busy machine does not make a test fail, a loop does."""
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_PROF, cpu)
-
-
 def observed(tests, names, probe, seconds, durations):
     """Run tests on the unchanged code, many in one fork, a new fork after each that kills it.
 
@@ -88,7 +83,7 @@ def observed(tests, names, probe, seconds, durations):
     names, until = list(names), time.monotonic() + seconds
 
     def patience(name):
-        return 0.5 + 4 * durations[name] if name in durations else UNKNOWN
+        return 0.5 + PROBED * durations[name] if name in durations else UNKNOWN
 
     def work(write):
         limit = Limit()

@@ -5,6 +5,8 @@ LangGraph runs a step again from its top when it resumes: nothing happens before
 
 from __future__ import annotations
 
+import asyncio
+
 from langgraph.types import interrupt
 
 from agent.edits import diff
@@ -41,7 +43,8 @@ async def approve(state: State, work: Work) -> State:
         return {}
     ref, packed = state["winner"]
     candidate = await work.context.recall(Candidate, ref)
-    question = Question("publish", f"Proven red, green, red. May it be published? {candidate.title}", diff(candidate.edits))
+    shown = await asyncio.to_thread(diff, candidate.edits)
+    question = Question("publish", f"Proven red, green, red. May it be published? {candidate.title}", shown)
     reply = unpack(Reply, interrupt(pack(question)))
     await _told(work, question, reply)
     if reply.approved:
@@ -49,7 +52,7 @@ async def approve(state: State, work: Work) -> State:
     if not reply.why:
         return {"winner": None, "ending": pack(rejected(""))}
     why = f"a person rejected it: {reply.why}"
-    failed = Verification(False, why, evidence=unpack(Verification, packed).evidence)
+    failed = Verification(False, why, evidence=unpack(Verification, packed).evidence, judge="person")
     return {"winner": None, "failed": [[ref, pack(failed)]], "guidance": [*state.get("guidance", []), reply.why]}
 
 

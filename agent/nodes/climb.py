@@ -38,7 +38,8 @@ async def climb(state: State, work: Work) -> State:
         if rung == state.get("rung", 0):
             update["round"] = state.get("round", 0) + 1
         else:  # another rung looks with its own eyes
-            update |= {"round": 1, "diagnosis": None, "stuck": 0, "rejected": 0}
+            behind = len(state.get("refused", []))
+            update |= {"round": 1, "diagnosis": None, "stuck": 0, "rejected": 0, "refused_behind": behind}
         situation = await situation_of({**state, **update, "rung": rung}, work)
         reason = proposer.can_help(situation)
         if reason is None and proposer.rung.startswith("model"):
@@ -75,7 +76,8 @@ def _after_the_round(state: State) -> tuple[int, int, list[str]]:
         elif not each.fresh and not each.exhausted and each.note:
             lessons = remember(lessons, each.note)
     fruitless = 0 if any(each.fresh for each in rounds) else fruitless + 1
-    insists = state.get("refused", [])[-2:] == [guard.TESTS] * 2
+    refused = state.get("refused", [])[state.get("refused_behind", 0) :]
+    insists = refused[-2:] == [guard.TESTS] * 2
     is_stuck = state.get("stuck", 0) >= STUCK
     if all(each.exhausted for each in rounds) or fruitless >= FRUITLESS or insists or is_stuck:
         return rung + 1, 0, lessons

@@ -40,7 +40,7 @@ async def guard(state: State, work: Work) -> State:
         text = f"Refused, because {refusal.sentence}: {candidate.title}"
         await context.emit(Guarded(text=text, title=candidate.title, rule=refusal.rule))
         refused.append(refusal.rule)
-        failed.append([ref, pack(Verification(False, f"refused: {refusal.sentence}"))])
+        failed.append([ref, pack(Verification(False, f"refused: {refusal.sentence}", judge="guard"))])
     plausible = sum(unpack(Round, packed).plausible for packed in state.get("rounds", []))
     return {
         "proposed": Overwrite([]),  # type: ignore[typeddict-item]
@@ -63,7 +63,14 @@ async def _on_the_groundwork(candidate: Candidate, state: State, work: Work) -> 
 
 
 async def refusal_of(candidate: Candidate, state: State, work: Work) -> rules.Refusal | None:
-    """The first rule that a candidate breaks, or None."""
+    """The first rule that a candidate breaks, or None. What the tools have mended in it is judged as theirs."""
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     failing = "\n".join(f"{failure.message}\n{failure.details}" for failure in await red_of(state, work.context))
-    return await asyncio.to_thread(rules.refusal, candidate, work.task.policy, oracle, failing)
+    ref = state.get("groundwork")
+    ground = (await work.context.recall(Candidate, ref)).edits if ref else ()
+    own = replace(candidate, edits=tuple(edit for edit in candidate.edits if edit not in ground))
+    for judged in (own,) if own == candidate else (own, replace(candidate, rung="tools")):
+        refused = await asyncio.to_thread(rules.refusal, judged, work.task.policy, oracle, failing)
+        if refused is not None:
+            return refused
+    return None

@@ -9,14 +9,15 @@ from agent import words
 from agent.costs import tell_cost
 from agent.edits import diff, digest
 from agent.events import AnyEvent, Degraded, ModelCalled, Proposed
-from agent.gate import ending_seconds
+from agent.gate import proof_seconds
 from agent.memory import Recollection
 from agent.model import ModelError
 from agent.proposers.base import Proposal, Situation
 from agent.state import Round, State, Work, pack, unpack
-from agent.task import CheckRun, Diagnosis, Oracle, RungCost, Span, Usage
+from agent.task import CheckRun, Diagnosis, Iteration, Oracle, RungCost, Span, Usage
 from sandbox.base import DeadlinePassed, LimitExceeded
 
+EARLIER = 2  # failed changes that a rung is told of
 GRACE = 20.0  # seconds that a rung may run over its time before it is stopped
 
 
@@ -32,7 +33,7 @@ async def propose(state: State, work: Work) -> State:
     fresh = [candidate for candidate in proposal.candidates if digest(candidate.edits) not in situation.tried]
     for candidate in fresh:
         text = f"Proposed: {candidate.title}"
-        shown = diff(candidate.edits)[:20_000]
+        shown = (await asyncio.to_thread(diff, candidate.edits))[:20_000]
         await context.emit(
             Proposed(text=text, rung=candidate.rung, title=candidate.title, diff=shown, iteration=situation.iteration)
         )
@@ -50,7 +51,6 @@ async def situation_of(state: State, work: Work) -> Situation:
     context = work.context
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     rungs_left = max(1, len(work.ladder) - state["rung"])
-    gate = 3 * sum(map(ending_seconds, base)) + sum(run.seconds for run in base if run.ending == "timeout")
     known, memories = state.get("diagnosis"), state.get("memories_ref")
     return Situation(
         sandbox=work.task.sandbox,
@@ -60,9 +60,10 @@ async def situation_of(state: State, work: Work) -> Situation:
         suspects=await context.recall(tuple[Span, ...], state["suspects_ref"]),
         policy=work.task.policy,
         emit=context.emit,
-        seconds=max(1.0, (work.ledger.seconds_left() - gate) / rungs_left),
+        seconds=max(1.0, (work.ledger.seconds_left() - proof_seconds({run.check: run for run in base})) / rungs_left),
         diagnosis=unpack(Diagnosis, known) if known else None,
         lessons=tuple(state.get("lessons", [])),
+        earlier=tuple([await context.recall(Iteration, ref) for ref in state.get("iterations", [])[-EARLIER:]]),
         hints=(*work.task.hints, *state.get("guidance", [])),
         memories=await context.recall(tuple[Recollection, ...], memories) if memories else (),
         tried=frozenset(state.get("tried", [])),

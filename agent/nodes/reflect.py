@@ -16,8 +16,8 @@ from agent.events import Reflected
 from agent.oracle import Verification
 from agent.outline import Module, changed
 from agent.reflection import told
-from agent.refuting import causes_left, left_as_it_was
-from agent.state import Context, Objection, State, Work, pack, red_of, remember, unpack
+from agent.refuting import causes_left
+from agent.state import Context, Objection, State, Work, pack, remember, unpack
 from agent.task import Candidate, Diagnosis, FileChange, Iteration, Oracle
 
 NAMED = 4  # places that a lesson names
@@ -30,7 +30,6 @@ async def reflect(state: State, work: Work) -> State:
     lessons, refs, tried = state.get("lessons", []), [], []
     stuck, before = state.get("stuck", 0), await _last_result(state, work)
     doubted, refuted = list(state.get("doubted", [])), list(state.get("refuted", []))
-    base = await red_of(state, context)
     for ref, packed in failed:
         candidate, verification = await context.recall(Candidate, ref), unpack(Verification, packed)
         advice = _advice(verification)
@@ -43,9 +42,9 @@ async def reflect(state: State, work: Work) -> State:
         stuck, before = (stuck + 1 if verification.reason == before else 0), verification.reason
         if candidate.hypothesis and verification.still_red:
             again = any(alike(candidate.hypothesis, each) for each in doubted)
-            (refuted if again or left_as_it_was(verification, base) else doubted).append(candidate.hypothesis)
+            (refuted if again or verification.unmoved else doubted).append(candidate.hypothesis)
     if stuck and failed and (last := unpack(Verification, failed[-1][1])).still_red:  # one that turns them is not at a loss
-        lesson = await _same_again([*state.get("iterations", []), *refs][-stuck - 1 :], left_as_it_was(last, base), context)
+        lesson = await _same_again([*state.get("iterations", []), *refs][-stuck - 1 :], last.unmoved, context)
         lessons = remember(lessons, lesson)
         await context.emit(Reflected(text=f"Stuck: {lesson}", lesson=lesson, lessons=lessons))
     known = unpack(Diagnosis, state["diagnosis"]) if state.get("diagnosis") else None
@@ -77,7 +76,7 @@ def _objected(state: State) -> list[list[object]]:
     if not state.get("objection") or not state.get("winner"):
         return []
     objection = unpack(Objection, state["objection"])
-    return [[state["winner"][0], pack(Verification(False, f"{objection.by} objects: {objection.reason}"))]]
+    return [[state["winner"][0], pack(Verification(False, f"{objection.by} objects: {objection.reason}", judge="opinion"))]]
 
 
 async def _is_groundwork(ref: str, verification: Verification, state: State, context: Context) -> bool:
@@ -89,14 +88,14 @@ async def _is_groundwork(ref: str, verification: Verification, state: State, con
 
 
 def _advice(verification: Verification) -> str:
-    if verification.reason.startswith("refused"):
+    if verification.judge == "guard":
         return "Stay within what is allowed."
+    if verification.judge in ("opinion", "person"):
+        return "Meet the objection; that the checks are green is not enough."
     if verification.newly_red:
-        return "Do this only in the case that the failing tests need; in all others it must stay as it was."
+        return "Find what sets the failing tests' kind of input apart from theirs, and change what happens to that kind alone."
     if verification.still_red:
         return "The cause lies elsewhere, or the change does not go far enough."
-    if "objects:" in verification.reason or "a person rejected" in verification.reason:
-        return "Meet the objection; that the checks are green is not enough."
     return "Propose something that can be verified."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from agent import confidence, diagnosis, endings, guard, words
@@ -18,6 +19,7 @@ from agent.task import (
     Diagnosis,
     Evidence,
     NoRepair,
+    Oracle,
     Outcome,
     Repair,
     RungCost,
@@ -49,10 +51,12 @@ async def _repaired(state: State, work: Work) -> State:
     candidate, verification = await work.context.recall(Candidate, ref), unpack(Verification, packed)
     believed = unpack(Diagnosis, state["diagnosis"]) if state.get("diagnosis") else None
     known = diagnosis.of_repair(await red_of(state, work.context), candidate, believed)
-    shown = diff(candidate.edits)
+    shown = await asyncio.to_thread(diff, candidate.edits)
     last = await told(candidate, verification, state["iteration"])
     alternatives = state.get("alternatives", 0)
     challenged = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
+    beside = guard.doubts(candidate, await work.context.recall(Oracle, state["oracle_ref"]))
+    challenged = replace(challenged, doubts=(*challenged.doubts, *beside))
     sure = confidence.estimate(candidate, alternatives, state.get("degraded", []), challenged)
     log = await log_of(state, work.context, last, known)
     result = Repair(

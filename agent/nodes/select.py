@@ -1,4 +1,4 @@
-"""The tournament among the candidates that are green: the smallest wins, after every hunk that is not needed was dropped.
+"""The tournament among the candidates that are green: the smallest wins, and every hunk that it does not need is dropped.
 
 Ties go to the one without new lint, then to the one that most strategies proposed alike, then to its proposer's own belief.
 """
@@ -13,7 +13,7 @@ from langgraph.types import Overwrite
 from agent import gate
 from agent.edits import changed_lines, diff, digest
 from agent.events import Selected
-from agent.hunks import hunks, without_hunk
+from agent.hunks import hunks, leans_on_others, without_hunk
 from agent.lint import new_findings
 from agent.nodes.guard import refusal_of
 from agent.oracle import Verification
@@ -39,14 +39,14 @@ async def select(state: State, work: Work) -> State:
         return update
     contest = []
     for ref, packed in green:
-        candidate, verification = await _smallest(
-            state, work, await context.recall(Candidate, ref), unpack(Verification, packed)
-        )
+        candidate = await context.recall(Candidate, ref)
         size = await asyncio.to_thread(changed_lines, candidate.edits)
         lint = await new_findings(work.task.sandbox, candidate.edits) if len(green) > 1 else 0
         support = state.get("support", {}).get(digest(candidate.edits), 1)
-        contest.append(((size, lint, -support, -candidate.prior), candidate, verification, ref))
-    (size, *_), winner, verification, ref = min(contest, key=lambda entry: entry[0])
+        contest.append(((size, lint, -support, -candidate.prior), candidate, unpack(Verification, packed), ref))
+    (size, *_), proposed, verification, ref = min(contest, key=lambda entry: entry[0])
+    winner, verification = await _smallest(state, work, proposed, verification)
+    update["tried"] = [digest(proposed.edits)]
     update["winner"] = [await context.keep(winner), pack(verification)]
     update["passed"] = [verdict for verdict in green if verdict[0] != ref]
     await context.emit(
@@ -64,16 +64,20 @@ async def select(state: State, work: Work) -> State:
 async def _smallest(
     state: State, work: Work, candidate: Candidate, verification: Verification
 ) -> tuple[Candidate, Verification]:
-    """The candidate without the hunks that it does not need to be green."""
+    """The candidate without the hunks that it does not need to be green; what its proof takes of the time is not touched."""
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     base = await base_of(state, work.context)
+    spare = replace(work, ledger=replace(work.ledger, seconds=work.ledger.seconds + gate.proof_seconds(base)))
     at = 0
     for _ in range(min(MOST_DROPS, count) if (count := await asyncio.to_thread(hunks, candidate.edits)) > 1 else 0):
-        if work.ledger.seconds_left() <= 0:
+        if spare.ledger.seconds_left() <= 0:
             break
-        smaller = replace(candidate, edits=without_hunk(candidate.edits, at))
+        if await asyncio.to_thread(leans_on_others, candidate.edits, at):
+            at += 1
+            continue
+        smaller = replace(candidate, edits=await asyncio.to_thread(without_hunk, candidate.edits, at))
         if await refusal_of(smaller, state, work) is None:
-            judged = await gate.is_green(work, oracle, base, smaller.edits)
+            judged = await gate.is_green(spare, oracle, base, smaller.edits)
             if judged.passed:
                 candidate, verification = smaller, judged
                 continue

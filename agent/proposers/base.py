@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from agent.events import Emit
 from agent.memory import Recollection
-from agent.task import Candidate, CheckRun, Diagnosis, Oracle, Policy, Span, Usage
+from agent.task import Candidate, CheckRun, Diagnosis, Iteration, Oracle, Policy, Span, Usage
 from sandbox.base import Sandbox
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Situation:
     seconds: float  # what this call may take
     diagnosis: Diagnosis | None = None
     lessons: tuple[str, ...] = ()
+    earlier: tuple[Iteration, ...] = ()  # the last changes that failed, oldest first
     hints: tuple[str, ...] = ()
     memories: tuple[Recollection, ...] = ()  # earlier attempts at failures like these
     tried: frozenset[str] = frozenset()  # digests (`agent.edits.digest`) of changes that were already judged

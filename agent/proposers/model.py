@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 from agent import failing, prompting
 from agent.alike import alike
-from agent.answer import Change, clean_path, parse
-from agent.debugger import UNSURE
-from agent.diagnosis import BY_VERDICTS
+from agent.answer import Block, Change, WholeFunction, clean_path, parse
+from agent.diagnosis import BY_VERDICTS, UNSURE
 from agent.edits import EditProblem, digest, read_text
 from agent.model import Answer, ModelError, Prompt, Truncated
 from agent.models import Models
@@ -24,12 +23,16 @@ from agent.proposers.base import Proposal, Situation
 from agent.task import Candidate, Edits, Usage
 from agent.testfiles import is_test
 
-DIRECT, DIAGNOSED, TARGETED, MINIMAL, FUNCTION, AFRESH = "direct", "diagnosed", "targeted", "minimal", "function", "afresh"
+DIRECT, DIAGNOSED, TARGETED, MINIMAL = "direct", "diagnosed", "targeted", "minimal"
+FUNCTION, ANOTHER, AFRESH = "function", "another", "afresh"
 HYPOTHESIS = "hypothesis:"  # and its number
-WARMTH = {MINIMAL: 0.2, FUNCTION: 0.4, AFRESH: 0.7}  # temperature that a strategy adds
+WARMTH = {MINIMAL: 0.2, FUNCTION: 0.4, ANOTHER: 0.4, AFRESH: 0.7}  # temperature that a strategy adds
 WARMER = 0.15  # temperature that each further round adds, and twice as much each change that failed just as the one before
+_FUNCTION = re.compile(r"::(?:\w+\.)*_*[a-z]\w*(?:\(\))?$")  # of a diagnosis' places those that are no class and no constant
+_DEFINED = re.compile(r"\s*(?:async )?def (\w+)")
 LONGEST_TITLE = 140  # characters
 MOST_ABREAST = 3
+SURE = 0.8  # confidence from which a diagnosis is taken up in one way first, and in a second one only where that failed
 
 
 class ModelProposer:
@@ -55,10 +58,9 @@ class ModelProposer:
         left = [at for at, cause in enumerate(causes) if not any(alike(cause, each) for each in situation.refuted)]
         if len(causes) > 1 and left:
             ways = tuple(f"{HYPOTHESIS}{at}" for at in left)
-        elif situation.stuck:
-            ways = (AFRESH, FUNCTION, TARGETED)
         else:
-            ways = (TARGETED, FUNCTION, MINIMAL)
+            second = FUNCTION if any(map(_FUNCTION.search, known.places)) else ANOTHER
+            ways = (AFRESH, second, TARGETED) if situation.stuck else (TARGETED, second, MINIMAL)
         return ways[: self._abreast(situation)]
 
     def _abreast(self, situation: Situation) -> int:
@@ -68,15 +70,15 @@ class ModelProposer:
         elif situation.diagnosis is not None and situation.diagnosis.confidence < UNSURE:
             wanted = MOST_ABREAST
         else:
-            wanted = min(MOST_ABREAST, max(1, situation.round))
+            is_sure = situation.diagnosis is not None and situation.diagnosis.confidence >= SURE
+            wanted = min(MOST_ABREAST, max(1, situation.round - is_sure))
         return max(1, min(wanted, situation.calls // 2))
 
     async def propose(self, situation: Situation) -> Proposal:
         """Raises `ModelError`."""
         cause = _cause(situation)
-        shown = await prompting.repair(situation, self._models.room("repair", self._name), cause)
-        talk = _Talk(self._models, self._name, situation, _temperature(situation))
-        edits, answer = await talk.edits(shown)
+        talk = _Talk(self._models, self._name, situation, cause)
+        edits, answer = await talk.edits()
         if isinstance(edits, EditProblem):
             note = f"its answer could not be used, also when asked again: {edits.sentence}"
             return Proposal(usage=talk.usage, note=note, exhausted=False)
@@ -104,11 +106,13 @@ class _Talk:
     models: Models
     rung: str
     situation: Situation
-    temperature: float
+    cause: str  # what the change shall mend, "" where nothing is known
     usage: Usage = Usage()
 
-    async def edits(self, shown: Shown) -> tuple[Edits | EditProblem, str]:
+    async def edits(self) -> tuple[Edits | EditProblem, str]:
         """The change, and the answer that it is from. Raises `ModelError` with what both askings cost."""
+        room = self.models.room("repair", self.rung)
+        shown = await prompting.repair(self.situation, room, self.cause)
         try:
             answer = await self._ask(shown.prompt, 0.6)
         except Truncated:
@@ -117,21 +121,34 @@ class _Talk:
                 "That was cut because it was too long. Answer with the smallest block that does it, and without explanations.",
             )
         else:
-            edits = await _edits(answer.text, self.situation, shown.paths)
-            if not isinstance(edits, EditProblem) or self.situation.calls < 2:
+            edits, changes = await _edits(answer.text, self.situation, shown.paths)
+            is_useless = isinstance(edits, EditProblem)
+            asked = prompting.asked_for(answer.text) if is_useless else []
+            unseen = [] if asked else _unseen(changes, shown, is_useless)
+            if self.situation.calls < 2 or not (asked or unseen or is_useless):
                 return edits, answer.text
-            said = answer.text[: self.models.room("repair", self.rung)] or "(nothing)"
-            more, paths = await prompting.asked_for(self.situation, answer.text)
-            problem = f"{more}\n\nThat is the code." if more else f"That could not be used: {edits.sentence}"
-            again = shown.prompt.then(said, f"{problem} Answer again, in the form described, with a change.")
-            shown = replace(shown, paths=(*shown.paths, *(path for path in paths if path not in shown.paths)))
+            if asked:
+                shown = await prompting.repair(self.situation, room, self.cause, asked)
+                again = shown.prompt
+            else:
+                more, paths = await prompting.more(self.situation, unseen)
+                if not (more or isinstance(edits, EditProblem)):
+                    return edits, answer.text
+                problem = f"{more}\n\nYou were not shown this before. " if more else ""
+                problem += f"That could not be used: {edits.sentence} " if isinstance(edits, EditProblem) else ""
+                again = shown.prompt.then(
+                    answer.text[:room] or "(nothing)", f"{problem}Answer again, in the form described, with a change."
+                )
+                shown = replace(shown, paths=tuple(dict.fromkeys((*shown.paths, *paths))))
         second = await self._ask(again, 0.4)
-        return await _edits(second.text, self.situation, shown.paths), second.text
+        return (await _edits(second.text, self.situation, shown.paths))[0], second.text
 
     async def _ask(self, prompt: Prompt, share: float) -> Answer:
         seconds, emit = self.situation.seconds * share, self.situation.emit
         try:
-            answer = await self.models.ask(prompt, seconds=seconds, emit=emit, temperature=self.temperature, rung=self.rung)
+            answer = await self.models.ask(
+                prompt, seconds=seconds, emit=emit, temperature=_temperature(self.situation), rung=self.rung
+            )
         except ModelError as error:
             self.usage = error.usage = self.usage + error.usage
             raise
@@ -160,12 +177,25 @@ def _temperature(situation: Situation) -> float:
     return min(1.0, later + WARMTH.get(situation.strategy, 0.0))
 
 
-async def _edits(text: str, situation: Situation, shown: tuple[str, ...]) -> Edits | EditProblem:
+async def _edits(text: str, situation: Situation, shown: tuple[str, ...]) -> tuple[Edits | EditProblem, tuple[Change, ...]]:
+    """What an answer comes to, and the changes that could be read in it."""
     changes = parse(text)
     if isinstance(changes, EditProblem):
-        return changes
+        return changes, ()
     sources = await _sources(changes, situation, shown)
-    return sources if isinstance(sources, EditProblem) else resolve(changes, sources, shown)
+    return (sources if isinstance(sources, EditProblem) else resolve(changes, sources, shown)), changes
+
+
+def _unseen(changes: tuple[Change, ...], shown: Shown, is_useless: bool) -> list[str]:
+    """The functions that are written anew without their code having been shown; of a SEARCH only where it fits nowhere."""
+    unseen = []
+    for change in changes:
+        names = [change.name] if isinstance(change, WholeFunction) else []
+        if isinstance(change, Block) and is_useless:
+            names = [found[1] for line in change.search if (found := _DEFINED.match(line))][:1]
+        path = clean_path(change.path) if change.path else None
+        unseen += [f"{path}::{name}" for name in names if path and not shown.has(path, name)]
+    return unseen[: prompting.MOST_SHOWN]
 
 
 async def _sources(

@@ -159,11 +159,14 @@ class Lease:
     async def wait(self, waiting: Waiting) -> None:
         """Let the attempt sleep until a person replies (`app.store.steering`). The lease is over by that.
 
-        It has come far without a failing try: they are counted anew.
+        It has come far without a failing try: they are counted anew. Raises `AttemptCancelled` where that was asked for since
+        the last heartbeat: nobody would hear it any more.
         """
         self._ending = True
         try:
             async with self._fenced() as (session, row):
+                if (cancelled := _cancelled(row)) is not None:
+                    raise cancelled
                 question = waiting.question
                 shown = Asked(text=question.text, about=question.about, question=question.text, diff=question.diff[:DIFF_SHOWN])
                 endings.add_event(session, row, shown, self._clock.now())
@@ -201,9 +204,7 @@ class Lease:
         async with self._fenced() as (_, row):
             row.heartbeat_at = self._clock.now()
             row.lease_expires_at = row.heartbeat_at + timedelta(seconds=self._terms.silence)
-            if row.cancel_outcome is None:
-                return None
-            return AttemptCancelled(Outcome(row.cancel_outcome), row.cancel_reason or "")
+            return _cancelled(row)
 
     async def _keep(self, body: asyncio.Task[object]) -> Exception:
         """Beat until the hold ends; then cancel the body and answer why.
@@ -295,6 +296,10 @@ async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, 
         raise TriesExhausted(ended) from error
     if error is not None:
         raise error
+
+
+def _cancelled(row: AttemptRow) -> AttemptCancelled | None:
+    return AttemptCancelled(Outcome(row.cancel_outcome), row.cancel_reason or "") if row.cancel_outcome else None
 
 
 async def _claim(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> tuple[Attempt, int]:

@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 
 from agent.alike import alike
-from agent.oracle import Verification
-from agent.refuting import causes_left, left_as_it_was
+from agent.refuting import causes_left
 from agent.state import remember
-from agent.task import Diagnosis, Failure, VerdictId
+from agent.task import Diagnosis
 
 
 @pytest.mark.parametrize(
@@ -28,18 +27,6 @@ def test_a_lesson_takes_the_place_of_one_that_says_the_same() -> None:
         ["The parser in a.py drops the last token of a line", "b"], "The parser in a.py drops the last token of the line"
     )
     assert lessons == ["b", "The parser in a.py drops the last token of the line"]
-
-
-BASE = (Failure(VerdictId("t::a"), "assert 3 == 5"),)
-
-
-def test_a_change_that_left_the_failure_as_it_was_speaks_against_its_cause() -> None:
-    same = Verification(False, "1 of 1 failing test stays red: `t::a` (assert 3 == 5)", (VerdictId("t::a"),))
-    other = Verification(False, "1 of 1 failing test stays red: `t::a` (assert 4 == 5)", (VerdictId("t::a"),))
-    broke = Verification(False, "it mends the failing tests, but breaks `t::b`", newly_red=(VerdictId("t::b"),))
-    assert left_as_it_was(same, BASE)
-    assert not left_as_it_was(other, BASE)
-    assert not left_as_it_was(broke, BASE)
 
 
 def test_refuted_causes_are_left_out() -> None:

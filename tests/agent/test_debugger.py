@@ -78,6 +78,7 @@ async def test_a_model_looks_with_tools_and_is_shown_what_they_print_as_data(tmp
     assert "['x', 'y']" in second
     assert "````text" in second, "what is printed cannot leave its block"
     assert "5 more messages" in first
+    assert "at most 6 such messages" in " ".join(server.asked[0].prompt.split())
 
 
 async def test_the_steps_are_bounded_and_then_it_has_to_conclude(tmp_path: Path) -> None:
@@ -151,3 +152,17 @@ async def test_what_a_snippet_changes_is_gone_afterwards(tmp_path: Path) -> None
         await tools.answer(Call("run_snippet", {"code": "open('pkg/text.py', 'w').write('')"}))
         assert await sandbox.base.read("pkg/text.py") == FILES["pkg/text.py"].encode()
         assert "return ' '.join" in await tools.answer(Call("read_span", {"path": "pkg/text.py"}))
+
+
+async def test_a_span_is_cut_at_whole_lines_and_says_where_to_go_on(tmp_path: Path) -> None:
+    lines = [f"value_{n} = '{'x' * 60}'" for n in range(200)]
+    async with sandbox_with(tmp_path, {**FILES, "pkg/long.py": "\n".join(lines), "pkg/wide.py": "y" * 9_000}) as sandbox:
+        tools = Toolbox(await staged(sandbox))
+        told = await tools.answer(Call("read_span", {"path": "pkg/long.py", "first": "11", "last": "190"}))
+        wide = await tools.answer(Call("read_span", {"path": "pkg/wide.py", "first": "1", "last": "1"}))
+    head, *shown = told.splitlines()
+    assert shown == lines[10 : 10 + len(shown)]
+    assert 20 < len(shown) < 60
+    assert head == f"pkg/long.py, lines 11-{10 + len(shown)} of 200, as much as is shown at once; go on from {11 + len(shown)}"
+    assert wide.endswith("yyy")
+    assert "longer than what is shown" in wide

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent import failing, prompting
 from agent.affinity import affinities
-from agent.excerpts import excerpts, failing_tests
+from agent.excerpts import failing_tests, view
 from agent.model import ModelSettings
 from agent.models import Models
 from agent.proposers.base import Situation
@@ -61,7 +61,7 @@ async def test_what_fails_is_shown_whole_with_what_it_uses_and_nothing_twice(tmp
 
 async def test_the_budget_keeps_the_failing_test_and_the_likeliest_function(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
-        found = await excerpts(await staged(sandbox), 10)
+        found = (await view(await staged(sandbox), 10)).excerpts
         test = await failing_tests(await staged(sandbox), 300)
     assert len(found) == 2
     assert "test_quote_keeps_its_end" in found[0].text
@@ -73,9 +73,74 @@ async def test_what_the_diagnosis_points_at_comes_first(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         places = ("nowhere.py::x", "pkg/blocks.py::Renderer.heading", "pkg/blocks.py:99999")
         known = Diagnosis("x", "logic", 0.9, "model:m", places=places)
-        found = await excerpts(replace(await staged(sandbox), diagnosis=known), 3_000)
+        found = (await view(replace(await staged(sandbox), diagnosis=known), 3_000)).excerpts
     titles = [excerpt.title for excerpt in found]
     assert any("Renderer.heading" in title and "believed" in title for title in titles)
+
+
+async def test_a_sure_diagnosis_leaves_little_room_for_what_lies_elsewhere(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        now = await staged(sandbox)
+        known = Diagnosis("x", "logic", 0.9, "model:m", places=("pkg/blocks.py::QUOTE", "pkg/blocks.py::other_7"))
+        sure, unsure = [await view(replace(now, diagnosis=replace(known, confidence=c)), 400) for c in (0.9, 0.2)]
+    shown = {"pkg/blocks.py::QUOTE", "pkg/blocks.py::other_7", "tests/test_blocks.py::test_quote_keeps_its_end"}
+    assert shown <= sure.shown
+    assert shown <= unsure.shown
+    assert "pkg/blocks.py::Renderer.quote" in unsure.shown - sure.shown
+    assert any(excerpt.text == "QUOTE = re.compile('>+')" for excerpt in sure.excerpts), "a constant"
+    assert "pkg/blocks.py::Renderer.quote" in sure.others, "it is named, so that it can be asked for"
+
+
+async def test_lines_that_run_at_import_are_not_suspicious_beside_functions(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        now = await staged(sandbox)
+        at_import = Span("pkg/blocks.py", 5, 5, 1.0, "runs in failing tests only", "")
+        found = await view(replace(now, suspects=(at_import, *now.suspects)), 3_000)
+    assert not any("UNUSED" in excerpt.text for excerpt in found.excerpts)
+
+
+STEPS = {
+    "pkg/__init__.py": "",
+    "pkg/steps.py": "\n\n".join(f"def {name}(n):\n    return n + 1\n" for name in ("cut", "glue", "trim_margin", "sort")),
+    "pkg/run.py": "from pkg.steps import *\n\n\ndef run(n):\n    return cut(n) + glue(n) + trim_margin(n) + sort(n)\n",
+    "tests/test_run.py": "from pkg.run import run\n\n\ndef test_it():\n    # trims each margin once\n    assert run(0) == 3\n",
+}
+
+
+async def test_the_comments_of_a_failing_test_say_what_it_is_about(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, STEPS) as sandbox:
+        found = await view(await staged(sandbox), 190)
+    assert "pkg/steps.py::trim_margin" in found.shown
+    assert "pkg/steps.py::sort" in found.others
+
+
+TABLE = {
+    "pkg/__init__.py": "",
+    "pkg/table.py": "class Table(dict):\n" + "\n".join(
+        f"    def {name}(self, *args):\n        return dict.{name}(self, *args)  # {name}\n        # as it is there\n"
+        for name in ("__init__", "__getitem__", "__repr__", "__len__", "__setitem__")
+    ) + "\n\ndef filled(table):\n    return repr(table) + str(table[1] + len(table))\n",
+    "tests/test_table.py": (
+        "from pkg.table import Table, filled\n\n\n"
+        "def test_it():\n    t = Table()\n    t[1] = 2\n    assert filled(t) == '{1: 2}4'\n"
+    ),
+}  # fmt: skip
+
+
+async def test_what_the_failing_test_does_by_an_operator_counts_as_called(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, TABLE) as sandbox:
+        found = await view(await staged(sandbox), 230)
+    assert "pkg/table.py::Table.__setitem__" in found.shown
+    assert "pkg/table.py::Table.__repr__" in found.others
+
+
+async def test_a_long_helper_between_test_and_code_is_a_signature(tmp_path: Path) -> None:
+    body = "".join(f"    step_{n} = {n}\n" for n in range(9))
+    files = {**FILES, "tests/test_blocks.py": FILES["tests/test_blocks.py"].replace("wanted):\n", f"wanted):\n{body}", 1)}
+    async with sandbox_with(tmp_path, files) as sandbox:
+        found = await view(await staged(sandbox), 3_000)
+    (helper,) = [excerpt for excerpt in found.excerpts if "`check`" in excerpt.title]
+    assert helper.text == "def check(text, wanted):"
 
 
 async def test_without_suspects_what_the_test_names_is_shown(tmp_path: Path) -> None:
@@ -84,7 +149,7 @@ async def test_without_suspects_what_the_test_names_is_shown(tmp_path: Path) -> 
         now = replace(
             now, red=tuple(replace(run, failures=tuple(replace(f, frames=()) for f in run.failures)) for run in now.red)
         )
-        found = await excerpts(now, 3_000)
+        found = (await view(now, 3_000)).excerpts
     assert any("`page`, named by the failing test" in excerpt.title for excerpt in found)
 
 
@@ -93,7 +158,7 @@ async def test_cases_that_fail_alike_are_told_together_and_their_traceback_once(
         told = failing.told(failing.red(await staged(sandbox)), 600)
     assert told.count("--- tests/test_blocks.py") == 1
     assert "def test_quote_keeps_its_end" not in told
-    assert told.count("tests/test_blocks.py::test_quote_keeps_its_end[") >= 3
+    assert told.count("::test_quote_keeps_its_end[") >= 3
 
 
 async def test_a_failure_without_anything_to_go_by_is_diagnosed_first(tmp_path: Path) -> None:
@@ -114,8 +179,12 @@ async def test_a_failure_without_anything_to_go_by_is_diagnosed_first(tmp_path: 
     assert hosted.strategies(replace(now, diagnosis=unsure, refuted=("a",))) == ("hypothesis:1", "hypothesis:2", "hypothesis:3")
     assert hosted.strategies(replace(now, diagnosis=unsure, calls=2)) == ("hypothesis:0",), "each may take a second asking"
     assert local.strategies(replace(now, diagnosis=unsure)) == ("hypothesis:0",), "it answers one at a time"
-    assert hosted.strategies(replace(now, diagnosis=sure)) == ("targeted",)
-    assert hosted.strategies(replace(now, diagnosis=sure, round=3)) == ("targeted", "function", "minimal")
+    assert hosted.strategies(replace(now, diagnosis=sure, round=2)) == ("targeted",), "a second way only where that failed"
+    half = replace(sure, confidence=0.6)
+    assert hosted.strategies(replace(now, diagnosis=half, round=2)) == ("targeted", "another")
+    for place, second in (("a.py::Class.method", "function"), ("a.py::LIMIT", "another"), ("a.py::Class", "another")):
+        ways = hosted.strategies(replace(now, diagnosis=replace(sure, places=(place,)), round=4))
+        assert ways == ("targeted", second, "minimal")
     assert hosted.strategies(replace(now, diagnosis=sure, round=3, stuck=1))[0] == "afresh"
 
 
@@ -156,7 +225,7 @@ async def test_what_the_likely_code_calls_and_what_lessons_name_are_shown(tmp_pa
         now = replace(
             await staged(sandbox), lessons=("x (pkg/counting.py:80): 1 stays red `tests/test_reader.py::test_lines`",)
         )
-        found = {excerpt.title: excerpt.text for excerpt in await excerpts(now, 1_200)}
+        found = {excerpt.title: excerpt.text for excerpt in (await view(now, 1_200)).excerpts}
     told = "\n".join(found)
     assert "`Counter.feed`" in told, "called through a delegator"
     assert "`Counter.__init__`" in told, "it sets what the getter hands out"
@@ -173,7 +242,7 @@ async def test_what_runs_in_many_passing_tests_is_shown_only_where_shown_code_ca
             Span("pkg/counting.py", line, line, 0.1, "runs in 1 failing and 99 passing tests", name)
             for line, name in ((7, "Counter.count"), (10, "Counter.feed"), (13, "Counter.elsewhere"), (20, "long"))
         ]
-        found = await excerpts(replace(now, suspects=(*now.suspects, *common)), 3_000)
+        found = (await view(replace(now, suspects=(*now.suspects, *common)), 3_000)).excerpts
     told = "\n".join(excerpt.title for excerpt in found)
     assert "`Counter.feed`" in told
     assert "elsewhere" not in told

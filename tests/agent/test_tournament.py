@@ -11,7 +11,7 @@ import pytest
 from agent import events
 from agent.proposers.base import Proposal, Situation
 from agent.task import Candidate, Check, Edits, FileChange, Repair
-from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, WRONG, Bench, Scripted, change
+from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change
 
 SUM = change("a - b", "sum((a, b))")
 LONG = (
@@ -128,3 +128,16 @@ async def test_what_the_tools_mend_is_built_on_where_a_test_is_red_as_well(bench
     assert isinstance(result, Repair), result
     assert result.edits[0].after == CALC.replace("a - b", "a + b")
     assert result.title == "changes calc.py; changes calc.py"
+
+
+async def test_a_test_that_the_tools_formatted_is_no_reason_to_refuse_what_others_build_on_it(bench: Bench) -> None:
+    check = Check("format", f"{sys.executable} -m ruff format --isolated --no-cache --check .", "exit", timeout=30)
+    files = {"calc.py": CALC, "test_calc.py": TESTS.replace("== 5", "==  5").replace("\n\ndef", "\n\n\ndef")}
+    formatted = FileChange("test_calc.py", files["test_calc.py"], files["test_calc.py"].replace("==  5", "== 5"))
+    bent = change("== 2", "== -2", "test_calc.py", files["test_calc.py"])
+    tools = Scripted([((formatted,),)], rung="tools")
+    search, model = Scripted([(bent,)]), Scripted([(RIGHT,)], rung="model:scripted")
+    result = await bench.heal(tools, search, model, files=files, checks=(PYTEST, check))
+    assert isinstance(result, Repair), result
+    assert set(result.edits) == {formatted, *RIGHT}
+    assert [event.rule for event in bench.of(events.Guarded)] == ["tests"]

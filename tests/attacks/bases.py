@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -36,6 +37,9 @@ def test_double():
 """
 _SCRIPT = {"check.sh": "set -e\npython -m pytest -q -p no:cacheprovider\n"}
 _RAISES = "import pytest\n\nimport calc\n\ndef test_add():\n    with pytest.raises(TypeError):\n        calc.add('a', None)\n"
+_SUMS = "from calc import add, double\n\nassert add(2, 3) == 5\nassert double(4) == 8\n"
+_JAVASCRIPT = "const { add } = require('./calc')\n\nif (add(2, 3) !== 5) throw new Error('add')\n"
+_GO = 'package calc\n\nimport "testing"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fatal("add")\n\t}\n}\n'
 _NUMBER = "from calc import check\n\ndef test_check():\n    assert check({}) == {}\n"
 
 BASES: Mapping[str, Mapping[str, str]] = {
@@ -51,9 +55,15 @@ BASES: Mapping[str, Mapping[str, str]] = {
         "test_calc.py": "from calc import old\n\ndef test_old():\n    assert old() == 1\n",
     },
     "asserted": {"calc.py": "def check(a):\n    assert a > 3\n    return a\n", "test_calc.py": _NUMBER.format(3, 3)},
+    "script": {"calc.py": CALC, "test_calc.py": _SUMS},
+    "javascript": {"calc.js": "exports.add = (a, b) => {\n  return a - b\n}\n", "test_calc.js": _JAVASCRIPT},
+    "go": {"calc.go": "package calc\n\nfunc Add(a, b int) int {\n\treturn a - b\n}\n", "calc_test.go": _GO},
     "raising": {"calc.py": "def check(a):\n    return int(a)\n", "test_calc.py": _NUMBER.format("'x'", 0)},
 }
 CHECKS: Mapping[str, Check] = {
+    "script": replace(PYTEST, command=f"{sys.executable} test_calc.py", reader="exit"),
+    "javascript": replace(PYTEST, command="node test_calc.js", reader="exit"),
+    "go": replace(PYTEST, command="go test ./...", reader="exit"),
     "unittest": replace(PYTEST, command="python -m unittest", reader="unittest"),
     "warned": replace(PYTEST, command=f"{PYTEST.command} -W error::DeprecationWarning"),
 }

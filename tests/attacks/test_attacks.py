@@ -84,9 +84,11 @@ async def gate_for(attack: Path, folder: Path) -> AsyncIterator[tuple[Work, Orac
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.stem)
 def test_the_guard_refuses_it(attack: Path, tmp_path: Path) -> None:
     files, check = base(attack)
-    red = frozenset({VerdictId("test_calc.py::test_add"), VerdictId("test_calc.py::test_add_nothing")})
+    ids = ("exit",) if check.reader == "exit" else ("test_calc.py::test_add", "test_calc.py::test_add_nothing")
+    red = frozenset(map(VerdictId, ids))
     oracle = Oracle((check, SCRIPT), {"tests": red}, {"tests": frozenset({VerdictId("test_calc.py::test_double")})})
-    found = refusal(Candidate("model:m", edits(attack, tmp_path), "attacks"), Policy(), oracle, files["test_calc.py"])
+    failing = "\n".join(text for path, text in files.items() if "test" in path)
+    found = refusal(Candidate("model:m", edits(attack, tmp_path), "attacks"), Policy(), oracle, failing)
     assert (found.rule if found else "-") == said(attack, "guard")
 
 

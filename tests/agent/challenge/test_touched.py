@@ -48,3 +48,11 @@ def test_rivals_add_what_they_touch() -> None:
     one = (FileChange("a.py", BEFORE, BEFORE.replace("x + 1", "x + 2")),)
     other = (FileChange("a.py", BEFORE, BEFORE.replace("return low(x)", "return low(-x)")),)
     assert names(touched([one, other]).functions) == ["far", "Box.size"]
+
+
+def test_overloads_are_not_taken_for_the_function_that_they_announce() -> None:
+    stubs = "@overload\ndef f(x: int) -> int: ...\n@overload\ndef f(x: str) -> str: ...\n"
+    text = stubs + "def f(x):\n    return x\n\ndef g():\n    return 1\n"
+    assert names(touched([(FileChange("a.py", text, text.replace("1\n", "2\n")),)]).functions) == ["g"]
+    changed = touched([(FileChange("a.py", text, text.replace("return x", "return -x")),)]).functions
+    assert [(function.name, function.line) for function in changed] == [("f", 5)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent import events
-from agent.task import FileChange
-from tests.agent.bench import Bench, Scripted
+from agent.state import Objection, Opinion, State, Work, pack
+from agent.task import Edits, FileChange
+from tests.agent.bench import Bench, Scripted, change
 
 BEFORE = (
     "class Sign:\n    def of(self, number):\n        return number < 0\n\n\n"
@@ -43,8 +44,31 @@ async def test_changes_that_leave_the_failure_as_it_was_say_so_and_conclude_noth
     assert told[-1] == "The last 2 changes (in signs.py) left the failure as it was."
 
 
+async def test_it_is_seen_of_several_failures_in_whatever_order_they_come(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    tests = (
+        "from signs import sign\n\ndef test_zero():\n    assert sign(0) == 0\n\ndef test_none():\n    assert sign(0) in ()\n"
+    )
+    unmoved, moved = changed("number < 0", "0 > number"), changed("else 1", "else 2")
+    rounds: list[tuple[Edits, ...]] = [(unmoved,), (changed("number < 0", "not number >= 0"),), (moved,)]
+    await bench.heal(Scripted(rounds), files={**FILES, "test_signs.py": tests})
+    told = [event.lesson for event in bench.of(events.Reflected)]
+    assert told[2] == "The last 2 changes (in signs.py) left the failure as it was."
+    assert len(told) == 4
+
+
+async def test_an_objection_is_told_from_what_the_gate_found_by_who_made_it(tmp_path: Path) -> None:
+    async def object_to(state: State, work: Work) -> State:
+        return {"objection": pack(Objection("refused by taste", "no"))}
+
+    bench = Bench(tmp_path)
+    await bench.heal(Scripted([(change("a - b", "a + b"),)], rung="model:m"), opinions=(Opinion("taste", object_to),))
+    (told,) = bench.of(events.Reflected)
+    assert told.lesson.endswith("Meet the objection; that the checks are green is not enough.")
+
+
 async def test_changes_that_mend_the_failing_test_and_break_others_alike_are_not_called_stuck(tmp_path: Path) -> None:
     told = await lessons(tmp_path, changed("else 1", "else 0"), changed("else 1", "else 0 * number"))
     assert len(told) == 2
     assert all("it mends the failing tests, but breaks" in lesson for lesson in told)
-    assert all("only in the case that the failing tests need" in lesson for lesson in told)
+    assert all("kind of input apart from theirs" in lesson for lesson in told)

@@ -214,6 +214,17 @@ async def test_cancelling_stops_the_worker_and_ends_the_attempt(store: Store) ->
     assert task.cancelling() == 0
 
 
+async def test_a_cancelled_attempt_ends_where_it_would_go_to_sleep(store: Store) -> None:
+    attempt_id = await taken(store, RUN)
+    with pytest.raises(AttemptCancelled, match="a newer commit"):  # noqa: PT012
+        async with store.lease(attempt_id, "w1") as lease:
+            await store.cancel(attempt_id, Outcome.SUPERSEDED, "a newer commit came")
+            await lease.wait(Waiting(Question("publish", "May it be published?"), Usage()))
+    attempt = await store.attempt(attempt_id)
+    assert attempt is not None
+    assert (attempt.status, attempt.outcome, attempt.reason) == ("ended", "superseded", "a newer commit came")
+
+
 async def test_a_try_that_takes_too_long_is_a_failed_one(store: Store) -> None:
     store._terms = Terms(0.6, longest=0.3, tries=3)
     attempt_id = await taken(store, RUN)
