@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from agent.proposers.patterns.names import kind_of, scope
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
 
 
@@ -112,6 +113,8 @@ RENAMED = {
     """
     )
 }
+PAIRED = {"max": True, "min": True, "gcd": True, "zip": False, "pow": False, "divmod": False}  # does the order not count?
+PAIRS_OF = 5  # names
 METHOD_WRAPPERS = (
     "lower()",
     "strip()",
@@ -202,20 +205,10 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             for i, (a, b) in enumerate(spans):
                 start, end = (a, spans[i + 1][0]) if i + 1 < len(spans) else (spans[i - 1][1], b)
                 yield Rewrite(start, end, "", f"the argument `{source.text[a:b][:40]}` of `{before[:40]}` is dropped", 0.4)
-    for keyword in node.keywords:
-        if keyword.arg == "reverse":
-            yield from _dropped_keyword(source, node, keyword)
-    known = {k.arg for k in node.keywords}
     close = source.span(node)[1] - 1
-    comma = ", " if node.args or node.keywords else ""
     if source.text[source.span(node)[1] - 2] == ",":
         return
     name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
-    if name in ("sorted", "sort", "max", "min"):
-        extra = [f"key={k}" for k in ("len", "abs", "str", "lambda x: x[1]") if "key" not in known]
-        extra += ["reverse=True"] if name in ("sorted", "sort") and "reverse" not in known else []
-        for text in extra:
-            yield Rewrite(close, close, comma + text, f"`{before[:60]}` gets `{text}`", 0.45)
     optional = {
         "get": "0",
         "pop": "0",
@@ -230,11 +223,28 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         yield Rewrite(close, close, ", " + optional[name], f"`{before[:60]}` gets `{optional[name]}`", 0.3)
 
 
-def _dropped_keyword(source: Source, node: ast.Call, keyword: ast.keyword) -> Iterator[Rewrite]:
-    start, end = source.span(keyword)
-    earlier = [source.span(a)[1] for a in (*node.args, *(k.value for k in node.keywords)) if source.span(a)[1] <= start]
-    if earlier:
-        yield Rewrite(max(earlier), end, "", f"`{source.segment(keyword)}` is dropped", 0.6)
+def paired(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A function of several values got one: `max(a)` → `max(best, x)`, `max(a, x)`."""
+    function = source.function(node)
+    if function is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return
+    if node.func.id not in PAIRED or len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
+        return
+    start, end = source.span(node.args[0])
+    before, name, close = source.segment(node), node.func.id, source.span(node)[1] - 1
+    near: dict[str, None] = {}  # what is assigned here, and what the loops around go through, come first
+    for each in source.above(node):
+        targets = each.targets if isinstance(each, ast.Assign) else [each.target] if isinstance(each, ast.For) else []
+        near.update({n.id: None for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)})
+    names = list(dict.fromkeys([*near, *scope(source, function)]))[:PAIRS_OF]
+    pairs = [f"{a}, {b}" for i, a in enumerate(names) for b in names[i + 1 :]]
+    if not PAIRED[name]:
+        pairs += [f"{b}, {a}" for i, a in enumerate(names) for b in names[i + 1 :]]
+    for rank, pair in enumerate(pairs):
+        yield Rewrite(start, end, pair, quoted(before, f"{name}({pair})"), 0.42 - 0.01 * rank)
+    for rank, other in enumerate(names):
+        if other != source.text[start:end]:
+            yield Rewrite(close, close, f", {other}", quoted(before, f"{before[:-1]}, {other})"), 0.4 - 0.01 * rank)
 
 
 def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -266,13 +276,13 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 text = f"{before}.{method}"
                 yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=0.3)
         if not isinstance(node, ast.ListComp | ast.GeneratorExp):
-            for text in (
-                f"-{before}" if not is_compound(node) else f"-({before})",
-                f"{before}[::-1]",
-                f"{before}[1:]",
-                f"{before}[0]",
-                f"{before} ** 2",
-            ):
+            function = source.function(node)
+            kind = kind_of(source, function, node) if function is not None else ""
+            texts = [f"-{before}" if not is_compound(node) else f"-({before})", f"{before} ** 2"] if kind != "text" else []
+            if kind != "number":
+                parts = ("[::-1]", "[1:]", "[0]", *(("[2:]", "[:-1]", "[-1]") if isinstance(node, ast.Call) else ()))
+                texts += [before + part for part in parts]
+            for text in texts:
                 if is_compound(node) and text.startswith(before):
                     continue
                 loose = text.startswith("-") or text.endswith("** 2")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from agent.proposers.patterns.names import scope
-from agent.proposers.patterns.source import Rewrite, Source, is_compound, quoted, short
+from agent.proposers.patterns.names import kind_of, scope
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted, short
 
 MOST_NAMES = 6
+ASKED, HELPERS = 2, 3
+PROPERTIES = ("{} % 2 == 0", "{} % 2 != 0", "{} > 0", "{} >= 0", "{} != 0")
 SAME_FORM = ("set({})", "sorted({})", "len({})", "{}.lower()", "str({})", "abs({})")
 
 
@@ -26,6 +28,56 @@ def guarded(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 (f"not {owner} or {kept}", 0.38),
             ):
                 yield Rewrite(start, end, _fitting(node, text), quoted(before, text), prior)
+
+
+def strengthened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A condition asks too much or too little: a function or a name that nothing uses yet is the likeliest to be missing in
+    it, then a property of a number that it asks about."""
+    function = source.function(node)
+    tests = _tests(node)
+    if function is None or not tests:
+        return
+    names = scope(source, function)
+    idle, helpers = source.once(_idle, function), source.once(_helpers, function)
+    for test in tests:
+        before = source.segment(test)
+        start, end = source.span(test)
+        asked = list(dict.fromkeys(n.id for n in ast.walk(test) if isinstance(n, ast.Name) and n.id in names))[:ASKED]
+        wanted = [(name, 0.5) for name in idle if name not in asked]
+        wanted += [(f"{helper}({name})", prior) for helper, prior in helpers for name in asked]
+        found = [(join, ask, prior) for ask, prior in wanted for join in ("and", "or", "and not", "or not")]
+        numbers = [n for n in asked if kind_of(source, function, ast.Name(id=n)) in ("", "number")]
+        found += [("and", form.format(n), 0.31) for n in numbers[:2] for form in PROPERTIES]
+        for join, ask, prior in found:
+            loose = isinstance(test, ast.IfExp | ast.Lambda) or (isinstance(test, ast.BoolOp) and not _is_same(test.op, join))
+            text = f"{f'({before})' if loose else before} {join} {ask}"
+            yield Rewrite(start, end, _fitting(node, text), quoted(before, text), prior)
+
+
+def _is_same(operator: ast.boolop, join: str) -> bool:
+    return isinstance(operator, ast.And) == join.startswith("and")
+
+
+def _idle(source: Source, function: FunctionNode) -> list[str]:
+    """Parameters and locals that nothing reads."""
+    nodes = [n for n in ast.walk(function) if isinstance(n, ast.Name)]
+    read = {n.id for n in nodes if isinstance(n.ctx, ast.Load)}
+    a = function.args
+    own = [*(x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)), *(n.id for n in nodes if isinstance(n.ctx, ast.Store))]
+    return [n for n in dict.fromkeys(own) if n not in read and n not in ("self", "cls", "_")][:ASKED]
+
+
+def _helpers(source: Source, function: FunctionNode) -> list[tuple[str, float]]:
+    """Functions of one argument that might be asked, and how likely: those that nothing calls yet come first."""
+    called = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    inner = [n for n in ast.walk(function) if isinstance(n, ast.FunctionDef) and n is not function]
+    outer = [n for n in source.tree.body if isinstance(n, ast.FunctionDef)] if len(inner) < HELPERS else []
+    found: dict[str, float] = {}
+    for each, unused, used in (*((n, 0.93, 0.36) for n in inner), *((n, 0.36, 0.3) for n in outer)):
+        takes = len(each.args.args) - len(each.args.defaults)
+        if takes == 1 and each is not function and each.name != function.name:
+            found.setdefault(each.name, used if each.name in called else unused)
+    return sorted(found.items(), key=lambda entry: -entry[1])[:HELPERS]
 
 
 def widened(source: Source, node: ast.AST) -> Iterator[Rewrite]:

@@ -13,7 +13,18 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.proposers.patterns import calls, conditions, missing, names, operators, statements, values
+from agent.proposers.patterns import (
+    calls,
+    conditions,
+    missing,
+    names,
+    operators,
+    ordering,
+    statements,
+    terms,
+    twins,
+    values,
+)
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
 from agent.task import Span
 
@@ -25,9 +36,20 @@ PATTERNS: tuple[Pattern, ...] = (
     operators.logic,
     values.constants,
     values.bounds,
+    values.cased,
+    terms.shortened,
+    terms.rebound,
+    terms.in_step,
+    terms.scaled,
+    twins.indices,
+    twins.sides,
+    twins.turned,
     calls.families,
     calls.renamed,
     calls.arguments,
+    calls.paired,
+    ordering.keys,
+    ordering.in_order,
     names.variables,
     names.forgotten,
     names.attributes,
@@ -39,11 +61,13 @@ PATTERNS: tuple[Pattern, ...] = (
     statements.dropped,
     statements.flow,
     statements.moved,
+    statements.alternatives,
     statements.guards,
     statements.answers,
     statements.conditions,
     conditions.alike,
     conditions.guarded,
+    conditions.strengthened,
     conditions.widened,
     conditions.bounded,
     conditions.answered,
@@ -221,7 +245,7 @@ def words(tests: Iterable[str]) -> tuple[str, ...]:
     for text in tests:
         try:
             for node in ast.walk(ast.parse(text.removeprefix("\ufeff"))):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str) and 3 <= len(node.value) <= 60:
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value and len(node.value) <= 60:
                     found[node.value] = None
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue

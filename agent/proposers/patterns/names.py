@@ -83,6 +83,11 @@ def _kinds(source: Source, function: FunctionNode) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if kind}
 
 
+def kind_of(source: Source, function: FunctionNode, node: ast.expr) -> str:
+    """What an expression seems to hold ("number", "text", "list", "dict", "set", "truth"); "" where nothing says it."""
+    return source.once(_kinds, function).get(node.id, "") if isinstance(node, ast.Name) else _kind(node)
+
+
 def _kind(value: ast.expr) -> str:
     match value:
         case ast.Constant(value=str()) | ast.JoinedStr() | ast.Call(func=ast.Name(id="str" | "bin" | "hex" | "repr" | "chr")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from agent.proposers.patterns.layout import indent, line_end, siblings, stands_alone, step
@@ -132,6 +133,39 @@ def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         ):
             line = source.offset(node.lineno, 0)
             yield Rewrite(line, end, outer + source.text[start:end], f"`{short(source.segment(node))}` leaves its block", 0.45)
+
+
+def alternatives(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """What follows an `if` should happen only otherwise, or what its `else` does should always happen."""
+    if not isinstance(node, ast.If) or not stands_alone(source, node) or source.function(node) is None:
+        return
+    branch = node
+    while len(branch.orelse) == 1 and isinstance(branch.orelse[0], ast.If) and _is_elif(source, branch.orelse[0]):
+        branch = branch.orelse[0]
+    space, asked = indent(source, node), short(source.segment(node.test))
+    if not branch.orelse:
+        block = siblings(source, node)
+        after = block[block.index(node) + 1 :][:1]
+        if after and _is_line(source, after[0]) and indent(source, after[0]) == space and node.body[0].lineno > node.lineno:
+            start = source.span(after[0])[0]
+            text = f"else:{line_end(source)}{space}{step(space)}"
+            title = f"`{short(source.segment(after[0]))}` only if not `{asked}`"
+            yield Rewrite(start, start, text, title, 0.42)
+    elif len(branch.orelse) == 1 and _is_line(source, branch.orelse[0]):
+        end, start = source.span(branch.body[-1])[1], source.span(branch.orelse[0])[0]
+        word = re.search(r"(?m)^[ \t]*(else[ \t]*:[^\S\n]*\r?\n[ \t]*)\Z", source.text[end:start])
+        if word is not None:
+            text = f"`{short(source.segment(branch.orelse[0]))}` also if `{asked}`"
+            yield Rewrite(end + word.start(1), start, "", text, 0.34)
+
+
+def _is_elif(source: Source, node: ast.If) -> bool:
+    return source.text.startswith("elif", source.span(node)[0])
+
+
+def _is_line(source: Source, node: ast.stmt) -> bool:
+    simple = isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.Return | ast.Break | ast.Continue | ast.Raise)
+    return simple and stands_alone(source, node) and "\n" not in source.segment(node)
 
 
 def conditions(source: Source, node: ast.AST) -> Iterator[Rewrite]:

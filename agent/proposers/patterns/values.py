@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from agent.proposers.patterns.names import scope
-from agent.proposers.patterns.source import Rewrite, Source, is_compound, quoted
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
 
 MAX_NODES = 20_000  # in which those are looked for
 MAX_STRINGS = 6  # others of the same function or module that are tried in a string's place
@@ -104,6 +104,29 @@ def _frequent(source: Source, around: ast.AST) -> list[str]:
         and n in source.parents and not _is_documentation(source, n)
     )  # fmt: skip
     return [text for text, _ in found.most_common(MAX_STRINGS + 1)]
+
+
+def cased(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """All strings of a function that differ from what the tests expect only by case, changed together."""
+    if not isinstance(node, FunctionNode) or not source.words:
+        return
+    expected: dict[str, str] = {}
+    for word in source.words:
+        expected.setdefault(word.casefold(), word)
+    parts = []
+    for each in source.inside(node):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and not _is_documentation(source, each):
+            meant, before = expected.get(each.value.casefold()), source.segment(each)
+            if (
+                meant is not None
+                and each.value not in source.words
+                and before[:1] in "'\""
+                and before[:3] not in ("'''", '"""')
+            ):
+                parts.append((*source.span(each), _spelled(meant, before[0])))
+    if parts:
+        after = ", ".join(text for _, _, text in parts)
+        yield source.together(parts, f"strings are written as the tests expect them: {after[:60]}", 0.7)
 
 
 def _spelled(text: str, quote: str) -> str:

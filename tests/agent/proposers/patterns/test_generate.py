@@ -90,6 +90,49 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("f(a)\n    g(b)\n    if c:\n        raise ValueError", "if c:\n        raise ValueError\n    f(a)\n    g(b)"),
         ("return f(a, a)", "a = list(a)\n    return f(a, a)"),
         ("return sorted(a, key=lambda x: b)", "return sorted(a, key=lambda x: x)"),
+        # arithmetic terms
+        ("c = a * b\n    return c", "c = (a * b) / 2\n    return c"),
+        ("if a - b < 7:\n        return c", "if (a - b) // 7 < 7:\n        return c"),
+        ("return a + b + c + 5", "return a + b"),
+        ("return f(a) + b + c + 5", "return c + 5"),
+        ("return a + b // c", "return (a + b) // c"),
+        ("return a + b // c", "return a // c + b"),
+        ("return (a + b) % c", "return a + b % c"),
+        ("return b[a] - b[a - 1] * c", "return b[a + 1] - b[a] * c"),
+        ("return max(f(a), f(a + 1), f(a + 2))", "return max(f(a - 1), f(a), f(a + 1))"),
+        # parts of a result
+        ("return hex(a)", "return hex(a)[2:]"),
+        ("return f(a)", "return f(a)[:-1]"),
+        # what sorts and chooses
+        ("return min(a)", "return min(a, key=abs)"),
+        ("a.sort()", "a.sort(key=str.lower)"),
+        ("c = dict(b)\n    return max(a)", "c = dict(b)\n    return max(a, key=c.get)"),
+        ("return min(a, key=len)", "return min(a, key=lambda x: x[1])"),
+        ("return sorted(a, key=len)", "return sorted(a)"),
+        ("return [x for x in a]", "return sorted([x for x in a], reverse=True)"),
+        # functions of several values
+        ("for x in a:\n        b = min(a)\n    return b", "for x in a:\n        b = min(b, x)\n    return b"),
+        ("return max(a)", "return max(a, b)"),
+        # blocks
+        ("if a:\n        f(b)\n    g(c)", "if a:\n        f(b)\n    else:\n        g(c)"),
+        (
+            "if a:\n        f(b)\n    elif b:\n        f(c)\n\n    return c",
+            "if a:\n        f(b)\n    elif b:\n        f(c)\n\n    else:\n        return c",
+        ),
+        ("if a:\n        f(b)\n    else:\n        g(c)", "if a:\n        f(b)\n    g(c)"),
+        # conditions and what nothing uses yet
+        (
+            "def odd(n):\n        return n % 2\n    if a > b:\n        return c",
+            "def odd(n):\n        return n % 2\n    if a > b and odd(a):\n        return c",
+        ),
+        ("return [x for x in a if x < b]", "return [x for x in a if (x < b and x % 2 == 0)]"),
+        ("if a or b:\n        return 1", "if a or b or not c:\n        return 1"),
+        ("if a or b:\n        return 1", "if (a or b) and c:\n        return 1"),
+        # what mirrors each other
+        ("return a[b + 2][c]", "return a[c][b + 2]"),
+        ("return a[b][c - 1]", "return a[b - 1][c]"),
+        ("if b < a[c + 1]:\n        return a", "if a[c] < a[c + 1]:\n        return a"),
+        ("while a:\n        a, b = b, a - b", "while b:\n        a, b = a - b, b"),
     ],
 )
 def test_each_family_lists_its_change(before: str, after: str) -> None:
@@ -128,6 +171,26 @@ def test_what_is_spelled_almost_as_the_tests_spell_it_may_be_a_slip() -> None:
     text = "def f():\n    return 'Jupyter'\n"
     found, _ = changes({"m.py": text}, [Span("m.py", 1, 2, 1.0, "")], 1000, words(["assert f() == 'Jupiter'"]))
     assert "def f():\n    return 'Jupiter'\n" in [c.rewrite.apply(text) for c in found]
+
+
+def test_strings_that_differ_from_the_tests_only_by_case_are_changed_together() -> None:
+    text = "def f(a):\n    return 'ON' if a else 'OFF'\n"
+    found, _ = changes(
+        {"m.py": text}, [Span("m.py", 1, 2, 1.0, "")], 1000, words(["assert f(1) == 'On'\nassert f(0) == 'Off'"])
+    )
+    assert "def f(a):\n    return 'On' if a else 'Off'\n" in [c.rewrite.apply(text) for c in found]
+
+
+def test_another_comparison_comes_before_another_constant() -> None:
+    text = "def f(a):\n    return a == 3\n"
+    after = [a.partition("return ")[2].strip() for a in all_changes(text)]
+    assert max(after.index("a >= 3"), after.index("a < 3")) < min(after.index("a == 2"), after.index("a == 4"))
+
+
+def test_a_function_that_nothing_calls_is_likely_missing_in_a_condition() -> None:
+    text = "def f(a, b):\n    def fits(n):\n        return n < b\n    if a > 3:\n        return 1\n"
+    first = [a for a in all_changes(text) if "a > 3" not in a or "fits(a)" in a][:10]
+    assert text.replace("a > 3", "a > 3 and fits(a)") in first
 
 
 def test_a_change_of_binding_gets_parentheses() -> None:

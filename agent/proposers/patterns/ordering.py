@@ -1,0 +1,84 @@
+"""Patterns on what sorts or chooses: by which key, in which direction, and whether at all."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from agent.proposers.patterns.names import kind_of, scope
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
+
+KEYS = ("len", "abs", "str", "lambda x: x[1]", "str.lower", "lambda x: x[0]", "lambda x: -x")
+ORDERS = ("key=len", "reverse=True", "key=abs", "key=str.lower")
+MOST_DICTS = 2
+
+
+def keys(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """`sorted`, `sort`, `min`, `max` with a `key` or a direction that is missing, too many, or another one."""
+    if not isinstance(node, ast.Call):
+        return
+    name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if name not in ("sorted", "sort", "max", "min"):
+        return
+    before, known = source.segment(node), {k.arg: k for k in node.keywords}
+    forms = [*KEYS[:4], *_by_value(source, node), *KEYS[4:]]
+    for arg in ("key", "reverse"):
+        if arg in known:
+            yield from _dropped(source, node, known[arg])
+    if "key" in known:
+        value = known["key"].value
+        start, end = source.span(value)
+        for rank, form in enumerate(forms):
+            yield Rewrite(start, end, form, quoted(source.text[start:end], form), 0.42 - 0.01 * rank)
+    close = source.span(node)[1] - 1
+    if source.text[:close].rstrip().endswith(","):
+        return
+    comma = ", " if node.args or node.keywords else ""
+    extra = [] if "key" in known or len(node.args) > 1 else [f"key={form}" for form in forms]
+    extra[1:1] = ["reverse=True"] if name in ("sorted", "sort") and "reverse" not in known else []
+    for rank, text in enumerate(extra):
+        yield Rewrite(close, close, comma + text, f"`{before[:60]}` gets `{text}`", 0.45 - 0.015 * rank)
+
+
+def in_order(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A list is returned as it was made, and should be in an order."""
+    function = source.function(node)
+    if function is None or not isinstance(node, ast.Name | ast.ListComp | ast.Call | ast.BinOp):
+        return
+    if not isinstance(source.parents[node], ast.Return) or kind_of(source, function, node) not in ("", "list", "set"):
+        return
+    before = source.segment(node)
+    if isinstance(node, ast.Call) and before.startswith(("sorted(", "reversed(")):
+        return
+    for order in ORDERS:
+        text = f"sorted({before}, {order})"
+        yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=0.32)
+
+
+def _by_value(source: Source, node: ast.AST) -> list[str]:
+    """Keys that look each element up in a dict of the scope."""
+    function = source.function(node)
+    names = source.once(_looked_up, function) if function is not None else []
+    return [f"{name}.get" for name in names[:MOST_DICTS]]
+
+
+def _looked_up(source: Source, function: FunctionNode) -> list[str]:
+    """Names that hold a dict, as far as the function shows."""
+    found = [n for n in scope(source, function) if kind_of(source, function, ast.Name(id=n)) == "dict"]
+    for node in ast.walk(function):
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.attr in ("items", "keys", "get", "values")
+        ):
+            found.append(node.value.id)
+    return list(dict.fromkeys(found))
+
+
+def _dropped(source: Source, node: ast.Call, keyword: ast.keyword) -> Iterator[Rewrite]:
+    start, end = source.span(keyword)
+    earlier = [source.span(a)[1] for a in (*node.args, *(k.value for k in node.keywords)) if source.span(a)[1] <= start]
+    if earlier and not any(is_compound(a) and source.text[source.span(a)[1]] == ")" for a in node.args):
+        yield Rewrite(
+            max(earlier), end, "", f"`{source.segment(keyword)}` is dropped", 0.6 if keyword.arg == "reverse" else 0.35
+        )
