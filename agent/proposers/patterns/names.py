@@ -111,15 +111,21 @@ def _kind(value: ast.expr) -> str:
 
 
 def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Another attribute that the module uses on the same object; the nearest spelling first."""
+    """Another attribute that the module uses on the same object, or on one like it; the nearest spelling first."""
     if not isinstance(node, ast.Attribute):
         return
     owner = source.segment(node.value)
     around: ast.AST = next((n for n in source.above(node) if isinstance(n, ast.ClassDef)), source.tree)
-    known = set(source.once(_attributes, around).get(owner, ()))
+    used = source.once(_attributes, around)
+    known = set(used.get(owner, ()))
     if owner in ("self", "cls") and isinstance(around, ast.ClassDef):
         known |= {n.name for n in around.body if isinstance(n, FunctionNode)}
-    ranked = sorted(known - {node.attr}, key=lambda a: -difflib.SequenceMatcher(None, a, node.attr).ratio())
+    alike = set[str]().union(*(names for other, names in used.items() if node.attr in names)) - known  # of one kind, perhaps
+    ranked = [
+        name
+        for names in (known - {node.attr}, alike)
+        for name in sorted(names, key=lambda a: (-difflib.SequenceMatcher(None, a, node.attr).ratio(), a))
+    ]
     _, end = source.span(node)
     for rank, name in enumerate(ranked[:8]):
         prior = 0.6 - 0.04 * rank
@@ -215,9 +221,8 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
         before = source.segment(node)
-        for text, _ in _donors(source, function, node):
-            if text.endswith("]"):
-                yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=0.36)
+        for text, _ in _donors(source, function, node, ending="]"):
+            yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=0.36)
         return
     if not _is_value(node, source):
         return
@@ -230,11 +235,11 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             yield source.replaced(node, text, compound=compound, title=quoted(before, text), prior=0.38 - 0.01 * rank)
 
 
-def _donors(source: Source, function: FunctionNode, node: ast.expr) -> list[tuple[str, bool]]:
+def _donors(source: Source, function: FunctionNode, node: ast.expr, ending: str = "") -> list[tuple[str, bool]]:
     """Expressions of the same function, those like the one they replace first."""
     before = source.segment(node)
     head = before.split("(")[0] + "("
-    others = [entry for entry in source.once(_short_expressions, function) if entry[0] != before]
+    others = [entry for entry in source.once(_short_expressions, function) if entry[0] != before and entry[0].endswith(ending)]
     return sorted(others, key=lambda entry: not entry[0].startswith(head))[:MAX_EXPRESSIONS]
 
 

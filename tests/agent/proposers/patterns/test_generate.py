@@ -20,6 +20,11 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
     ("before", "after"),
     [
         ("return a < b", "return a <= b"),
+        ("return a.low + b.low - b.high", "return a.high + b.low - b.high"),
+        (
+            "c = [f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8), f(9), b[0]]\n    a[1] = c",
+            "c = [f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8), f(9), b[0]]\n    b[0] = c",
+        ),
         ("return a - b", "return a + b"),
         ("return a + b * c", "return a - b * c"),
         ("return a and b", "return a or b"),
