@@ -101,7 +101,7 @@ class Change:
     @property
     def title(self) -> str:
         place = f" in `{self.function}`" if self.function else ""
-        return f"{self.rewrite.title}{place} ({self.path}:{self.line})"
+        return f"{' '.join(self.rewrite.title.split())}{place} ({self.path}:{self.line})"
 
 
 def changes(

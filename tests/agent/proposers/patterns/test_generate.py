@@ -298,3 +298,11 @@ def test_most_changes_of_every_pattern_are_python() -> None:
             counts = wrong.setdefault(pattern.__name__, [0, 0])
             counts[still_parses(text, rewrite.apply(text))] += 1
     assert not {name: counts for name, counts in wrong.items() if counts[0] > 0.3 * sum(counts)}
+
+
+def test_titles_are_one_line() -> None:
+    table = "{\n        '+': max,\n    }"
+    text = f"def f(a, b):\n    g = {table}\n    return {table}['+'](a, b) + g[\n        a\n    ](b, a)\n"
+    found, _ = changes({"m.py": text}, [Span("m.py", 1, 12, 1.0, "")], 10_000)
+    assert found
+    assert [c.title for c in found if "\n" in c.title] == []
