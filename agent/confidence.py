@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent import words
 from agent.challenge.judgement import Challenged
 from agent.edits import changed_lines
 from agent.task import Candidate
@@ -41,8 +40,6 @@ def estimate(candidate: Candidate, alternatives: int, degraded: Sequence[str], c
     odds += KEPT * (challenged.kept > 0) + DOUBT * min(2, len(challenged.doubts))
     odds += MODEL * candidate.rung.startswith("model") + TEN_LINES * lines / 10 + DEGRADED * len(fallen)
     doubts = list(challenged.doubts)
-    if alternatives > 0:
-        doubts.append(f"{words.counted(alternatives, 'other change')} would make the same tests pass")
     if lines > 20:
         doubts.append(f"it changes {lines} lines")
     doubts += [f"the step `{step}` had to fall back to something weaker" for step in fallen]

@@ -31,6 +31,7 @@ from agent.model import (
 from agent.task import Usage
 
 LONGEST_ANSWER = 1024 * 1024  # characters that are kept of one
+KEYLESS = "none"  # the OpenAI client wants a key, also for a server that asks for none
 ANSWER_TOKENS = 4096  # room that is left for the answer
 
 
@@ -78,7 +79,7 @@ class Provider:
                 return await function(
                     model=settings.name,
                     api_base=settings.api_base,
-                    api_key=settings.api_key,
+                    api_key=settings.api_key or (KEYLESS if settings.provider == "openai" and settings.api_base else None),
                     timeout=limit,
                     max_retries=0,  # else LiteLLM sends three requests
                     **options,
@@ -149,11 +150,13 @@ class Provider:
                 return Misconfigured(f"its quota is used up: {told}", usage)
             return RateLimited("the provider limits the rate", _retry_after(error), usage)
         name = self.settings.name
+        if "Missing credentials" in told:  # LiteLLM calls it a server's fault
+            return Misconfigured(f"the model {name} needs a key: set SELFHEAL_MODEL_API_KEY", usage)
         if isinstance(status, int) and status >= 500:
             # LiteLLM calls some of these a bad request, by the words of their message.
             return Unavailable(f"the model {name} is not reachable: {told}", usage)
         is_wrong = (litellm.AuthenticationError, litellm.PermissionDeniedError, litellm.NotFoundError, litellm.BadRequestError)
-        if isinstance(error, is_wrong) or status == 403 or "Missing credentials" in told or "api_key" in told:
+        if isinstance(error, is_wrong) or status == 403 or "api_key" in told:
             return Misconfigured(f"the model {name} is not usable as it is set up: {told}", usage)
         return Unavailable(f"the model {name} is not reachable: {told}", usage)
 

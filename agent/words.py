@@ -77,8 +77,11 @@ def effort(cost: RungCost) -> str:
         return f"proposed {counted(cost.tried, 'change')} in {took(cost.seconds)}"
     if cost.tried == 0:
         return "got no turn" if cost.seconds == 0 else "came up with nothing"
+    tried = f"tried {counted(cost.tried, 'change')} in {took(cost.seconds)}"
+    if not cost.passed and cost.rung not in ("patterns", "tools"):
+        return tried  # whoever comes from outside need not count
     hits = f"{cost.passed:,} of them {'makes' if cost.passed == 1 else 'make'}" if cost.passed else "none of them makes"
-    return f"tried {counted(cost.tried, 'change')} in {took(cost.seconds)}; {hits} the failing tests pass"
+    return f"{tried}; {hits} the failing tests pass"
 
 
 def place(span: Span) -> str:

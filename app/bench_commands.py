@@ -203,6 +203,8 @@ def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:
     if wanted is None:
         return known
     ids = [id_.strip() for id_ in wanted.split(",") if id_.strip()]
+    if not ids:
+        raise BadInput(f"no task is named; the ids are like {', '.join(known[:3])}")
     for id_ in ids:
         if id_ not in known:
             raise BadInput(f"there is no task {id_!r}; the ids are like {', '.join(known[:3])}")

@@ -95,7 +95,7 @@ def _sentences(total: Summary) -> list[str]:
         with_model = total.plausible - total.without_model
         lines.append(f"Repairs by rung: {named}; {total.without_model} without a model, {with_model} with one.")
     if total.skipped:
-        lines.append(f"{total.skipped} beside them were skipped: there is nothing to heal in them.")
+        lines.append(f"Skipped besides, as there is nothing to heal: {total.skipped}.")
     if total.failed:
         lines.append(f"{total.failed} tasks could not be measured; they count as not healed, and the list says why.")
     return lines

@@ -34,6 +34,7 @@ app.add_typer(memory, name="memory")
 
 AttemptId = Annotated[str, typer.Argument(metavar="ID", help="Id of the attempt, or its first characters.")]
 OfRepository = Annotated[str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Only of this repository.")]
+LONGEST_COMMAND = 10_000
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, for scripts.")]
 
 
@@ -86,6 +87,8 @@ def fix(
     """
     if not path.is_dir():
         _wrong_use(f"{path} is not a folder; give the folder of a checkout")
+    if test is not None and not 0 < len(test.strip()) <= LONGEST_COMMAND:
+        _wrong_use(f"--test must name a command of 1 to {LONGEST_COMMAND:,} characters, such as --test 'python -m pytest'")
     from app import fix as local
 
     given = {"model": model, "max_iterations": max_iterations}
@@ -248,6 +251,7 @@ def _run(work: Coroutine[Any, Any, T], *expected: type[Exception]) -> T:
     except expected as error:
         _end(str(error), 1)
     except KeyboardInterrupt:
+        typer.echo("selfheal: stopped, nothing is left behind", err=True)
         raise typer.Exit(stopping.STOPPED) from None
 
 

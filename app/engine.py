@@ -136,7 +136,8 @@ class Engine:
             policy=policy,
             budget=budget,
             hints=(*planned.notes, *case.hints),
-            environment=f"Python {installed.python}, sandbox {isolation.name}, no network",
+            environment=f"Python {installed.python}, sandbox {isolation.name}, "
+            f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
             packages=planned.packages,
         )
 

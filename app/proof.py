@@ -38,8 +38,11 @@ def sureness(repair: Repair) -> str:
         others = "a model proposed it, and other changes that would pass were not looked for"
     elif repair.alternatives == 0:
         others = "no other change was found that passes"
-    else:  # how many is among the doubts
-        others = "the tests alone do not decide, so look closely"
+    else:
+        count, pass_ = (
+            ("one other change", "passes") if repair.alternatives == 1 else (f"{repair.alternatives} other changes", "pass")
+        )
+        others = f"{count} {pass_} too{', so the tests alone do not decide: look closely' if confidence < 0.9 else ''}"
     return f"{grade} ({percent(confidence)}): {others}"
 
 

@@ -6,7 +6,7 @@ from agent import endings, words
 from agent.endings import Ending
 from agent.events import Reproduced
 from agent.gate import is_brief
-from agent.oracle import Round, differ, oracle_of, unsteady
+from agent.oracle import EXIT, Round, differ, oracle_of, unsteady
 from agent.state import State, Work, pack
 from agent.task import CheckRun, Outcome
 from sandbox.base import LimitExceeded
@@ -36,6 +36,8 @@ async def reproduce(state: State, work: Work) -> State:
     )
     if not red:
         return {"ending": pack(_why_not_red(rounds))}
+    if all(_never_began(run) for run in base if oracle.must_turn[run.check]):
+        return {"ending": pack(_could_not_start(next(run for run in base if oracle.must_turn[run.check])))}
     shaky = unsteady(rounds)
     notes = (
         [f"Sometimes red and sometimes green, so left out of the decision: {endings.named(sorted(shaky))}."] if shaky else []
@@ -70,6 +72,11 @@ def _why_not_red(rounds: list[Round]) -> Ending:
     if any(run.exit_code not in (None, 0, 5) and not run.verdicts for run in rounds[0]):
         return _could_not_start(next(run for run in rounds[0] if run.exit_code not in (None, 0, 5) and not run.verdicts))
     return endings.not_reproduced(rounds[0], len(rounds))
+
+
+def _never_began(run: CheckRun) -> bool:
+    """The shell did not find the program, or may not run it: that says nothing of the code."""
+    return run.exit_code in (126, 127) and set(run.verdicts) == {EXIT}
 
 
 def _could_not_start(run: CheckRun) -> Ending:

@@ -113,7 +113,7 @@ def test_the_body_tells_the_whole_story() -> None:
 
 def test_alternatives_and_an_unknown_price_are_said() -> None:
     body = messages.pull_body(publication(), repair(alternatives=3, confidence=0.5, usage=Usage(1, 1, 1, None)))
-    assert "unsure (50%): the tests alone do not decide" in body
+    assert "unsure (50%): 3 other changes pass too, so the tests alone do not decide" in body
     assert "price not known" in body
     partly = messages.pull_body(publication(), repair(usage=Usage(1, 1, 3, 0.5, unpriced=1)))
     assert "at least $0.50 (the price of 1 call is not known)" in partly

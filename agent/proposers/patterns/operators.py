@@ -36,6 +36,7 @@ ARITHMETIC: dict[type[ast.operator], tuple[str, tuple[tuple[str, float], ...]]] 
     ast.RShift: (">>", (("<<", 0.95),)),
 }
 BINDING = {"**": 9, "*": 8, "/": 8, "//": 8, "%": 8, "+": 7, "-": 7, "<<": 6, ">>": 6, "&": 5, "^": 4, "|": 3, "and": 1}
+IDLE = {("+", 0), ("-", 0), ("*", 1), ("**", 1)}  # terms that do nothing
 _COMMENT = re.compile(r"#[^\r\n]*")
 
 
@@ -72,6 +73,8 @@ def arithmetic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         if place is None:
             return
         for after, prior in others:
+            if isinstance(node.right, ast.Constant) and (after, node.right.value) in IDLE:
+                continue  # dropping the term says it better
             if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
                 prior *= 0.3  # "…" % values, text joined to text
             yield _operator(source, node, place, before, after, prior)

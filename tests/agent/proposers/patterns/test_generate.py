@@ -306,3 +306,9 @@ def test_titles_are_one_line() -> None:
     found, _ = changes({"m.py": text}, [Span("m.py", 1, 12, 1.0, "")], 10_000)
     assert found
     assert [c.title for c in found if "\n" in c.title] == []
+
+
+def test_a_term_is_dropped_and_not_made_idle() -> None:
+    found = all_changes("def f(a):\n    return len(a) - 1 + a[0] % 1.0\n")
+    assert "def f(a):\n    return len(a) + a[0] % 1.0\n" in found
+    assert not [text for text in found if " - 0" in text or "* 1.0" in text or "** 1.0" in text]
