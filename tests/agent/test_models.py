@@ -380,6 +380,16 @@ async def test_the_loop_is_never_blocked_by_a_call_and_only_the_model_is_asked(n
     assert server.asked == [path, path]
 
 
+async def test_a_server_that_wants_no_key_is_asked_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    server = OnThisLoop()
+    async with server as base:
+        answer = await Models(ModelSettings("openai/nobody-knows", base, None, 20.0)).ask(HELLO, seconds=20.0, emit=silent)
+    assert answer.text == "hello"
+    with pytest.raises(model.Misconfigured, match="SELFHEAL_MODEL_API_KEY"):
+        await Models(ModelSettings("openai/nobody-knows", None, None, 20.0)).ask(HELLO, seconds=20.0, emit=silent)
+
+
 def test_an_env_file_around_is_not_obeyed(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://elsewhere.invalid\n")
     program = "import os, agent.provider; agent.provider.load(); print(os.environ.get('OPENAI_BASE_URL'))"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent import events
-from agent.task import Check, Edits, FileChange, NoRepair, Repair
+from agent.task import Check, Edits, FileChange, NoRepair, Outcome, Repair
 from tests.agent.bench import PYTEST, RIGHT, Bench, Scripted
 
 MODEL = "model:scripted"
@@ -126,3 +126,14 @@ async def test_a_step_that_only_exits_is_healed(bench: Bench) -> None:
     assert "its check tells only an exit code" in result.doubts
     assert [event.still_red for event in bench.of(events.Verified)] == [["exit"], []]
     assert bench.of(events.Localized)[0].suspects
+
+
+async def test_a_command_that_is_not_there_says_nothing_of_the_code(bench: Bench) -> None:
+    missing = Check("build", "no-such-program --all", "exit", timeout=30)
+    result = await bench.heal(
+        Scripted([(edit(UNTYPED, "a / 2", "a * 0.5"),)], rung=MODEL), files={"calc.py": UNTYPED}, checks=(missing,)
+    )
+    assert isinstance(result, NoRepair)
+    assert result.outcome is Outcome.INFRASTRUCTURE
+    assert "exit code 127" in result.reason
+    assert "Mend the command" in result.next_step

@@ -56,6 +56,7 @@ def test_the_version_is_that_of_the_package() -> None:
     [
         (("fix", "/no/such/folder"), {}, "/no/such/folder is not a folder; give the folder of a checkout"),
         (("fix", __file__), {}, "is not a folder"),
+        (("fix", "--test", " ", "."), {}, "--test must name a command"),
         (("fix", "--no-such-option", "."), {}, "No such option"),
         (("fix", "--max-iterations", "0", "."), {}, "--max-iterations"),
         (("heel",), {}, "No such command"),
