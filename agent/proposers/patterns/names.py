@@ -7,7 +7,8 @@ import difflib
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, is_idle, quoted
+from agent.proposers.patterns.operators import is_idle
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
 
 MAX_NAMES = 14
 MAX_EXPRESSIONS = 10
@@ -231,11 +232,9 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         for rank, name in enumerate(scope(source, function)[:MAX_NAMES]):
             yield source.replaced(node, name, compound=False, title=quoted(before, name), prior=0.42 - 0.01 * rank)
     if isinstance(node, ast.Name | ast.Constant | ast.Subscript | ast.Call):
-        idle = is_idle(source.parents[node], node)
         for rank, (text, compound) in enumerate(_donors(source, function, node)):
-            if idle(text):
-                continue
-            yield source.replaced(node, text, compound=compound, title=quoted(before, text), prior=0.38 - 0.01 * rank)
+            if not is_idle(source.parents[node], node, text):
+                yield source.replaced(node, text, compound=compound, title=quoted(before, text), prior=0.38 - 0.01 * rank)
 
 
 def _donors(source: Source, function: FunctionNode, node: ast.expr, ending: str = "") -> list[tuple[str, bool]]:

@@ -36,7 +36,7 @@ ARITHMETIC: dict[type[ast.operator], tuple[str, tuple[tuple[str, float], ...]]] 
     ast.RShift: (">>", (("<<", 0.95),)),
 }
 BINDING = {"**": 9, "*": 8, "/": 8, "//": 8, "%": 8, "+": 7, "-": 7, "<<": 6, ">>": 6, "&": 5, "^": 4, "|": 3, "and": 1}
-IDLE = {("+", 0), ("-", 0), ("*", 1), ("**", 1)}  # terms that do nothing
+IDLE = {"+": 0, "-": 0, "*": 1, "**": 1}  # the numbers that do nothing behind these
 _COMMENT = re.compile(r"#[^\r\n]*")
 
 
@@ -73,7 +73,7 @@ def arithmetic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         if place is None:
             return
         for after, prior in others:
-            if isinstance(node.right, ast.Constant) and (after, node.right.value) in IDLE:
+            if isinstance(node.right, ast.Constant) and after in IDLE and node.right.value == IDLE[after]:
                 continue  # dropping the term says it better
             if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
                 prior *= 0.3  # "…" % values, text joined to text
@@ -99,6 +99,14 @@ def arithmetic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         yield source.replaced(
             node, text, compound=is_compound(node.operand), title=quoted(source.segment(node), text), prior=0.8
         )  # fmt: skip
+
+
+def is_idle(parent: ast.AST, node: ast.expr, text: str) -> bool:
+    """Would this number do nothing in the node's place, as in `x - 0`? Then the term is better dropped: a change of its own."""
+    sign = ARITHMETIC.get(type(parent.op), ("", ()))[0] if isinstance(parent, ast.BinOp) else ""
+    if sign not in IDLE or (node is getattr(parent, "left", None) and sign not in ("+", "*")):
+        return False
+    return text in (f"{IDLE[sign]}", f"{IDLE[sign]}.0")
 
 
 def _operator(source: Source, node: ast.BinOp, place: tuple[int, int], before: str, after: str, prior: float) -> Rewrite:

@@ -174,16 +174,6 @@ def is_compound(node: ast.expr) -> bool:
     )
 
 
-def is_idle(parent: ast.AST, node: ast.expr) -> Callable[[str], bool]:
-    """Would this number do nothing in its place, as in `x - 0`? Then the term is better dropped: a change of its own."""
-    if not isinstance(parent, ast.BinOp) or not isinstance(parent.op, ast.Add | ast.Sub | ast.Mult | ast.Pow):
-        return lambda _: False
-    if node is parent.left and not isinstance(parent.op, ast.Add | ast.Mult):
-        return lambda _: False
-    neutral = ("0", "0.0") if isinstance(parent.op, ast.Add | ast.Sub) else ("1", "1.0")
-    return neutral.__contains__
-
-
 def short(text: str, limit: int = 40) -> str:
     """Code for a title: one line, bounded."""
     line = " ".join(text.split())

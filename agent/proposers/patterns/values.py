@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from agent.proposers.patterns.names import scope
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, is_idle, quoted
+from agent.proposers.patterns.operators import is_idle
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
 
 MAX_NODES = 20_000  # in which those are looked for
 MAX_STRINGS = 6  # others of the same function or module that are tried in a string's place
@@ -51,8 +52,7 @@ def constants(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     else:
         return
-    idle = is_idle(source.parents[node], node)
-    for text in dict.fromkeys(t for t, _ in others if not idle(t)):
+    for text in dict.fromkeys(t for t, _ in others if not is_idle(source.parents[node], node, t)):
         prior = max(p for t, p in others if t == text)
         if text.startswith("-"):
             yield source.replaced(node, text, compound=True, title=quoted(before, text), prior=prior)
