@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.ci.expressions.errors import ExpressionError
 
 TEXT_LIMIT = 1 << 20  # characters of one text; GitHub's own limit is as many bytes of memory
-_WORK_LIMIT = 8 << 20  # characters and members that are looked at
+_WORK_LIMIT = 4 << 20  # characters and members that are looked at
 NESTING_LIMIT = 100  # of JSON
 
 

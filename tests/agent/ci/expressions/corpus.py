@@ -152,7 +152,16 @@ ACCEPTED = [
 def expressions() -> list[str]:
     return list(
         dict.fromkeys(
-            [*ACCEPTED, *REFUSED, *_numbers(), *_operators(), *_functions(), *_edges(), *_trees(random.Random(20_26), 1500)]
+            [
+                *ACCEPTED,
+                *REFUSED,
+                *_numbers(),
+                *_operators(),
+                *_functions(),
+                *_edges(),
+                *_trees(random.Random(20_26), 1500),
+                *_soup(random.Random(4), 1500),
+            ]
         )
     )
 
@@ -253,3 +262,24 @@ def _tree(chance: random.Random, depth: int) -> str:
             return f"format('{chance.choice(('{0}', '{1}-{0}', '{{{0}}}', '{0}{1}{2}'))}', {inner()}, {inner()})"
         case _:
             return f"{chance.choice(('toJSON', 'fromJSON', 'toJSON', 'join'))}({inner()})"
+
+
+def _soup(chance: random.Random, count: int) -> Iterator[str]:
+    """Words in any order: hardly any is an expression."""
+    words = [
+        *'()[].,*!-+_=&|{}$\\"#@/%^~`;:?',
+        "==",
+        "&&",
+        "||",
+        "<=",
+        "!=",
+        "github",
+        "matrix",
+        "ref",
+        "flags",
+        "contains",
+        "toJSON",
+    ]
+    words += ["success", "nope", "1", "0", "'a'", "'", "true", "null", "NaN", "0x", "e1", ".5", " ", " ", "\n", "\t"]
+    for _ in range(count):
+        yield "".join(chance.choice(words) for _ in range(chance.randrange(1, 9)))

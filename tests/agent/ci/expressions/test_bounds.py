@@ -10,7 +10,13 @@ import pytest
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, condition, evaluate, render
 
 BIG = "x" * 600_000
-SCOPE = Scope({"env": {"BIG": BIG, "DIGITS": "9" * 1_000_000, "DEEP": "[" * 90 + "]" * 90}, "list": [BIG, BIG]})
+SCOPE = Scope(
+    {
+        "env": {"BIG": BIG, "DIGITS": "9" * 1_000_000, "DEEP": "[" * 90 + "]" * 90},
+        "list": [BIG, BIG],
+        "held": {"a": BIG},
+    }
+)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +34,7 @@ SCOPE = Scope({"env": {"BIG": BIG, "DIGITS": "9" * 1_000_000, "DEEP": "[" * 90 +
         (" || ".join(["!contains(env.BIG, 'x')"] * 500), "too much work"),
         (" || ".join(["env.BIG == 'y'"] * 500), "too much work"),
         (" || ".join(["!toJSON(env.BIG)"] * 500), "too much work"),
+        (" || ".join(["!toJSON(held)"] * 500), "too much work"),
         (f"fromJSON('{'[' * 200}{']' * 200}')", "deeper than 100 levels"),
         (f"fromJSON('{'[' * 9000}{']' * 9000}')", "deeper than 100 levels"),
         ("fromJSON('" + '{"a":' * 3000 + "1" + "}" * 3000 + "')", "deeper than 100 levels"),
