@@ -49,6 +49,7 @@ class Shape:
     nothing: bool = False
     template: Place | None = None  # `${{ … }}`, whatever its value would be
     anything: bool = False
+    later: bool = False  # anything, which whoever reads it checks
     items: Shape | None = None
     keys: Mapping[str, Shape] = field(default_factory=dict)
     required: tuple[str, ...] = ()
@@ -57,6 +58,8 @@ class Shape:
 
 def check(node: Node, shape: Shape) -> None:
     """Raises `Refused` for the first thing that does not fit."""
+    if shape.later:
+        return
     if isinstance(node, Scalar):
         _check_scalar(node, shape)
     elif isinstance(node, Items):

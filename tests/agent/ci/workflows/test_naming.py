@@ -140,8 +140,12 @@ def test_legs_of_one_name_are_told() -> None:
     [
         (job("strategy: {matrix: {a: [1, 2]}}"), "tests (3)", "there are: tests (1); tests (2)"),
         (job("strategy: {matrix: {a: [1, 2]}}"), "test", "No job of the workflow is shown as 'test'"),
-        (job("name: '${{ nonsense( }}'"), "tests", "The name of the job 'tests' cannot be evaluated"),
-        (job("strategy: {matrix: {a: ['${{ x.y }}']}}"), "other", "The matrix of the job 'tests' cannot be evaluated"),
+        (job("name: \"${{ fromJSON('{') }}\""), "tests", "The name of the job 'tests' cannot be evaluated"),
+        (
+            job("strategy: {matrix: {a: [\"${{ fromJSON('{') }}\"]}}"),
+            "other",
+            "The matrix of the job 'tests' cannot be evaluated",
+        ),
         (job(f"strategy: {{matrix: {{a: {list(range(300))}}}}}"), "tests (1)", "300 legs"),
     ],
 )

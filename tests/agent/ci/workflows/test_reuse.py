@@ -140,7 +140,7 @@ def test_inputs_have_their_types_and_defaults(inputs: str, given: str, value: Va
         ("a: {type: number}", "a: true", "'a' must be a number"),
         ("a: {type: string, required: true}", "", "does not give the input 'a'"),
         ("a: {type: string}", "b: 1", "gives the input 'b'"),
-        ("a: {type: string}", "a: '${{ nonsense( }}'", "cannot be evaluated"),
+        ("a: {type: string}", "a: \"${{ fromJSON('{') }}\"", "cannot be evaluated"),
         ("a: {type: string}", "a: \"${{ fromJSON('[]') }}\"", "'a' must be a string"),
     ],
 )
