@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
-from math import isinf, isnan
 from typing import Any, TypeAlias
 
 import yaml
 
+from agent.ci.expressions.numbers import exact
 from sandbox.base import KIB
 
 SIZE_LIMIT = 512 * KIB
@@ -96,7 +95,7 @@ def text_of(value: Word) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else _number_text(value)
+    return value if isinstance(value, str) else exact(value)
 
 
 def plain(node: Node) -> Value:
@@ -230,25 +229,3 @@ def _word(event: Any) -> Word:
 
 def _number(value: float) -> int | float:
     return int(value) if abs(value) < _EXACT and value.is_integer() else value
-
-
-def _number_text(value: float) -> str:
-    """As JavaScript writes a number: the shortest digits that mean it, an exponent from 1e21 and below 1e-6."""
-    if isnan(value) or isinf(value):
-        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    if value == 0:
-        return "0"
-    assert isinstance(exponent, int)
-    shown = "".join(map(str, digits))
-    point = len(shown) + exponent
-    if exponent >= 0 and point <= 21:
-        text = shown + "0" * exponent
-    elif 0 < point <= 21:
-        text = f"{shown[:point]}.{shown[point:]}"
-    elif -6 < point <= 0:
-        text = "0." + "0" * -point + shown
-    else:
-        fraction = f".{shown[1:]}" if len(shown) > 1 else ""
-        text = f"{shown[0]}{fraction}e{'+' if point > 0 else '-'}{abs(point - 1)}"
-    return f"-{text}" if sign else text
