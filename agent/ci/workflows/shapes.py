@@ -91,6 +91,8 @@ def expressions(text: str, line: int | None = None) -> Iterator[str]:
 def _check_scalar(node: Scalar, shape: Shape) -> None:
     value, place = node.value, shape.template
     inner = list(expressions(value, node.line)) if isinstance(value, str) else []
+    if inner and place is None and (shape.keys or shape.others is not None):
+        raise Refused("An expression in place of a whole mapping is not supported here.", node.line)
     if inner and place is None:
         raise Refused("A template expression is not allowed in this context.", node.line)
     bare = place is not None and place.condition and not inner and text_of(value).strip()
