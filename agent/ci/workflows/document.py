@@ -17,7 +17,7 @@ from sandbox.base import KIB
 
 SIZE_LIMIT = 512 * KIB
 DEPTH_LIMIT = 100
-NODE_LIMIT = 50_000  # with aliases expanded
+NODE_LIMIT = 50_000  # with aliases expanded; each 100 characters of a text count as one more
 
 Word: TypeAlias = bool | int | float | str | None
 Value: TypeAlias = "Word | list[Value] | dict[str, Value]"
@@ -145,7 +145,8 @@ class _Composer:
                 raise Refused(f"The alias '{event.anchor}' has no anchor before it.", line)
             return self._anchors[event.anchor]
         if isinstance(event, yaml.ScalarEvent):
-            found: tuple[Node, int] = Scalar(_word(event), line), 1
+            # Long texts count for more: an alias of one costs no memory, but whoever reads it reads it in full.
+            found: tuple[Node, int] = Scalar(_word(event), line), 1 + len(event.value) // 100
         else:
             if event.anchor:
                 self._open.add(event.anchor)
@@ -184,7 +185,7 @@ class _Composer:
 
 def _within(total: int, event: Any) -> int:
     if total > NODE_LIMIT:
-        raise Refused(f"The file, with its aliases expanded, holds more than {NODE_LIMIT} values.", _line(event))
+        raise Refused(f"The file, with its aliases expanded, is larger than {NODE_LIMIT} values.", _line(event))
     return total
 
 

@@ -6,7 +6,6 @@ name or id with the leg's values: "tests (3.12, ubuntu-latest)". A job of a call
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -14,12 +13,14 @@ from typing import TypeAlias
 from agent.ci.expressions import ExpressionError, Unknown, Value
 from agent.ci.expressions.values import text
 from agent.ci.workflows.document import Problem
+from agent.ci.workflows.guessing import values_shown
 from agent.ci.workflows.matrix import Leg, evaluated, leaves, legs
 from agent.ci.workflows.model import Job, Strategy, Workflow
-from agent.ci.workflows.shapes import OPENING, expressions
+from agent.ci.workflows.shapes import OPENING
 
 NAME_LIMIT = 100  # of a name that GitHub shows
 _LISTED = 20  # choices that a problem names
+_CALLS = 20  # that a shown name is taken apart into
 
 # A template and the contexts that stand where it is (`matrix`, `inputs`) → its value, of its own type where the template is
 # exactly one expression (`value_of`). May raise `ExpressionError`.
@@ -176,40 +177,20 @@ def _stands_for(shown: str, name: str, *, calls: bool) -> str | None:
 
 def _guessed(job: Job, made: tuple[Leg, ...], shown: str) -> JobLeg | None:
     """A leg whose values are read from the shown name, where the matrix or the name cannot be evaluated."""
-    name = job.name or job.id
     matrix = job.strategy.matrix if isinstance(job.strategy, Strategy) else None
     axes = [axis for axis in matrix if axis not in ("include", "exclude")] if isinstance(matrix, Mapping) else []
-    tail = r"(?: / (?P<within>.+))?" if job.uses else ""
-    values: dict[str, Value] = {}
-    if OPENING in name:
-        pattern, keys = _pattern(name)
-        found = re.fullmatch(pattern + tail, shown, re.DOTALL)
-        if found is None:
-            return None
-        values = {key: found[group] for group, key in keys.items()}
-    else:
-        found = re.fullmatch(re.escape(name) + r"(?: \((?P<values>.*)\))?" + tail, shown, re.DOTALL)
-        if found is None:
-            return None
-        values = dict(zip(axes, (found["values"] or "").split(", "), strict=False)) if found["values"] else {}
-    fits = [leg for leg in made if all(_value_at(leg.values, key) == value for key, value in values.items())]
-    leg = fits[0] if fits else Leg(values, tuple(leaves(values)))
-    note = f"Only GitHub knows the matrix or the name of '{job.id}' in full; its values are read from {shown[:NAME_LIMIT]!r}."
-    return JobLeg(job, leg, (found["within"] or "") if job.uses else "", note)
-
-
-def _pattern(template: str) -> tuple[str, dict[str, str]]:
-    """A pattern of the names that a template makes, and which of its groups are values of the matrix, by their key."""
-    pattern, keys = "", {}
-    rest = " ".join(template.split())
-    for number, expression in enumerate(expressions(rest)):
-        before, _, rest = rest.partition(OPENING)
-        rest = rest[rest.index(expression) + len(expression) :].lstrip().removeprefix("}}")
-        group = f"value{number}"
-        pattern += re.escape(before) + f"(?P<{group}>.*?)"
-        if found := re.fullmatch(r"matrix\.([A-Za-z0-9_-]+)", expression):
-            keys[group] = found[1]
-    return pattern + re.escape(rest), keys
+    parts = shown.split(" / ", _CALLS)
+    for end in range(1, len(parts) + 1) if job.uses else [len(parts)]:
+        values = values_shown(job.name or job.id, axes, " / ".join(parts[:end]))
+        if values is None:
+            continue
+        fits = [leg for leg in made if all(_value_at(leg.values, key) == value for key, value in values.items())]
+        leg = fits[0] if fits else Leg(values, tuple(leaves(values)))
+        note = (
+            f"Only GitHub knows the matrix or the name of '{job.id}' in full; its values are read from {shown[:NAME_LIMIT]!r}."
+        )
+        return JobLeg(job, leg, " / ".join(parts[end:]), note)
+    return None
 
 
 def _value_at(values: Value, key: str) -> str | None:

@@ -124,6 +124,21 @@ def test_values_that_only_github_knows_are_read_from_the_name(body: str, shown: 
     assert "Only GitHub knows" in leg.note
 
 
+def test_a_hostile_name_of_many_expressions_is_no_trap() -> None:
+    name = "${{ vars.A }}" * 300 + "x"
+    assert isinstance(find_leg(job(f"name: '{name}'"), "a" * 500, evaluate), Problem)
+    assert found(job(f"name: '{name}'"), "a" * 500 + "x").note
+
+
+def test_a_call_with_unknown_values_keeps_the_rest_of_the_name() -> None:
+    workflow = read(
+        "on: push\njobs: {c: {uses: ./.github/workflows/x.yml, name: '${{ matrix.v }} / y',"
+        " strategy: {matrix: '${{ fromJSON(needs.a.outputs.b) }}'}}}"
+    )
+    leg = found(workflow, "3.12 / y / inner / most")
+    assert (leg.leg.values, leg.within) == ({"v": "3.12"}, "inner / most")
+
+
 def test_a_known_leg_is_preferred_to_a_guess() -> None:
     workflow = read("on: push\njobs: {a: {runs-on: x, name: '${{ vars.X }}'}, b: {runs-on: x, name: exact}}")
     assert found(workflow, "exact") == JobLeg(workflow.jobs[1], found(workflow, "exact").leg)

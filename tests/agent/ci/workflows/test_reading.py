@@ -44,6 +44,22 @@ def test_long_hostile_text_is_not_repeated_in_full() -> None:
     assert len(str(problem)) < 300
 
 
+def test_a_circle_of_needs_names_two_jobs_of_it() -> None:
+    problem = read_workflow("on: push\njobs:\n  a: {runs-on: x, needs: b}\n  b: {runs-on: x, needs: a}\n  c: {runs-on: x}\n")
+    assert isinstance(problem, Problem)
+    assert str(problem) in (
+        "line 3: Job 'a' depends on job 'b' which creates a cycle in the dependency graph.",
+        "line 4: Job 'b' depends on job 'a' which creates a cycle in the dependency graph.",
+    )
+
+
+def test_a_long_chain_of_jobs_is_read() -> None:
+    chain = "".join(f"  j{i}: {{runs-on: x, needs: j{i + 1}}}\n" for i in range(4000))
+    workflow = read_workflow(f"on: push\njobs:\n{chain}  j4000: {{runs-on: x}}\n")
+    assert isinstance(workflow, Workflow)
+    assert len(workflow.jobs) == 4001
+
+
 def test_versions_in_a_matrix_keep_their_kind() -> None:
     workflow = read_workflow(HEAD + "    strategy: {matrix: {v: [3.10, '3.10', 3, true, null]}}\n")
     assert isinstance(workflow, Workflow)
