@@ -40,8 +40,10 @@ def refusal(name: str, count: int) -> str | None:
 
 def call(name: str, arguments: Arguments, scope: Scope, meter: Meter) -> Value:
     """Raises `ExpressionError` without its place."""
-    meter.spend(sum(len(a) for a in arguments if isinstance(a, str | Sequence)) + 1)
-    return _FUNCTIONS[name].call(arguments, scope)
+    meter.spend(sum(len(a) for a in arguments if isinstance(a, Sequence)))
+    value = _FUNCTIONS[name].call(arguments, scope)
+    meter.spend(len(value) if isinstance(value, Sequence) else 0)
+    return value
 
 
 def _contains(arguments: Arguments, scope: Scope) -> Value:

@@ -47,7 +47,7 @@ def truth(value: Value) -> bool | None:
     if value is None or isinstance(value, bool):
         return bool(value)
     if isinstance(value, int | float):
-        return value != 0 and not math.isnan(value)
+        return value != 0 and not math.isnan(numbers.real(value))
     return True
 
 
