@@ -16,12 +16,19 @@ from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is looked into
 TEST_FILES_READ = 40
+TELLING_FILES_READ = 60
 # Extras and groups that hold what tests need, by the names that people give them.
 TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development", "ci")
 
 _REQUIREMENTS = re.compile(
     r"^(?:requirements(?:[-_.](?:dev|test|tests|testing|ci))?|(?:dev|test|tests|testing|ci)[-_]requirements"
     r"|requirements/(?:base|main|dev|test|tests|testing|ci))\.(?:txt|in)$"
+)
+# What tells how a project is built and run, at the root or in a folder of a monorepo.
+_TELLS = re.compile(
+    r"^(?:[^/]+/){0,2}(?:(?:GNU)?[Mm]akefile|[^/]+\.mk|\.?[Jj]ustfile|[Tt]askfile(?:\.dist)?\.ya?ml|tox\.(?:ini|toml)|noxfile\.py"
+    r"|setup\.(?:py|cfg)|pyproject\.toml|hatch\.toml|Pipfile(?:\.lock)?|(?:uv|poetry|pdm)\.lock|poe_tasks\.toml"
+    r"|\.python-version|\.pre-commit-config\.yaml)$"
 )
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$")
 
@@ -34,7 +41,7 @@ class Project:
     pyproject: Mapping[str, object]
     setup_cfg: configparser.ConfigParser
     tox: configparser.ConfigParser
-    texts: Mapping[str, str]  # Makefile, justfile, test files, scripts: what was looked into
+    texts: Mapping[str, str]  # path → text of what was looked into: configuration of runners, test files, scripts
 
     def table(self, *keys: str) -> Mapping[str, object]:
         """A table of pyproject.toml; empty where it is missing."""
@@ -49,13 +56,15 @@ async def read_project(workspace: Workspace) -> Project:
     paths = frozenset(entry.path for entry in await workspace.files() if not entry.link)
     tests = sorted(path for path in paths if _TEST_FILE.search(path))[:TEST_FILES_READ]
     scripts = sorted(path for path in paths if path.endswith(".sh") and path.count("/") <= 2)[:20]
-    names = ("Makefile", "makefile", "justfile", ".python-version", ".pre-commit-config.yaml", "setup.py", *tests, *scripts)
-    texts = {name: await _text(workspace, name) for name in names if name in paths}
+    told = sorted((path for path in paths if _TELLS.search(path)), key=lambda path: (path.count("/"), path))[
+        :TELLING_FILES_READ
+    ]
+    texts = {name: await _text(workspace, name) for name in (*told, *tests, *scripts)}
     return Project(
         paths=paths,
-        pyproject=_toml(await _text(workspace, "pyproject.toml") if "pyproject.toml" in paths else ""),
-        setup_cfg=_ini(await _text(workspace, "setup.cfg") if "setup.cfg" in paths else ""),
-        tox=_ini(await _text(workspace, "tox.ini") if "tox.ini" in paths else ""),
+        pyproject=_toml(texts.get("pyproject.toml", "")),
+        setup_cfg=_ini(texts.get("setup.cfg", "")),
+        tox=_ini(texts.get("tox.ini", "")),
         texts=texts,
     )
 
