@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from agent.ci.commands import installs, merge
 from agent.ci.detect import Project
-from agent.ci.runners import shell, tox
+from agent.ci.runners import make, nox, shell, tox
 from agent.ci.runners.followed import DEPTH, TEXT_LIMIT, Again, Followed, Place, Result, Unfollowed
 from agent.guest.text import one_line
 from sandbox.base import Packages
@@ -20,6 +20,9 @@ from sandbox.base import Packages
 _PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")
 _RUNNERS: dict[str, Callable[[Sequence[str], Place, Again], Result]] = {
     "tox": tox.follow,
+    "nox": nox.follow,
+    "make": make.follow,
+    "gmake": make.follow,
 }
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from agent.ci.commands import installs, merge
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
+from agent.ci.runners.pythons import one_of_each
 from agent.ci.runners.shell import from_folder, subshell
 from agent.ci.runners.shell import words as _words
 from agent.ci.runners.tox_config import ROOT, Config, Environment, Line, ini, python_of, toml
@@ -225,15 +226,9 @@ def _colon_table(text: object, separators: str = ":") -> dict[str, str]:
 
 
 def _one_python(listed: list[str], python: str | None) -> tuple[list[str], list[str]]:
-    """There is one Python here: of environments that differ by it only, the one of the wanted Python, else the last."""
-    kinds: dict[str, list[str]] = {}
-    for name in listed:
-        kinds.setdefault("-".join(factor for factor in name.split("-") if python_of(factor) is None), []).append(name)
-    chosen = [next((name for name in group if python and python_of(name) == python), group[-1]) for group in kinds.values()]
-    notes = []
-    if left_out := [name for name in listed if name not in chosen]:
-        more = f" and {len(left_out) - 6} more" if len(left_out) > 6 else ""
-        notes.append(f"environments of tox for other Pythons are left out: {', '.join(left_out[:6])[:120]}{more}")
+    kinds = [("-".join(factor for factor in name.split("-") if python_of(factor) is None), python_of(name)) for name in listed]
+    chosen, left_out = one_of_each(listed, kinds, python)
+    notes = [f"environments of tox for other Pythons are left out: {left_out}"] if left_out else []
     if len(chosen) > _ENVIRONMENTS:
         notes.append(f"only the first {_ENVIRONMENTS} environments of tox are followed")
     return chosen[:_ENVIRONMENTS], notes
@@ -247,7 +242,7 @@ def _environment(environment: Environment, asked: _Asked, home: Place, again: Ag
     env = {name: _relative_value(value, back, environment.name) for name, value in environment.set_env.items()}
     place = replace(inside.with_env(env), python=environment.python or home.python)
     lines = [] if asked.only_install else [_shell(line, back, environment.name) for line in environment.commands]
-    scratch = f".tox/{environment.name}/tmp"
+    scratch = f".tox/{environment.name}/tmp"  # noqa: S108 - below the repository
     if any(scratch in word for line in environment.commands for word in line.words):
         lines.insert(0, f"mkdir -p {shlex.quote(posixpath.join(back, scratch))}")
     inner = again("\n".join(lines), place)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - files, written as text
 """Records what the real tox says of a corpus of configurations, as the judge of our own reading (`tox_recorded.json`).
 
 Run by hand where tox 4 is installed: `python tests/agent/ci/runners/record_tox.py PATH_OF_TOX`. Modelled on what popular

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - files, written as text
 import json
 import shlex
 from pathlib import Path
@@ -67,7 +68,7 @@ def shown(line: Line) -> str:
 def test_substitutions_without_end_are_refused_by_name(text: str) -> None:
     config = read_config(Place(project({"tox.ini": text})))
     assert config is not None
-    with pytest.raises(ToxError, match="circle|without end|too deep"):
+    with pytest.raises(ToxError, match=r"circle|without end|too deep"):
         config.environment("py")
 
 
