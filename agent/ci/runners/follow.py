@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from agent.ci.commands import installs, merge
 from agent.ci.detect import Project
-from agent.ci.runners import make, nox, shell, tox
+from agent.ci.runners import hatch, just, make, nox, pdm, pipenv, poetry, project_tasks, shell, tox, uv
 from agent.ci.runners.followed import DEPTH, TEXT_LIMIT, Again, Followed, Place, Result, Unfollowed
 from agent.guest.text import one_line
 from sandbox.base import Packages
@@ -23,6 +23,19 @@ _RUNNERS: dict[str, Callable[[Sequence[str], Place, Again], Result]] = {
     "nox": nox.follow,
     "make": make.follow,
     "gmake": make.follow,
+    "just": just.follow,
+    "task": project_tasks.task,
+    "poe": project_tasks.poe,
+    "poethepoet": project_tasks.poe,
+    "invoke": project_tasks.invoke,
+    "inv": project_tasks.invoke,
+    "rye": project_tasks.rye,
+    "uv": uv.follow,
+    "uvx": uv.follow,
+    "poetry": poetry.follow,
+    "pdm": pdm.follow,
+    "pipenv": pipenv.follow,
+    "hatch": hatch.follow,
 }
 
 
@@ -85,12 +98,11 @@ def _again(text: str, place: Place) -> Followed:
                 here = here.moved(bare[1])
             elif bare[:1] == ["export"]:
                 here = here.with_env({k: v for k, v in shell.assignments(bare[1:])[0].items() if "$" not in v})
-            installed = installs(words)
-            if installed is not None:
+            found = _follow(words, here) if words else None
+            if found is None and (installed := installs(words)) is not None:
                 packages = merge(packages, here.packages(installed))
                 done.append("")
                 continue
-            found = _follow(words, here) if words else None
             if isinstance(found, Unfollowed):
                 notes.append(f"`{one_line(part, 80)}` is not followed: {found.reason}")
                 found = None
