@@ -38,6 +38,7 @@ LINTERS = {
 }
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")
+_SHELL = ("(", ")", "cd", "export", "set", "mkdir")
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 
 
@@ -151,6 +152,8 @@ def program(words: list[str]) -> tuple[str, list[str]]:
 
 def _classify(words: list[str], script: Callable[[str], str]) -> tuple[Reader, str] | None:
     name, arguments = program(words)
+    if name in _SHELL:
+        return None  # moves the shell, runs nothing
     if name in ("pytest", "py.test"):
         return "pytest", "pytest"
     if name == "unittest":

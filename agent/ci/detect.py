@@ -118,29 +118,6 @@ def detect_python(project: Project) -> str | None:
     return found[1] if found else None
 
 
-def tox_commands(project: Project) -> str:
-    """The commands of tox's default environment as shell text; "" where there are none that can be read."""
-    text = project.tox.get("testenv", "commands", fallback="")
-    text = re.sub(r"\{posargs:?([^}]*)\}", r"\1", text).replace("{envpython}", "python").replace("{toxinidir}", ".")
-    lines = [line.strip().removeprefix("- ") for line in text.replace("\\\n", " ").split("\n")]
-    text = "\n".join(line for line in lines if line)
-    return "" if "{" in text else text
-
-
-def tox_packages(project: Project) -> Packages:
-    """What tox would install beside the project in its default environment."""
-    lines = [line.strip() for line in project.tox.get("testenv", "deps", fallback="").split("\n")]
-    lines = [line.partition(":")[2].strip() if re.match(r"^[\w,!-]+:\s", line) else line for line in lines]
-    lines = [line.replace("{toxinidir}/", "") for line in lines]
-    extras = [line.strip() for line in project.tox.get("testenv", "extras", fallback="").split("\n") if line.strip()]
-    return Packages(
-        requirements=tuple(line for line in lines if line and not line.startswith(("-", "#")) and "{" not in line),
-        requirement_files=tuple(line[2:].strip() for line in lines if line.startswith("-r")),
-        constraint_files=tuple(line[2:].strip() for line in lines if line.startswith("-c")),
-        projects=(f".[{','.join(extras)}]",) if extras else (),
-    )
-
-
 def _pytest_is_configured(project: Project) -> bool:
     return (
         bool({"pytest.ini", ".pytest.ini"} & project.paths)

@@ -6,7 +6,7 @@ inside a workspace; knows nothing of GitHub's API. Everything that was guessed o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from agent.ci import detect
@@ -16,6 +16,7 @@ from agent.ci.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.detect import Project
 from agent.ci.hooks import PATH as HOOKS
 from agent.ci.hooks import read_hooks
+from agent.ci.runners.follow import follow_script, inline
 from agent.ci.workflow import Job, Step, read_job
 from agent.guest.text import one_line
 from agent.task import Check
@@ -76,7 +77,7 @@ class _Planner:
         self.notes: list[str] = []
 
     def add_command(self, test: TestCommand, source: str) -> None:
-        reading = self._expanded(read_command(test.run, self._script))
+        reading = self._expanded(test.run)
         self.packages = merge(self.packages, reading.packages)
         command = reading.command or test.run
         self._add(Check(test.name, command, test.kind or reading.reader, timeout=test.timeout, source=source), reading.tool)
@@ -93,8 +94,8 @@ class _Planner:
         steps: list[tuple[Step, Reading]] = []
         for step in job.steps:
             if text := step.run or command_of(step.uses, step.inputs):
-                reading = self._expanded(read_command(text, _in_folder(self._script, step.cwd)))
-                packages = merge(packages, _moved(reading.packages, step.cwd))
+                reading = self._expanded(text, step.cwd, step.env, job.python)
+                packages = merge(packages, reading.packages)
                 steps.append((step, reading))
         chosen = self._choose(job, failed, steps, where)
         self.packages = merge(self.packages, packages)
@@ -140,26 +141,23 @@ class _Planner:
             self.notes.append(f"{where}: the failing step only installs; the job's tests are run instead")
         return [(one, reading) for one, reading in steps if reading.command and reading.reader in ("pytest", "unittest")]
 
-    def _expanded(self, reading: Reading) -> Reading:
-        """What makes environments of its own, from an index: what tox and pre-commit would run is read from their files, nox is
-        detected.
+    def _expanded(self, text: str, cwd: str = ".", env: Mapping[str, str] | None = None, python: str | None = None) -> Reading:
+        """Shell text with its runners followed: tox, nox and the like would make environments of their own, from an index.
+
+        The packages' paths are as seen from the root.
         """
+        followed = follow_script(text, self.project, env or {}, cwd, python)
+        self.notes += followed.notes
+        reading = read_command(inline(followed, env or {}, cwd), _in_folder(self._script, cwd))
+        packages = merge(followed.packages, _moved(reading.packages, cwd))
+        reading = replace(reading, packages=replace(packages, python=followed.python or packages.python))
         if reading.tool == "pre-commit":
             return self._with_hooks(reading)
-        if reading.tool not in ("tox", "nox"):
-            return reading
-        commands = detect.tox_commands(self.project) if reading.tool == "tox" else ""
-        inner = read_command(commands, self._script)
-        if inner.reader not in ("pytest", "unittest", "findings"):
-            found = detect.detect_check(self.project)
-            if found is None:
-                return reading
-            inner = Reading(found.command, found.reader, Packages(), found.reader)
-        self.notes.append(f"`{one_line(reading.command, 80)}` is approximated by `{one_line(inner.command, 80)}`")
-        packages = merge(merge(reading.packages, inner.packages), detect.detect_packages(self.project))
-        if reading.tool == "tox":
-            packages = merge(packages, detect.tox_packages(self.project))
-        return replace(inner, packages=packages)
+        if reading.tool in ("tox", "nox") and (found := detect.detect_check(self.project)) is not None:
+            self.notes.append(f"`{one_line(reading.command, 80)}` is approximated by `{found.command}`")
+            packages = merge(reading.packages, detect.detect_packages(self.project))
+            return Reading(found.command, found.reader, packages, found.reader)
+        return reading
 
     def _with_hooks(self, reading: Reading) -> Reading:
         words = reading.command.split()

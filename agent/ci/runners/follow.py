@@ -172,3 +172,9 @@ def _is_compound(part: str) -> bool:
         bool(re.search(r"&&|\|\||;|`|\$\(|^\s*[({]|^\s*(?:if|for|while|case|then|else|elif|fi|do|done|esac)\b", part))
         and len(shell.pieces(part)) == 1
     )
+
+
+def inline(followed: Followed, env: Mapping[str, str], cwd: str) -> str:
+    """Its command as text that can be run in `cwd` with `env`, its own folder and variables set inside."""
+    added = {name: value for name, value in followed.env.items() if env.get(name) != value}
+    return shell.subshell(followed.command, added, shell.from_folder(cwd, followed.cwd))

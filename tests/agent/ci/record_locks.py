@@ -1,6 +1,6 @@
-"""Records lock files and what the real tools would install by them (`locks_recorded.json`), as the judge of `agent.ci.locked`.
+"""Records lock files and what the real tools would install by them (`locks_recorded.json`): the judge of `agent.ci.locked`.
 
-Run by hand where uv, poetry, pdm and pipenv are installed, on Python 3.11: `python tests/agent/ci/record_locks.py FOLDER_OF_TOOLS`.
+Run by hand on Python 3.11 where uv, poetry, pdm and pipenv are: `python tests/agent/ci/record_locks.py FOLDER_OF_TOOLS`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EXTRA, DEV, DOCS = ["requests[socks]>=2.31"], ["pytest>=8", "httpx[socks]>=0.27"
 HEAD = f"""[project]
 name = "thing"
 version = "1"
-requires-python = ">=3.9"
+requires-python = ">=3.11"
 dependencies = {json.dumps(NEEDS)}
 [project.optional-dependencies]
 net = {json.dumps(EXTRA)}
@@ -45,7 +45,13 @@ CASES = [([], []), (["net"], []), ([], ["dev"]), (["net"], ["dev", "docs"])]
 
 
 def run(folder: Path, *arguments: str) -> str:
-    env = {**os.environ, "HOME": str(folder), "VIRTUAL_ENV": "", "POETRY_VIRTUALENVS_IN_PROJECT": "1", "PIPENV_VENV_IN_PROJECT": "1"}
+    env = {
+        **os.environ,
+        "HOME": str(folder),
+        "VIRTUAL_ENV": "",
+        "POETRY_VIRTUALENVS_IN_PROJECT": "1",
+        "PIPENV_VENV_IN_PROJECT": "1",
+    }
     ended = subprocess.run(arguments, cwd=folder, env=env, capture_output=True, text=True, timeout=200)
     if ended.returncode != 0:
         sys.exit(f"{arguments}\n{ended.stdout}{ended.stderr}")
@@ -70,7 +76,10 @@ def uv(folder: Path, tools: Path) -> tuple[str, list[list[str]]]:
 
 
 def poetry(folder: Path, tools: Path) -> tuple[str, list[list[str]]]:
-    (folder / "pyproject.toml").write_text(HEAD + POETRY)
+    # Where another index than the usual one is set, poetry has to be told of it.
+    index = subprocess.run([sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True)
+    source = f'[[tool.poetry.source]]\nname = "index"\nurl = "{index.stdout.strip()}"\n' if index.stdout.strip() else ""
+    (folder / "pyproject.toml").write_text(HEAD + POETRY + source)
     run(folder, str(tools / "poetry"), "lock")
     said = []
     for extras, groups in CASES:

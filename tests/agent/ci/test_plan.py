@@ -7,6 +7,7 @@ from tests.agent.conftest import Repository
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+NOXFILE = "import nox\n@nox.session\ndef tests(session):\n    session.install('attrs')\n    session.run('pytest', '-q')\n"
 TESTS = {"tests/test_a.py": "import pytest\n"}
 PYPROJECT = """
 [build-system]
@@ -69,7 +70,21 @@ async def test_tox_is_read_from_its_file(repository: Repository) -> None:
     assert [check.command for check in found.checks] == ["pytest tests"]
     assert found.packages.requirement_files == ("test.txt",)
     assert set(found.packages.requirements) == {"attrs", "pytest"}
-    assert "approximated" in found.notes[0]
+    assert found.notes == ()
+
+
+async def test_a_runner_that_cannot_be_followed_is_detected_with_the_reason(repository: Repository) -> None:
+    found = await plan(await repository(TESTS), jobs=(job("tox -e py", "Go"),))
+    assert [check.command for check in found.checks] == ["python -m pytest"]
+    assert "`tox -e py` is not followed: there is no configuration of tox" in found.notes
+
+
+async def test_make_and_nox_are_followed_to_the_tests_with_their_variables(repository: Repository) -> None:
+    files = {"Makefile": "test:\n\tMODE=ci nox -s tests\n", "noxfile.py": NOXFILE, **TESTS}
+    found = await plan(await repository(files), jobs=(job("make test", "Go"),))
+    (check,) = found.checks
+    assert (check.command, check.reader) == ("(\nexport MODE=ci\npytest -q\n)", "pytest")
+    assert set(found.packages.requirements) == {"attrs", "pytest"}
 
 
 async def test_a_project_is_installed_with_its_test_extras_and_groups(repository: Repository) -> None:
