@@ -39,6 +39,43 @@ LINTERS = {
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")
 _SHELL = ("(", ")", "cd", "export", "set", "mkdir")
+_PIP_VALUED = (
+    *(
+        "--index-url",
+        "-i",
+        "--extra-index-url",
+        "--find-links",
+        "-f",
+        "--trusted-host",
+        "--target",
+        "-t",
+        "--platform",
+        "--group",
+    ),
+    *(
+        "--upgrade-strategy",
+        "--only-binary",
+        "--no-binary",
+        "--config-settings",
+        "-C",
+        "--src",
+        "--log",
+        "--cache-dir",
+        "--retries",
+    ),
+    *("--timeout", "--python-version", "--abi", "--implementation", "--prefix", "--root", "--use-feature", "--progress-bar"),
+    *(
+        "--root-user-action",
+        "--report",
+        "--python",
+        "-p",
+        "--resolution",
+        "--prerelease",
+        "--exclude-newer",
+        "--index-strategy",
+    ),
+    *("--keyring-provider", "--link-mode", "--refresh-package", "--override", "--build-constraint", "-b"),
+)
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 
 
@@ -202,18 +239,8 @@ def _pip(arguments: list[str]) -> Packages:
             constraints.append(next(rest, ""))
         elif argument in ("-e", "--editable"):
             projects.append(next(rest, ""))
-        elif argument in (
-            "--index-url",
-            "-i",
-            "--extra-index-url",
-            "--find-links",
-            "-f",
-            "--target",
-            "-t",
-            "--platform",
-            "--group",
-        ):
-            next(rest, "")  # where from is the operator's to say
+        elif argument in _PIP_VALUED:
+            next(rest, "")  # where from, and how, is the operator's to say
         elif argument.startswith("-"):
             continue  # the value of `--group` is read below
         elif re.match(r"^\.{1,2}(?:/|$|\[)", argument) or argument.startswith("/"):

@@ -1,6 +1,6 @@
 """Records lock files and what the real tools would install by them (`locks_recorded.json`): the judge of `agent.ci.locked`.
 
-Run by hand on Python 3.11 where uv, poetry, pdm and pipenv are: `python tests/agent/ci/record_locks.py FOLDER_OF_TOOLS`.
+Run by hand on Python 3.11 where uv, pdm and pipenv are: `python tests/agent/ci/record_locks.py FOLDER_OF_TOOLS`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,12 @@ EXTRA, DEV, DOCS = ["requests[socks]>=2.31"], ["pytest>=8", "httpx[socks]>=0.27"
 HEAD = f"""[project]
 name = "thing"
 version = "1"
-requires-python = ">=3.11"
+requires-python = ">=3.9"
 dependencies = {json.dumps(NEEDS)}
 [project.optional-dependencies]
 net = {json.dumps(EXTRA)}
 """
 GROUPS = f"[dependency-groups]\ndev = {json.dumps(DEV)}\ndocs = {json.dumps(DOCS)}\n"
-POETRY = """[tool.poetry]
-package-mode = false
-[tool.poetry.group.dev.dependencies]
-pytest = ">=8"
-httpx = {version = ">=0.27", extras = ["socks"]}
-[tool.poetry.group.docs.dependencies]
-markdown-it-py = "*"
-"""
 PIPFILE = """[packages]
 rich = ">=13"
 exceptiongroup = {version = "*", markers = "python_version < '3.11'"}
@@ -75,21 +67,6 @@ def uv(folder: Path, tools: Path) -> tuple[str, list[list[str]]]:
     return (folder / "uv.lock").read_text(), said
 
 
-def poetry(folder: Path, tools: Path) -> tuple[str, list[list[str]]]:
-    # Where another index than the usual one is set, poetry has to be told of it.
-    index = subprocess.run([sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True)
-    source = f'[[tool.poetry.source]]\nname = "index"\nurl = "{index.stdout.strip()}"\n' if index.stdout.strip() else ""
-    (folder / "pyproject.toml").write_text(HEAD + POETRY + source)
-    run(folder, str(tools / "poetry"), "lock")
-    said = []
-    for extras, groups in CASES:
-        asked = ["--only", ",".join(["main", *groups]), *(f"--extras={name}" for name in extras)]
-        told = run(folder, str(tools / "poetry"), "install", "--dry-run", "--no-ansi", "--no-root", *asked)
-        found = re.findall(r"Installing ([\w.-]+) \(([^)]+)\)(?!: Skipped)", told)
-        said.append(sorted({f"{name.lower()}=={version}" for name, version in found}))
-    return (folder / "poetry.lock").read_text(), said
-
-
 def pdm(folder: Path, tools: Path) -> tuple[str, list[list[str]]]:
     (folder / "pyproject.toml").write_text(HEAD + GROUPS)
     run(folder, str(tools / "pdm"), "lock", "-G:all", "-q")
@@ -119,7 +96,7 @@ def slim(lock: str) -> str:
 
 if __name__ == "__main__":
     recorded = {}
-    for tool in (uv, poetry, pdm, pipenv):
+    for tool in (uv, pdm, pipenv):
         with tempfile.TemporaryDirectory() as folder:
             lock, said = tool(Path(folder), Path(sys.argv[1]))
         recorded[tool.__name__] = {"lock": slim(lock), "said": said}
