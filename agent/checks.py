@@ -19,7 +19,7 @@ from agent.findings import read_findings, read_traceback
 from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.guest_bundle import guest_bundle
 from agent.oracle import EXIT, MARKS_LIMIT
-from agent.task import Check, CheckRun, Failure, Frame, Step, Verdict, VerdictId
+from agent.task import Check, CheckRun, Failure, Frame, Service, Step, Verdict, VerdictId
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
 GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own limit, to say what it saw
@@ -119,8 +119,7 @@ class Runner:
             "nonce": nonce,
             "guest": self.guest,
             **_program(check),
-            "before": [_program(step) for step in check.before],
-            "path": list(path),
+            **prelude_of(check, path),
             "reader": check.reader,
             "root": workspace.root,
             # Behind a failed exit every test was hidden.
@@ -154,6 +153,22 @@ class Runner:
             return Asked(passed.stdout, "it took too long")
         except LimitExceeded as exceeded:
             return Asked(b"", str(exceeded))
+
+
+def prelude_of(check: Check, path: Sequence[str] = ()) -> dict[str, object]:
+    """What the guest does before it runs the check's tests, in whichever way: servers, steps, and what they find."""
+    return {
+        "env": _program(check)["env"],
+        "path": list(path),
+        "services": [service_request(service) for service in check.services],
+        "before": [_program(step) for step in check.before],
+    }
+
+
+def service_request(service: Service) -> dict[str, object]:
+    return {
+        "kind": service.kind, "port": service.port, "name": service.name, "image": service.image, "env": dict(service.env)
+    }  # fmt: skip
 
 
 def _program(step: Check | Step) -> dict[str, object]:

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 
-from . import channel, starting
+from . import channel, services, starting
 from .text import clean, identity
 
 TESTS = 100000  # verdicts kept
@@ -103,26 +103,17 @@ class Supervisor:
         self.sentinel = "test_" + secrets.token_hex(4)
         self.forged = False
         self.starter = starting.Starter(request, folder)
+        self.services = services.Services()
 
     def run(self):
         started = time.monotonic()
         deadline = started + float(self.request["timeout"])
-        stopped_at = ""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            listener.bind(os.path.join(self.folder, channel.SOCKET))
-            listener.listen(16)
-            for step in self.request["before"]:
-                process = self.starter.step(step)
-                timed_out = self._listen(listener, process, deadline)
-                if timed_out or process.returncode:
-                    stopped_at = str(step["name"])
-                    self.notes.append("the step %s before the check did not pass" % json.dumps(stopped_at))
-                    break
-                self.starter.take_over()
-            else:
-                process = self.starter.check(self.sentinel)
-                timed_out = self._listen(listener, process, deadline)
-        ending = "timeout" if timed_out else "finished"
+        try:
+            process, timed_out, stopped_at = self._programs(deadline)
+        finally:
+            self.services.stop()
+        # A server that does not start says nothing of the code.
+        ending = "timeout" if timed_out else "crashed" if process is None else "finished"
         for session in self.sessions:
             # An orderly exit without an end is a wrong use that pytest itself has told about, before any test.
             is_orderly = session.left and session.running is None and not session.green
@@ -142,7 +133,7 @@ class Supervisor:
             self.verdicts, self.failures = {}, {}
         return {
             "ending": ending,
-            "exit_code": process.returncode,
+            "exit_code": None if process is None else process.returncode,
             "seconds": time.monotonic() - started,
             "observed": any(session.greeted for session in self.sessions),
             "verdicts": self.verdicts,
@@ -155,6 +146,28 @@ class Supervisor:
             "stopped_at": stopped_at,
             "left": {} if stopped_at else self.starter.left(),
         }
+
+    def _programs(self, deadline):
+        """Servers, steps, check, in this order: the last process (None: a server failed), is it late, what stopped it."""
+        try:
+            self.services.start(self.request["services"], deadline)
+        except services.Failed as failed:
+            self.output.add(failed.log)
+            self.notes.append("the service %s could not be started: %s" % (json.dumps(failed.service), failed))
+            return None, time.monotonic() >= deadline, "service " + failed.service
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(os.path.join(self.folder, channel.SOCKET))
+            listener.listen(16)
+            for step in self.request["before"]:
+                process = self.starter.step(step)
+                timed_out = self._listen(listener, process, deadline)
+                if timed_out or process.returncode:
+                    name = str(step["name"])
+                    self.notes.append("the step %s before the check did not pass" % json.dumps(name))
+                    return process, timed_out, name
+                self.starter.take_over()
+            process = self.starter.check(self.sentinel)
+            return process, self._listen(listener, process, deadline), ""
 
     def _listen(self, listener, process, deadline):
         """Take in output and messages until the command has ended or the time is up (then True)."""
