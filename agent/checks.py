@@ -132,6 +132,7 @@ class Runner:
             timeout=seconds + GRACE,
             stdin=json.dumps(request).encode(),
             output_limit=REPORT_LIMIT,
+            hosts=_hosts(check),
         )
         try:
             completed = await workspace.run(command)
@@ -141,12 +142,16 @@ class Runner:
         return await asyncio.to_thread(_read, completed, nonce, check, workspace.root, only)
 
     async def ask(
-        self, workspace: Workspace, question: str, stdin: bytes, seconds: float, *, env: Mapping[str, str] | None = None
+        self, workspace: Workspace, question: str, stdin: bytes, seconds: float, *, check: Check | None = None
     ) -> Asked:
-        """Have the guest do something else than run a check. Raises `SandboxError`, save for time and bounds."""
+        """Have the guest do something else than run a check, in the surroundings of this one.
+
+        Raises `SandboxError`, save for time and bounds.
+        """
         await self.prepare()
         argv = (workspace.python, self.guest, question)
-        command = Command(argv, max(1.0, seconds), env=env or {}, stdin=stdin, output_limit=REPORT_LIMIT)
+        env, hosts = ({}, ()) if check is None else (check.env, _hosts(check))
+        command = Command(argv, max(1.0, seconds), env=env, stdin=stdin, output_limit=REPORT_LIMIT, hosts=hosts)
         try:
             return Asked((await workspace.run(command)).stdout)
         except DeadlinePassed as passed:
@@ -169,6 +174,10 @@ def service_request(service: Service) -> dict[str, object]:
     return {
         "kind": service.kind, "port": service.port, "name": service.name, "image": service.image, "env": dict(service.env)
     }  # fmt: skip
+
+
+def _hosts(check: Check) -> tuple[str, ...]:
+    return tuple(service.host for service in check.services if service.host != "localhost")
 
 
 def _program(step: Check | Step) -> dict[str, object]:

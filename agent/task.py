@@ -70,6 +70,7 @@ class Service:
     name: str = ""  # as the workflow has it
     image: str = ""  # "postgres:16-alpine": the wanted version, for people
     env: Mapping[str, str] = field(default_factory=dict)  # of its image: `POSTGRES_PASSWORD`, …
+    host: str = "localhost"  # by which the steps reach it: its name in a job with a container
 
 
 @dataclass(frozen=True, slots=True)

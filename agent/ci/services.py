@@ -113,7 +113,7 @@ class _Reading:
         port = self._port(name, kind, asked.get("ports"))
         if port is None:
             return
-        self.services.append(Service(kind, port, name, image, env))
+        self.services.append(Service(kind, port, name, image, env, host=name if self.in_container else "localhost"))
         if beyond:
             self.notes.append(f"service {name}: {beyond} of {image} may be missing")
         if owner not in _OWNERS:

@@ -148,6 +148,22 @@ async def test_a_step_before_finds_the_servers(sandbox: Sandbox) -> None:
     assert (ran.exit_code, ran.output) == (0, "[]")
 
 
+@needs("redis-server")
+async def test_in_a_container_s_job_a_server_is_reached_by_its_name(sandbox: Sandbox) -> None:
+    named = replace(REDIS, name="cache", env={}, host="cache")
+    ran = await run(sandbox, {}, python("import redis; redis.Redis(host='cache').ping()", named))
+    assert ran.exit_code == 0, ran.output
+    other = await run(sandbox, {}, python("import socket; socket.gethostbyname('cache')", REDIS))
+    assert (other.exit_code, "gaierror" in other.output) == (1, True), "where the job has no container it is not known"
+
+
+@needs("redis-server")
+async def test_a_name_that_is_none_leads_nowhere(sandbox: Sandbox) -> None:
+    hostile = replace(REDIS, env={}, host="a\n10.0.0.1 localhost")
+    ran = await run(sandbox, {}, replace(EXIT, command="cat /etc/hosts", services=(hostile,)))
+    assert (ran.exit_code, "10.0.0.1" in ran.output, "127.0.0.1 localhost" in ran.output) == (0, False, True), ran.output
+
+
 @needs("initdb")
 async def test_what_tests_make_a_server_do_knows_nothing_of_who_observes_them(sandbox: Sandbox) -> None:
     script = """
@@ -227,7 +243,7 @@ print("both")
 """
         ran = await run(sandbox, {}, python(script, *services))
         assert (ran.exit_code, ran.output) == (0, "both"), ran.output
-        late = await run(sandbox, {}, replace(EXIT, command="sleep 60", services=services), timeout=5.0)
+        late = await run(sandbox, {}, replace(EXIT, command="sleep 60", services=services), timeout=3.0)
         assert (late.ending, late.stopped_at) == ("timeout", "")
     assert not [line for line in listed().splitlines() if any(str(port) in line for port in ports)]
 

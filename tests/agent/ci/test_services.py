@@ -68,7 +68,7 @@ def test_ports_that_github_would_choose_differ() -> None:
 
 def test_in_a_container_s_job_a_service_has_its_own_port() -> None:
     wanted = read_services({"db": {**POSTGRES, "ports": ["9999:5432"]}}, in_container=True)
-    assert [service.port for service in wanted.services] == [5432]
+    assert [(service.host, service.port) for service in wanted.services] == [("db", 5432)]
 
 
 def test_two_services_on_one_port_are_not_both_had() -> None:
