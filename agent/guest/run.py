@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 
-from . import channel, services, starting
+from . import channel, starting
 from .text import clean, identity
 
 TESTS = 100000  # verdicts kept
@@ -103,7 +103,7 @@ class Supervisor:
         self.sentinel = "test_" + secrets.token_hex(4)
         self.forged = False
         self.starter = starting.Starter(request, folder)
-        self.services = services.Services()
+        self.services = None
 
     def run(self):
         started = time.monotonic()
@@ -111,7 +111,8 @@ class Supervisor:
         try:
             process, timed_out, stopped_at = self._programs(deadline)
         finally:
-            self.services.stop()
+            if self.services is not None:
+                self.services.stop()
         # A server that does not start says nothing of the code.
         ending = "timeout" if timed_out else "crashed" if process is None else "finished"
         for session in self.sessions:
@@ -149,12 +150,9 @@ class Supervisor:
 
     def _programs(self, deadline):
         """Servers, steps, check, in this order: the last process (None: a server failed), is it late, what stopped it."""
-        try:
-            self.services.start(self.request["services"], deadline)
-        except services.Failed as failed:
-            self.output.add(failed.log)
-            self.notes.append("the service %s could not be started: %s" % (json.dumps(failed.service), failed))
-            return None, time.monotonic() >= deadline, "service " + failed.service
+        failed = self._serve(deadline) if self.request["services"] else ""
+        if failed:
+            return None, time.monotonic() >= deadline, "service " + failed
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(os.path.join(self.folder, channel.SOCKET))
             listener.listen(16)
@@ -168,6 +166,19 @@ class Supervisor:
                 self.starter.take_over()
             process = self.starter.check(self.sentinel)
             return process, self._listen(listener, process, deadline), ""
+
+    def _serve(self, deadline):
+        """Start the servers; returns the name of the one that could not be started, or ""."""
+        from . import services  # few runs need any, and all would wait for the import
+
+        self.services = services.Services()
+        try:
+            self.services.start(self.request["services"], deadline)
+        except services.Failed as failed:
+            self.output.add(failed.log)
+            self.notes.append("the service %s could not be started: %s" % (json.dumps(failed.service), failed))
+            return failed.service
+        return ""
 
     def _listen(self, listener, process, deadline):
         """Take in output and messages until the command has ended or the time is up (then True)."""

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from .servers import KINDS, Server, Unavailable, is_free
+from .servers import KINDS, Unavailable, is_free
 
 PATIENCE = 60.0  # seconds that one server may take until it answers
 GOODBYE = 3.0  # seconds that one may take to end
@@ -168,9 +168,7 @@ class _Start(object):
 def _server(service, folder):
     if service["kind"] not in KINDS:
         raise Unavailable("There is no %s in the sandbox." % service["kind"])
-    server = KINDS[service["kind"]](service, folder)
-    assert isinstance(server, Server)
-    return server
+    return KINDS[service["kind"]](service, folder)
 
 
 def _environment():
