@@ -139,6 +139,15 @@ def test_a_call_with_unknown_values_keeps_the_rest_of_the_name() -> None:
     assert (leg.leg.values, leg.within) == ({"v": "3.12"}, "inner / most")
 
 
+def test_a_workflow_of_too_many_runs_is_a_problem() -> None:
+    jobs = "".join(
+        f"  j{i}: {{runs-on: x, strategy: {{matrix: {{a: &a [{', '.join(map(str, range(200)))}]}}}}}}\n" for i in range(60)
+    )
+    problem = find_leg(read(f"on: push\njobs:\n{jobs}"), "x", evaluate)
+    assert isinstance(problem, Problem)
+    assert "more than 10000 runs" in problem.sentence
+
+
 def test_a_known_leg_is_preferred_to_a_guess() -> None:
     workflow = read("on: push\njobs: {a: {runs-on: x, name: '${{ vars.X }}'}, b: {runs-on: x, name: exact}}")
     assert found(workflow, "exact") == JobLeg(workflow.jobs[1], found(workflow, "exact").leg)
