@@ -36,7 +36,8 @@ class Starter:
         restore["PATH"] = self._without_shims(environment["PATH"])
         environment[channel.VARIABLE] = self.folder
         with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:
-            json.dump({"root": request["root"], "only": request["only"], "restore": restore, "sentinel": sentinel}, file)
+            told = {name: request[name] for name in ("root", "only", "conditions")}
+            json.dump(dict(told, restore=restore, sentinel=sentinel), file)
         return self._popen(request, environment)
 
     def surroundings(self):
