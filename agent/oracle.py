@@ -35,7 +35,7 @@ class Verification:
 
 
 def together(runs: Sequence[CheckRun]) -> CheckRun:
-    """One run of runs of the same check under different conditions: red is what is red in any of them. There is at least one."""
+    """One run of at least one of the same check under different conditions: red is what is red in any of them."""
     if len(runs) == 1:
         return runs[0]
     shown = next((run for run in runs if run.ending != "finished"), None) or next((run for run in runs if run.red), runs[0])
