@@ -28,7 +28,11 @@ def named(ids: Sequence[str], most: int = 3) -> str:
 def not_reproduced(base: Round, rounds: int, probed: int = 0) -> Ending:
     """`probed` counts further runs in other orders, with other seeds and clocks."""
     greens = words.counted(sum(len(run.green) for run in base), "result")
-    more = f" Nor did anything in {words.counted(probed, 'further run')} in other orders, with other seeds and clocks." if probed else ""
+    more = (
+        f" Nor did anything in {words.counted(probed, 'further run')} in other orders, with other seeds and clocks."
+        if probed
+        else ""
+    )
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"Nothing failed here: {greens} of {_checks(base)} came out green in {rounds} of {rounds} runs.{more}",

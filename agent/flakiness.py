@@ -56,7 +56,9 @@ def trials(seed: int | None, clock: datetime | None, now: datetime) -> Iterator[
 
 def varied(under: Conditions) -> tuple[str, ...]:
     """Names of what is fixed in it, in the order in which it is worth taking away."""
-    return tuple(name for name in ("clock", "timezone", "shuffle", "hash_seed", "seed") if getattr(under, name) not in (None, ""))
+    return tuple(
+        name for name in ("clock", "timezone", "shuffle", "hash_seed", "seed") if getattr(under, name) not in (None, "")
+    )
 
 
 def without(under: Conditions, name: str) -> Conditions:
@@ -78,7 +80,7 @@ def cause_of(under: Conditions) -> Chance:
 
 
 def by_signs(texts: Iterable[str]) -> tuple[Chance, str]:
-    """What tracebacks, and the code that they lead through, let one suspect of a failure that no condition fixes; its evidence."""
+    """What tracebacks, and the code that they lead through, let one suspect where no condition fixes it; the evidence."""
     whole = "\n".join(texts)
     for cause, sign, what in (
         ("network", _NETWORK, "its traceback speaks of the network"),

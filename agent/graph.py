@@ -1,7 +1,7 @@
 """The repair of one task, whole, on one page.
 
-    reproduce ─red, or probe finds how─▶ localize ─▶ recall ─▶ climb ─a rung─▶ diagnose? ─▶ propose × strategies ─▶ guard ─▶ verify × candidates
-        │ not red                           ▲  │                                                  │             │
+    reproduce ─red─▶ localize ─▶ recall ─▶ climb ─a rung─▶ diagnose? ─▶ propose × strategies ─▶ guard ─▶ verify × candidates
+        │ not red every time: probe         ▲  │                                                  │             │
         │                                   │  └─none left, no budget─▶ report                    │ refused     ▼
         │                                   └───────────── reflect ◀──────────────────────────────┴─ failed ─ select
         │                                            objected ▲ ▲ luck                                          │ green

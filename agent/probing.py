@@ -198,9 +198,7 @@ class Prober:
         await work.context.emit(Probed(text=text, run=self.tried, under=how, red=sorted(red)[:50]))
         return red
 
-    def _told(
-        self, ids: Ids, cause: Chance, evidence: tuple[str, ...], under: tuple[Conditions, ...] = ()
-    ) -> Flakiness:
+    def _told(self, ids: Ids, cause: Chance, evidence: tuple[str, ...], under: tuple[Conditions, ...] = ()) -> Flakiness:
         """Of all runs in which one of them said yes or no."""
         asked = [run for run in self.seen if ids & (run.red | run.green)]
         return Flakiness(tuple(sorted(ids)), sum(bool(ids & run.red) for run in asked), len(asked), cause, evidence, under)

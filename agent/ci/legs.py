@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from agent.ci.contexts import Run, Seen, scope_of
 from agent.ci.detect import Project
@@ -29,6 +30,9 @@ class FailedJob:
     failed_step: str | None = None  # as GitHub shows it; None: it is not known, so it is looked for
     conclusions: Mapping[str, str] = field(default_factory=dict)  # of its steps, by the names that GitHub shows
     run: Run = field(default_factory=Run)
+    told: tuple[str, ...] = ()  # ids of what its log tells as failing
+    seed: int | None = None  # of chance, as its log tells it
+    began: datetime | None = None  # when its failing step did
 
 
 @dataclass(frozen=True, slots=True)

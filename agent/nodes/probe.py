@@ -13,7 +13,7 @@ from agent import endings, flakiness
 from agent.events import Reproduced
 from agent.gate import is_brief
 from agent.nodes.reproduce import why_not_red
-from agent.oracle import Round, together
+from agent.oracle import Round
 from agent.probing import Prober
 from agent.state import State, Work, pack
 from agent.task import Check, CheckRun, Conditions, Flakiness, Oracle
@@ -40,7 +40,9 @@ async def probe(state: State, work: Work) -> State:
     except LimitExceeded as error:
         return {"ending": pack(endings.limit_reached(str(error)))}
     if not any(oracle.must_turn.values()):
-        return {"ending": pack(endings.flaky(found, f"It did not come again in {len(series)} runs, so no repair could be proven."))}
+        return {
+            "ending": pack(endings.flaky(found, f"It did not come again in {len(series)} runs, so no repair could be proven."))
+        }
     told = f"Not red every time: flaky {found.red}/{found.runs}, suspected cause: {found.cause}. {'; '.join(found.evidence)}"
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     await work.context.emit(

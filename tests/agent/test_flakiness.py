@@ -78,7 +78,14 @@ def flaky(result: Red | Repair | NoRepair) -> Flakiness:
     return found
 
 
-STOCK = "CACHE = {}\n\ndef price(name, table):\n    if name not in CACHE:\n        CACHE[name] = table[name]\n    return CACHE[name]\n"
+STOCK = """\
+CACHE = {}
+
+def price(name, table):
+    if name not in CACHE:
+        CACHE[name] = table[name]
+    return CACHE[name]
+"""
 ORDER = {
     "stock.py": STOCK,
     "test_a.py": "from stock import price\n\ndef test_first():\n    assert price('tea', {'tea': 3}) == 3\n",
@@ -110,8 +117,20 @@ async def test_a_test_that_needs_another_one_before_it_is_told_so(tmp_path: Path
 
 RUN = datetime(2027, 3, 31, 10, 0, tzinfo=UTC)
 TIME = {
-    "due.py": "import datetime\n\ndef next_month():\n    today = datetime.date.today()\n    return today.replace(month=today.month + 1)\n",
-    "test_due.py": "import datetime\nfrom due import next_month\n\ndef test_due():\n    assert next_month() > datetime.date.today()\n",
+    "due.py": """\
+import datetime
+
+def next_month():
+    today = datetime.date.today()
+    return today.replace(month=today.month + 1)
+""",
+    "test_due.py": """\
+import datetime
+from due import next_month
+
+def test_due():
+    assert next_month() > datetime.date.today()
+""",
 }
 MENDED = TIME["due.py"].replace("today.replace(month=today.month + 1)", "today + datetime.timedelta(31)")
 
