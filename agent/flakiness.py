@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
+from typing import Any
 
 from agent import words
 from agent.guest.ordering import ordered
@@ -21,6 +22,7 @@ EAST, WEST = "<+14>-14", "<-12>12"  # the first and the last zone to see a day, 
 OTHERS = 3  # other seeds that are tried before a seed counts as of no account
 SURE = 0.05  # chance at most to see no red in a series of runs of what is still flaky
 SERIES = (3, 10)  # runs in which a repair of flakiness has to be green, at least and at most
+FIXED = 5  # the same at most where certain conditions make it red every time
 
 # Of sentences and exceptions that only a network out of reach makes; a refused connection may be a server of the tests' own.
 _NETWORK = re.compile(
@@ -62,7 +64,8 @@ def varied(under: Conditions) -> tuple[str, ...]:
 
 
 def without(under: Conditions, name: str) -> Conditions:
-    return replace(under, **{name: "" if name == "timezone" else None})
+    gone: dict[str, Any] = {name: "" if name == "timezone" else None}
+    return replace(under, **gone)
 
 
 def alternatives(under: Conditions, name: str) -> tuple[Conditions, ...]:
@@ -116,7 +119,7 @@ def in_words(under: Conditions) -> str:
 
 def before(ids: Iterable[VerdictId], one: VerdictId, shuffle: int) -> list[VerdictId]:
     """The tests that come before `one` in that order, the nearest last."""
-    order: list[VerdictId] = ordered(ids, shuffle)
+    order = [VerdictId(id_) for id_ in ordered(ids, shuffle)]
     return order[: order.index(one)] if one in order else []
 
 
@@ -145,11 +148,11 @@ def series(found: Flakiness, affordable: int) -> tuple[Conditions, ...]:
         return (Conditions(),) * max(fewest, min(most, math.ceil(math.log(SURE) / math.log(1 - share)) if share else most))
     first = found.under[0]
     others = []
-    for more in range(1, most):
+    for more in range(1, min(FIXED, most)):
         changed = {name: getattr(first, name) + more for name in ("hash_seed", "seed") if getattr(first, name) is not None}
         if first.shuffle is not None:
             changed["shuffle"] = -first.shuffle if more == 1 else first.shuffle + more * (1 if first.shuffle > 0 else -1)
         if first.clock is not None and not changed:
             changed["clock"] = first.clock + timedelta(days=more).total_seconds()
         others.append(replace(first, **changed))
-    return tuple(dict.fromkeys([*found.under, *others]))[:most]
+    return tuple(dict.fromkeys([*found.under, *others]))

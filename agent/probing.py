@@ -195,7 +195,7 @@ class Prober:
             red |= run.red - {EXIT}
         how = flakiness.in_words(under) + (f", {words.counted(len(only), 'test')} alone" if only is not None else "")
         text = f"Run {self.tried} {how}: {words.counted(len(red), 'red test') if red else 'all green'}"
-        await work.context.emit(Probed(text=text, run=self.tried, under=how, red=sorted(red)[:50]))
+        await work.context.emit(Probed(text=text, run=self.tried, under=how, red=[str(id_) for id_ in sorted(red)[:50]]))
         return red
 
     def _told(self, ids: Ids, cause: Chance, evidence: tuple[str, ...], under: tuple[Conditions, ...] = ()) -> Flakiness:

@@ -178,6 +178,10 @@ class Oracle:
     must_turn: Mapping[str, frozenset[VerdictId]]  # red at the base
     must_stay: Mapping[str, frozenset[VerdictId]]  # green there
 
+    @property
+    def is_red(self) -> bool:
+        return any(self.must_turn.values())
+
 
 @dataclass(frozen=True, slots=True)
 class FileChange:

@@ -7,17 +7,20 @@ sides of the sandbox.
 
 import hashlib
 
+if False:  # for type checkers: old Pythons have no such names
+    from collections.abc import Iterable
 
-def ordered(ids, seed):
+
+def ordered(ids: "Iterable[str]", seed: int) -> "list[str]":
     """`ids` in the order that `seed` names."""
     return sorted(ids, key=lambda name: _key(name, abs(seed)), reverse=seed < 0)
 
 
-def _key(name, seed):
+def _key(name: str, seed: int) -> "list[tuple[str, str]]":
     return [(_digest(seed, part), part) for part in _parts(name)]
 
 
-def _parts(name):
+def _parts(name: str) -> "tuple[str, str, str]":
     """Its file, its class, itself: "a.py::C::test", or "module.C.test" of unittest."""
     separator = "::" if "::" in name else "."
     pieces = name.partition("[")[0].split(separator)
@@ -25,5 +28,5 @@ def _parts(name):
     return separator.join(file), separator.join(pieces[:-1]), name
 
 
-def _digest(seed, part):
+def _digest(seed: int, part: str) -> str:
     return hashlib.sha256(("%d:%s" % (seed, part)).encode("utf-8", "replace")).hexdigest()

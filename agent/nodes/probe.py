@@ -39,7 +39,7 @@ async def probe(state: State, work: Work) -> State:
         oracle, base = await _red(work, found, rounds[0], series)
     except LimitExceeded as error:
         return {"ending": pack(endings.limit_reached(str(error)))}
-    if not any(oracle.must_turn.values()):
+    if not oracle.is_red:
         return {
             "ending": pack(endings.flaky(found, f"It did not come again in {len(series)} runs, so no repair could be proven."))
         }

@@ -22,7 +22,7 @@ from agent.task import Budget, Check, Conditions, FileChange, Flakiness, NoRepai
 from sandbox.base import Sandbox
 from tests.agent.bench import PYTEST, Scripted, sandbox_with
 
-CHECK = replace(PYTEST, timeout=60)
+CHECK = replace(PYTEST, timeout=60, env={**PYTEST.env, "PYTHONHASHSEED": "1"})  # where nothing else is asked for
 BUDGET = Budget(seconds=900)
 
 
@@ -148,7 +148,7 @@ async def test_what_is_red_at_the_clock_of_the_run_is_reproduced(tmp_path: Path)
 
 async def test_the_gate_judges_at_the_clock_of_the_run(tmp_path: Path) -> None:
     case = Case(tmp_path, TIME)
-    wrong = (FileChange("due.py", TIME["due.py"], TIME["due.py"].replace("+ 1", "+ 2")),)
+    wrong = (FileChange("due.py", TIME["due.py"], TIME["due.py"].replace("+ 1", "+ 3")),)
     right = (FileChange("due.py", TIME["due.py"], MENDED),)
     rung = Scripted([(wrong,), (right,)])
     result = await case.healed(rung, told=("test_due.py::test_due",), clock=RUN)
@@ -180,10 +180,10 @@ async def test_a_failure_that_needs_a_hash_seed_is_one_of_randomness(tmp_path: P
 
 
 async def test_a_failure_that_needs_a_random_seed_is_one_of_randomness(tmp_path: Path) -> None:
-    files = {"test_dice.py": "import random\ndef test_dice(): assert random.random() < 0.7\n"}
+    files = {"test_dice.py": "import random\ndef test_dice(): assert random.randrange(10**6) != 249523\n"}
     found = flaky(await Case(tmp_path, files).seen())
     assert found.cause == "randomness"
-    assert varied(found.under[0]) == ("seed",)
+    assert found.under == (Conditions(seed=3),)
 
 
 async def test_the_seed_that_the_log_tells_reproduces_the_run(tmp_path: Path) -> None:
@@ -193,53 +193,60 @@ async def test_the_seed_that_the_log_tells_reproduces_the_run(tmp_path: Path) ->
     assert result.oracle.checks[0].conditions == (Conditions(seed=4711),)
 
 
+# Red in every third run, whatever is fixed: the runs at the base are green, the next one is red, the one after that is not.
+THIRD = """
+from pathlib import Path
+
+def is_third():
+    counter = Path(COUNTER)
+    n = int(counter.read_text()) if counter.exists() else 0
+    counter.write_text(str(n + 1))
+    return n % 3 == 2
+"""
 RACE = {
     "bank.py": """
-import threading, time, random
+import threading, time
+from third import is_third
 
 class Account:
     def __init__(self):
         self.balance = 0
 
-    def pay(self):
+    def pay(self, pause):
         seen = self.balance
-        time.sleep(random.SystemRandom().choice((0, 0.03)))
+        time.sleep(pause)
         self.balance = seen + 1
 
 def pay_twice(account):
-    threads = [threading.Thread(target=account.pay) for _ in range(2)]
+    pause = 0.3 if is_third() else 0
+    threads = [threading.Thread(target=account.pay, args=(pause,)) for _ in range(2)]
     for thread in threads:
         thread.start()
-        time.sleep(0.01)
+        time.sleep(0.1)
     for thread in threads:
         thread.join()
-""",
-    "test_bank.py": """
-from bank import Account, pay_twice
-
-def test_pay():
-    account = Account()
-    pay_twice(account)
     check(account)
 
 def check(account):
-    assert account.balance == 2, "threading lost a payment"
+    assert account.balance == 2
 """,
+    "test_bank.py": "from bank import Account, pay_twice\n\ndef test_pay(): pay_twice(Account())\n",
 }
 
 
 async def test_a_failure_that_nothing_fixes_is_suspected_of_concurrency_by_its_code(tmp_path: Path) -> None:
-    found = flaky(await Case(tmp_path, RACE).seen())
-    assert found.cause == "concurrency"
-    assert found.under == ()
-    assert "threading" in found.evidence[-1]
+    third = THIRD.replace("COUNTER", repr(str(tmp_path / "n")))
+    found = flaky(await Case(tmp_path, {**RACE, "third.py": third}).seen())
+    assert (found.cause, found.red, found.runs, found.under) == ("concurrency", 1, 4, ())
+    assert "red in some runs and green in others in shuffled order 1" in found.evidence[0]
+    assert "threading" in found.evidence[1]
 
 
-@pytest.mark.asyncio(loop_scope="session")
-async def test_a_failure_that_nothing_explains_is_unknown(sandbox: Sandbox, tmp_path: Path) -> None:
-    files = {"test_luck.py": "import os\ndef test_luck(): assert os.getpid() % 2\n"}
-    found = flaky(await Case(sandbox, files).seen())
-    assert found.cause == "unknown"
+async def test_a_failure_that_nothing_explains_is_unknown(tmp_path: Path) -> None:
+    third = THIRD.replace("COUNTER", repr(str(tmp_path / "n")))
+    test = "from third import is_third\ndef test_luck(): assert not is_third()\n"
+    found = flaky(await Case(tmp_path, {"test_luck.py": test, "third.py": third}).seen())
+    assert (found.cause, len(found.evidence)) == ("unknown", 1)
 
 
 NETWORK = {"test_net.py": "import socket\ndef test_net(): socket.create_connection(('example.invalid', 80), 2)\n"}
