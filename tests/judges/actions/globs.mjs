@@ -1,10 +1,12 @@
-// Hashes files with GitHub's own package, which says much more than asked. stdin: {workspace, patterns}; the last line of
-// stdout: for each {value} or {error}.
+// Hashes files with GitHub's own package. stdin: {workspace, patterns}; stdout: for each {value} or {error}.
 import { readFileSync } from "node:fs";
 import { hashFiles } from "@actions/glob";
 
 const { workspace, patterns } = JSON.parse(readFileSync(0, "utf8"));
 process.chdir(workspace);
+// The package tells what it does as it goes.
+const write = process.stdout.write.bind(process.stdout);
+process.stdout.write = () => true;
 const results = [];
 for (const each of patterns) {
   try {
@@ -13,4 +15,4 @@ for (const each of patterns) {
     results.push({ error: String(error.message) });
   }
 }
-process.stdout.write("\n" + JSON.stringify(results));
+write(JSON.stringify(results));

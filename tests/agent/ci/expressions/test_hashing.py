@@ -9,7 +9,7 @@ import pytest
 
 from agent.ci.expressions import ExpressionError
 from agent.ci.expressions.hashing import digest, hash_files, matching
-from tests.agent.ci.judge import Judge
+from tests.agent.ci.judge import ask
 
 WORKSPACE = "/home/runner/work/x/x"
 FILES = [
@@ -37,14 +37,14 @@ PATTERNS = [
 
 
 @pytest.mark.optional(reason="needs node and GitHub's packages from npm")
-def test_the_same_files_are_hashed_in_the_same_order_as_by_github_s_own_package(judge: Judge, tmp_path: Path) -> None:
+def test_the_same_files_are_hashed_in_the_same_order_as_by_github_s_own_package(tmp_path: Path) -> None:
     workspace = tmp_path / "work"
     contents = {path: f"content of {path}".encode() for path in FILES}
     for path, content in contents.items():
         (workspace / path).parent.mkdir(parents=True, exist_ok=True)
         (workspace / path).write_bytes(content)
     asked = [[line.replace("{WORKSPACE}", str(workspace)) for line in patterns] for patterns in PATTERNS]
-    answers = judge.answer("globs.mjs", {"workspace": str(workspace), "patterns": asked})
+    answers = ask("globs.mjs", {"workspace": str(workspace), "patterns": asked})
     ours: list[dict[str, str]] = []
     for patterns, answer in zip(asked, answers, strict=True):
         try:

@@ -1,3 +1,0 @@
-from tests.agent.ci.judge import judge
-
-__all__ = ["judge"]
