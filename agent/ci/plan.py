@@ -16,6 +16,7 @@ from agent.ci.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.detect import Project
 from agent.ci.hooks import PATH as HOOKS
 from agent.ci.hooks import read_hooks
+from agent.ci.runners.detected import detected
 from agent.ci.runners.follow import follow_script, inline
 from agent.ci.workflow import Job, Step, read_job
 from agent.guest.text import one_line
@@ -113,7 +114,7 @@ class _Planner:
             found = detect.detect_check(self.project)
             if found is None:
                 return Plan((), Packages(python=configuration.python), tuple(self.notes), NO_CHECKS, NO_CHECKS_NEXT)
-            self._add(found, found.reader)
+            self._add(self._as_written_down(found, configuration), found.reader)
         packages = self.packages
         if configuration.packages is not None:
             packages = merge(configuration.packages, Packages(requirements=packages.requirements))
@@ -127,6 +128,20 @@ class _Planner:
             replace(packages, python=configuration.python or packages.python or detect.detect_python(self.project)),
             tuple(dict.fromkeys(self.notes)),
         )
+
+    def _as_written_down(self, found: Check, configuration: Configuration) -> Check:
+        """Detected tests as the repository's own runner has them, where that is one command that runs tests."""
+        own = detected(self.project, configuration.python or detect.detect_python(self.project))
+        if own is None:
+            return found
+        followed, line = own
+        self.packages = merge(self.packages, merge(followed.packages, detect.detect_packages(self.project)))
+        self.packages = replace(self.packages, python=detect.detect_python(self.project) or self.packages.python)
+        self.notes += [f"the tests were detected as `{one_line(line, 80)}` runs them", *followed.notes]
+        if "\n" in followed.command:
+            return found  # a report or a threshold beside the tests is not what failed for sure
+        reader = read_command(followed.command).reader
+        return replace(found, command=followed.command, reader=reader, cwd=followed.cwd, env={**found.env, **followed.env})
 
     def _choose(self, job: Job, failed: FailedJob, steps: list[tuple[Step, Reading]], where: str) -> list[tuple[Step, Reading]]:
         """The step that failed, else those of the job that run tests."""
