@@ -17,6 +17,7 @@ from agent.ci.hashed import Hashed
 from agent.ci.leg import Leg, Told, Walked
 from agent.ci.legs import ChosenJob, FailedJob, leg_of
 from agent.ci.replay import Stage
+from agent.ci.runners.detected import detected
 from agent.ci.runners.follow import follow_script
 from agent.ci.walking import walk
 from agent.ci.workflows.document import Problem
@@ -164,7 +165,7 @@ class _Planner:
             found = detect.detect_check(self.project)
             if found is None:
                 return Plan((), Packages(python=configuration.python), tuple(self.notes), legs=tuple(self.legs))
-            self._add(found, found.reader)
+            self._add(self._as_written_down(found, configuration), found.reader)
         packages = self.packages
         if configuration.packages is not None:
             packages = merge(configuration.packages, Packages(requirements=packages.requirements))
@@ -181,6 +182,20 @@ class _Planner:
             tuple(self.legs),
             self.project,
         )
+
+    def _as_written_down(self, found: Check, configuration: Configuration) -> Check:
+        """Detected tests as the repository's own runner has them, where that is one command that runs tests."""
+        own = detected(self.project, configuration.python or detect.detect_python(self.project))
+        if own is None:
+            return found
+        followed, line = own
+        self.packages = merge(self.packages, merge(followed.packages, detect.detect_packages(self.project)))
+        self.packages = replace(self.packages, python=detect.detect_python(self.project) or self.packages.python)
+        self.notes += [f"the tests were detected as `{one_line(line, 80)}` runs them", *followed.notes]
+        if "\n" in followed.command:
+            return found  # a report or a threshold beside the tests is not what failed for sure
+        reader = read_command(followed.command).reader
+        return replace(found, command=followed.command, reader=reader, cwd=followed.cwd, env={**found.env, **followed.env})
 
     def _add(self, check: Check, tool: str) -> None:
         if any(other.command == check.command and other.cwd == check.cwd for other in self.checks):
