@@ -94,7 +94,7 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
 
 async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float) -> Plan:
     """With what only a run of the steps before the failing one could tell."""
-    if not planned.asks:
+    if not (planned.asks or planned.services):
         return planned
     started = time.monotonic()
     await emit(StepStarted(step="replay", text="Replaying the steps of the failing job"))

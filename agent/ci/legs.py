@@ -5,15 +5,18 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from agent.ci.contexts import Run, Seen, scope_of
 from agent.ci.detect import Project
-from agent.ci.expressions import Scope, Value, value_of
+from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, value_of
 from agent.ci.expressions.scope import no_files
+from agent.ci.expressions.values import text
 from agent.ci.leg import Leg
+from agent.ci.services import Wanted, read_services
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Workflow
-from agent.ci.workflows.naming import JobLeg, find_leg, pick
+from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, pick
 from agent.ci.workflows.reading import read_workflow
 from agent.ci.workflows.reuse import find
 from agent.guest.text import one_line
@@ -68,6 +71,7 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
     values = ", ".join(target.leg.shown)
     if values and values not in shown:
         shown = f"{shown} ({values})"
+    wanted = _services(target, partial(_rendered, evaluate, {"matrix": target.leg.values, "inputs": found.inputs}))
     return Leg(
         workflow=found.workflow,
         job=target.job,
@@ -75,10 +79,36 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
         run=replace(run, job=target.job.id),
         matrix=target.leg.values,
         inputs=found.inputs,
+        wanted=wanted,
         failed_step=asked.failed_step if isinstance(asked, FailedJob) else None,
         conclusions=asked.conclusions if isinstance(asked, FailedJob) else {},
-        notes=tuple(one.note for one in (*found.calls, target) if one.note),
+        notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes),
     )
+
+
+def _services(target: JobLeg, render: Callable[[str], str]) -> Wanted:
+    """The job's services, their texts evaluated."""
+    asked: dict[str, object] = {}
+    for service in target.job.services:
+        one = service.container
+        asked[service.id] = {
+            "image": render(one.image),
+            "env": {name: render(text) for name, text in one.env.items()},
+            "ports": [render(port) for port in ([one.ports] if isinstance(one.ports, str) else one.ports)],
+            "volumes": [render(volume) for volume in ([one.volumes] if isinstance(one.volumes, str) else one.volumes)],
+            "options": render(one.options),
+            "entrypoint": render(service.entrypoint),
+            "command": render(service.command),
+        }
+    return read_services(asked, in_container=target.job.container is not None)
+
+
+def _rendered(evaluate: Evaluate, contexts: Mapping[str, Value], template: str) -> str:
+    try:
+        value = evaluate(template, contexts)
+    except ExpressionError:
+        return template
+    return template if isinstance(value, Unknown) else text(value)
 
 
 def _reader(project: Project) -> Callable[[str], str | None]:

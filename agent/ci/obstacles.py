@@ -37,14 +37,14 @@ def in_the_way(title: str, what: str) -> Ending:
     )
 
 
+def needs_services(sentence: str) -> Ending:
+    return Ending(
+        Outcome.NEEDS_SERVICES,
+        sentence,
+        "Install the servers on the machine (or in the image) of the sandbox, or name a command that does without them under "
+        "`test:` in `.github/selfheal.yml`.",
+    )
+
+
 def invalid(why: str) -> Ending:
     return Ending(Outcome.REFUSED, f"The workflow cannot be followed. {why}.", "Mend the workflow file, and push.")
-
-
-def fails_only_here(title: str) -> Ending:
-    """A step before the failing one."""
-    return Ending(
-        Outcome.NOT_REPRODUCED,
-        f"The failing step cannot be reached: `{title}` comes before it, passed in CI, and does not pass in the sandbox.",
-        "See its output in the log; if it needs the network or a program, name the failing command in `.github/selfheal.yml`.",
-    )

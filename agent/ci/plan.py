@@ -16,6 +16,7 @@ from agent.ci.detect import Project
 from agent.ci.hashed import Hashed
 from agent.ci.leg import Leg, Told, Walked
 from agent.ci.legs import ChosenJob, FailedJob, leg_of
+from agent.ci.obstacles import needs_services
 from agent.ci.replay import Stage
 from agent.ci.runners.detected import detected
 from agent.ci.runners.follow import follow_script
@@ -23,7 +24,8 @@ from agent.ci.walking import walk
 from agent.ci.workflows.document import Problem
 from agent.endings import Ending
 from agent.guest.text import one_line
-from agent.task import Check, Outcome
+from agent.services import stock
+from agent.task import Check, Outcome, Service
 from sandbox.base import Packages, Workspace
 
 NO_CHECKS = Ending(
@@ -58,6 +60,13 @@ class Plan:
         return tuple(f"{planned.leg.source} ({planned.walked.asks})" for planned in self.legs if planned.walked.asks)
 
     @property
+    def services(self) -> tuple[Service, ...]:
+        """Servers that a check or a replay needs."""
+        asked = [service for check in self.checks for service in check.services]
+        asked += [service for planned in self.legs if planned.walked.asks for service in planned.leg.wanted.services]
+        return tuple(service for at, service in enumerate(asked) if service not in asked[:at])
+
+    @property
     def is_open(self) -> bool:
         return bool(self.checks or self.asks)
 
@@ -88,10 +97,15 @@ async def plan(
 
 
 async def complete(planned: Plan, stage: Stage) -> Plan:
-    """The plan with what a replay of its open jobs tells. Raises `SandboxError`."""
+    """The plan with what only the prepared sandbox tells: its servers, and a replay of open jobs. Raises `SandboxError`."""
     assert planned.project is not None
     planner = _Planner(planned.project, Hashed(stage.sandbox.base))
     planner.checks, planner.notes = list(planned.checks), list(planned.notes)
+    if planned.services:
+        there = await stock(stage.runner, stage.sandbox.base, planned.services)
+        planner.notes += there.notes
+        if there.missing:
+            return replace(planned, checks=(), legs=(), notes=tuple(planner.notes), ending=needs_services(there.sentence))
     for known in planned.legs:
         if not known.walked.asks:
             planner.legs.append(known)

@@ -212,7 +212,7 @@ async def test_a_step_that_passed_in_ci_and_fails_here_is_said(walks: Walks) -> 
     walked = await walks.run(text, failed="Go")
     assert walked.ending is not None
     assert walked.ending.outcome is Outcome.NOT_REPRODUCED
-    assert "`Fetch` comes before it, passed in CI" in walked.ending.reason
+    assert "`Fetch` comes before it and does not pass here" in walked.ending.reason
 
 
 ACTION = """

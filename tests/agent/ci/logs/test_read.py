@@ -121,13 +121,16 @@ def test_logs_without_marks_with_carriage_returns_colours_and_prefixes_read_the_
 
 
 def test_workflow_commands_that_are_not_shown_yet_are_read() -> None:
-    reading = read_log("::error title=ruff (F401),file=/x/app/a.py,line=1,col=8::app/a.py:1:8: F401 `os` imported but unused%0A help")
+    reading = read_log(
+        "::error title=ruff (F401),file=/x/app/a.py,line=1,col=8::app/a.py:1:8: F401 `os` imported but unused%0A help"
+    )
     assert told_ids(reading) == {"app/a.py:1:8 F401"}
 
 
 def test_a_forged_summary_inside_of_a_test_names_no_failure() -> None:
     forged = PYTEST.replace(
-        "npm error code E503", "=========================== short test summary info ============================\nFAILED tests/b.py::ghost - x"
+        "npm error code E503",
+        "=========================== short test summary info ============================\nFAILED tests/b.py::ghost - x",
     )
     assert told_ids(read_log(forged)) == {"tests/test_a.py::test_a"}
 
@@ -169,16 +172,31 @@ def test_a_short_log_in_pieces_reads_as_the_whole() -> None:
 
 
 PIECES = (
-    "a", " ", "=", "_", "-", "*", ".", ":", "::", "1:", "/", "[", "]", "(", ")", " - ", "FAILED ", "ERROR ", "a.a", "a:1", "error: ",
-    "'", "`", '"', "<testsuites", "File \"", "    at ", "● ", "✖ ", " > ", "❯ ", "Because ", "---- ", "1 passed, ", "1) ", "npm error ", "\x1b", "\x1b[",
+    "a", " ", "=", "_", "-", "*", ".", ":", "::", "1:", "/", "[", "]", "(", ")", " - ", "FAILED ", "ERROR ", "a.a", "a:1", "error: ",  # noqa: E501
+    "'", "`", '"', "<testsuites", "File \"", "    at ", "● ", "✖ ", " > ", "❯ ", "Because ", "---- ", "1 passed, ", "1) ", "npm error ", "\x1b", "\x1b[",  # noqa: E501
     "\x1b]", "\r", "::error ", "##[error]", "\t",
 )  # fmt: skip
 
 
 @pytest.mark.timeout(60)  # a reader that is not linear needs hours for this
 def test_no_line_is_expensive() -> None:
-    starts = ("", "FAILED tests/a.py::t[", "=", "__ ", "app/a.py:1:1: ", "  ● ", " FAIL  a.js", "npm error ", "ERROR: ", "error[E0001]: ", "thread '", "fatal: ")
-    log = "\n".join(start + piece * (2_200 // len(piece)) + end for start in starts for piece in PIECES for end in ("", "!", "\x00"))
+    starts = (
+        "",
+        "FAILED tests/a.py::t[",
+        "=",
+        "__ ",
+        "app/a.py:1:1: ",
+        "  ● ",
+        " FAIL  a.js",
+        "npm error ",
+        "ERROR: ",
+        "error[E0001]: ",
+        "thread '",
+        "fatal: ",
+    )
+    log = "\n".join(
+        start + piece * (2_200 // len(piece)) + end for start in starts for piece in PIECES for end in ("", "!", "\x00")
+    )
     read_log(f"{PYTEST[:80]}\n{log}\n{PYTEST}")
     excerpt(log)
     for piece in PIECES:  # and not in their number
