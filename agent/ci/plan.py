@@ -57,7 +57,7 @@ class Plan:
     @property
     def asks(self) -> tuple[str, ...]:
         """What only running the steps can tell, for people."""
-        return tuple(f"{planned.leg.source} ({planned.walked.asks})" for planned in self.legs if planned.walked.asks)
+        return tuple(f"{planned.leg.source}, to see {planned.walked.asks}" for planned in self.legs if planned.walked.asks)
 
     @property
     def services(self) -> tuple[Service, ...]:

@@ -65,6 +65,8 @@ async def walk(leg: Leg, project: Project, files: Files, perform: Perform | None
         await walker.job()
     except _Over:
         pass
+    except Needs as needs:
+        walker.ending = in_the_way(leg.job.id, needs.what, "job")
     except ExpressionError as error:
         walker.ending = invalid(f"{leg.source}: {error}")
     return walker.walked()
@@ -78,7 +80,7 @@ class _Walker:
         self.target: int | None = None
         self.told: list[Told] = []
         self.notes: list[str] = list(leg.notes)
-        self.packages = Packages()
+        self.packages = Packages(python=leg.python)
         self.kept: list[_Kept] = []
         self.check: Check | None = None
         self.tool = ""
