@@ -108,7 +108,7 @@ async def extensions_of() -> Extensions:
 
 async def sandboxes_of(settings: Settings) -> Sandboxes:
     """The service's sandboxes. Raises `SettingsError` for one that isolates nothing when nobody said that code is trusted."""
-    from sandbox.choose import open_sandboxes
+    from sandbox.choose import Containers, open_sandboxes
 
     if settings.sandbox == "process" and not settings.trust_code:
         raise SettingsError(
@@ -120,6 +120,7 @@ async def sandboxes_of(settings: Settings) -> Sandboxes:
         settings.data_dir.resolve() / "sandboxes",
         trusted=settings.trust_code,
         index_hosts=settings.package_index_hosts,
+        containers=Containers(settings.sandbox_image, settings.docker_host),
     )
 
 

@@ -27,7 +27,7 @@ from app.bench_state import State
 from app.engine import Case, Engine
 from app.settings import Settings
 from sandbox.base import SandboxError, Sandboxes
-from sandbox.choose import open_sandboxes
+from sandbox.choose import Containers, open_sandboxes
 
 if TYPE_CHECKING:
     from agent.models import Models
@@ -120,6 +120,7 @@ async def _sandboxes(settings: Settings) -> Sandboxes:
         user_cache_path("selfheal"),
         trusted=settings.trust_code,
         index_hosts=settings.package_index_hosts,
+        containers=Containers(settings.sandbox_image, settings.docker_host),
     )
     async with sandboxes.open("probe"):
         return sandboxes

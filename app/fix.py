@@ -29,7 +29,7 @@ from app.engine import Case, Engine, without_a_run
 from app.settings import Settings
 from app.showing import Screen, show
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
-from sandbox.choose import open_sandboxes
+from sandbox.choose import Containers, open_sandboxes
 
 
 async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, json: bool) -> bool:
@@ -93,7 +93,8 @@ async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
     folder = user_cache_path("selfheal")
     hosts = settings.package_index_hosts
     # Whoever runs their own checkout's tests vouches for its code.
-    sandboxes = await open_sandboxes(settings.sandbox, folder, trusted=True, index_hosts=hosts)
+    containers = Containers(settings.sandbox_image, settings.docker_host)
+    sandboxes = await open_sandboxes(settings.sandbox, folder, trusted=True, index_hosts=hosts, containers=containers)
     if settings.sandbox != "auto":
         return sandboxes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -10,11 +11,25 @@ from sandbox.base import Sandboxes, SandboxUnavailable
 from sandbox.install import index_access
 from sandbox.install.packages import Shop
 
-Kind = Literal["auto", "local", "process"]
+Kind = Literal["auto", "local", "process", "docker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """For `docker`: the image that code runs in, and the engine's address (default: where its clients look for it)."""
+
+    image: str = "python:3.12"
+    address: str | None = None
 
 
 async def open_sandboxes(
-    kind: Kind, folder: Path, *, trusted: bool = False, index_hosts: Sequence[str] = (), packages: Path | None = None
+    kind: Kind,
+    folder: Path,
+    *,
+    trusted: bool = False,
+    index_hosts: Sequence[str] = (),
+    packages: Path | None = None,
+    containers: Containers = Containers(),
 ) -> Sandboxes:
     """`folder` holds sandboxes while they are open; `packages` (default: below it) what is downloaded and prepared for later.
 
@@ -22,20 +37,24 @@ async def open_sandboxes(
     "host:port"; default: as the package client is configured). Raises `SandboxUnavailable`.
     """
     shop = Shop(packages or folder / "packages", await index_access.configured(index_hosts))
-    sandboxes = _of_kind(kind, folder / "open", shop)
+    sandboxes = await _of_kind(kind, folder / "open", shop, containers)
     if not (trusted or sandboxes.isolation.untrusted):
         raise SandboxUnavailable(
-            f"the `{sandboxes.isolation.name}` sandbox isolates nothing: say that the code of every repository is trusted, "
-            "or use `local`"
+            f"the `{sandboxes.isolation.name}` sandbox does not hold untrusted code here: say that the code of every "
+            "repository is trusted, or use `local`"
         )
     return sandboxes
 
 
-def _of_kind(kind: Kind, folder: Path, shop: Shop) -> Sandboxes:
+async def _of_kind(kind: Kind, folder: Path, shop: Shop, containers: Containers) -> Sandboxes:
     if kind == "process":
         from sandbox.process import ProcessSandboxes
 
         return ProcessSandboxes(folder, shop)
+    if kind == "docker":
+        from sandbox import docker
+
+        return await docker.reach(folder, shop, containers.image, containers.address)
     from sandbox.local import LocalSandboxes
 
     return LocalSandboxes(folder, shop)

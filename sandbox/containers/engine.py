@@ -177,10 +177,12 @@ class Engine:
                 asyncio.timeout(CALL_SECONDS),
                 self._client.session.head(self._archive(container), params={"path": path}) as reply,
             ):
-                if reply.status == 404:
+                told_of = reply.headers.get("X-Docker-Container-Path-Stat")
+                if told_of is None and reply.status == 404:
                     return None
-                self._check(reply.status, "")
-                what = json.loads(base64.b64decode(reply.headers["X-Docker-Container-Path-Stat"]))
+                if told_of is None:  # a link that leads nowhere is both: not found, and told (by Podman)
+                    self._check(reply.status, "")
+                what = json.loads(base64.b64decode(told_of or ""))
         mode = int(what["mode"])
         link, folder = bool(mode & _LINK), bool(mode & _FOLDER)
         return Status(int(what["size"]), mode & 0o777, folder, link, not mode & _NOT_A_FILE)

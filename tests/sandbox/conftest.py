@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import io
 import tarfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from sandbox import docker
 from sandbox.base import Limits, Sandbox, Sandboxes, Workspace
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.packages import Shop
 from sandbox.jail import bubblewrap
 from sandbox.local import LocalSandboxes
 from sandbox.process import ProcessSandboxes
+from tests.sandbox import engines
 
 MIB = 1024 * 1024
 LIMITS = Limits(memory=256 * MIB, processes=64, file_size=32 * MIB, open_files=256, disk=64 * MIB, cpu_seconds=20)
@@ -27,10 +30,13 @@ def no_bubblewrap() -> None:
         pytest.skip("bubblewrap is not installed (apt-get install bubblewrap)")
 
 
-def make(kind: str, folder: Path, index: IndexAccess | None = None) -> Sandboxes:
+def make(kind: str, folder: Path, index: IndexAccess | None = None, address: str | None = None) -> Sandboxes:
+    """`address` is that of the engine for the kinds that have one."""
     if kind == "local":
         no_bubblewrap()
     shop = Shop(folder / "packages", index or IndexAccess((), frozenset()))
+    if address is not None:
+        return asyncio.run(docker.reach(folder / "open", shop, engines.IMAGE, address))
     return (LocalSandboxes if kind == "local" else ProcessSandboxes)(folder / "open", shop)
 
 
@@ -71,9 +77,36 @@ async def chunks(content: bytes, size: int = 65536) -> AsyncIterator[bytes]:
         yield content[start : start + size]
 
 
-@pytest.fixture(params=["local", "process"])
+@pytest.fixture(scope="session")
+def docker_engine() -> Iterator[str]:
+    yield from _started("docker")
+
+
+@pytest.fixture(scope="session")
+def podman_engine() -> Iterator[str]:
+    yield from _started("podman")
+
+
+def _started(kind: str) -> Iterator[str]:
+    with ExitStack() as opened:
+        try:
+            address = opened.enter_context(engines.engine(kind))
+        except engines.NoEngine as error:
+            pytest.skip(f"no {kind} engine: {error}")
+        yield address
+
+
+ENGINES = [pytest.param(kind, marks=pytest.mark.optional(reason="needs a container engine")) for kind in ("docker", "podman")]
+
+
+def engine_of(kind: str, request: pytest.FixtureRequest) -> str | None:
+    """The address of the engine that a kind of sandbox needs."""
+    return request.getfixturevalue(f"{kind}_engine") if kind in ("docker", "podman") else None
+
+
+@pytest.fixture(params=["local", "process", *ENGINES])
 def sandboxes(request: pytest.FixtureRequest, tmp_path: Path) -> Sandboxes:
-    return make(request.param, tmp_path)
+    return make(request.param, tmp_path, address=engine_of(request.param, request))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from sandbox.base import (
     Workspace,
 )
 from sandbox.jail import cgroup
-from tests.sandbox.conftest import FILES, LIMITS, MIB, chunks, tarball, there, until
+from tests.sandbox.conftest import FILES, LIMITS, MIB, chunks, engine_of, tarball, there, until
 
 
 async def sh(workspace: Workspace, script: str, timeout: float = 20.0, **more: object):
@@ -98,7 +98,9 @@ async def test_links_pipes_and_second_names_are_not_followed(sandbox: Sandbox, t
     async with sandbox.candidate() as workspace:
         script = f"ln -s {secret} link; ln -s {tmp_path} dir; mkfifo pipe; ln run.sh second; ln -s .. up; mkdir folder"
         assert (await sh(workspace, script)).exit_code == 0
-        for path in ("link", "dir/secret", "pipe", "second", "run.sh", "up/a.txt", "folder"):
+        # Where files are read through an engine, a second name can only be of a file that is inside as well.
+        second_names = () if sandbox.isolation.name == "docker" else ("second", "run.sh")
+        for path in ("link", "dir/secret", "pipe", *second_names, "up/a.txt", "folder"):
             with pytest.raises(ValueError, match=r".+"):
                 await workspace.read(path)
         for path in ("link", "dir/secret", "dir/new", "up/new", "pipe"):
@@ -254,15 +256,18 @@ async def test_an_error_inside_still_leaves_nothing(sandboxes: Sandboxes, tmp_pa
     assert not list((tmp_path / "open").iterdir())
 
 
-async def test_what_a_killed_worker_left_is_swept_by_the_next(sandboxes: Sandboxes, tmp_path: Path) -> None:
-    kind = type(sandboxes).__name__
+async def test_what_a_killed_worker_left_is_swept_by_the_next(
+    sandboxes: Sandboxes, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    kind, address = request.node.callspec.params["sandboxes"], engine_of(request.node.callspec.params["sandboxes"], request)
     program = f"""
 import asyncio, os
 from pathlib import Path
 from tests.sandbox.conftest import FILES, make, tarball, there, until
 from sandbox.base import Command
+sandboxes = make({kind!r}, Path({str(tmp_path)!r}), address={address!r})
 async def main():
-    async with make({"local" if kind == "LocalSandboxes" else "process"!r}, Path({str(tmp_path)!r})).open("killed") as sandbox:
+    async with sandboxes.open("killed") as sandbox:
         await sandbox.unpack(tarball(FILES))
         async with sandbox.candidate() as workspace:
             task = asyncio.create_task(workspace.run(Command(("/bin/sh", "-c", "touch there; exec sleep 173205"), 60.0)))
@@ -277,10 +282,12 @@ asyncio.run(main())
     await until(lambda: bool(running("173205")))
     worker.kill()
     await worker.wait()
-    await until(lambda: not running("173205"))
+    if address is None:  # an engine's containers are nobody's children
+        await until(lambda: not running("173205"))
     assert list((tmp_path / "open").iterdir())
     async with sandboxes.open("next") as sandbox:
         assert sandbox
+        assert not running("173205")
     assert not list((tmp_path / "open").iterdir())
     assert not groups("killed")
 
