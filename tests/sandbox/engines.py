@@ -15,14 +15,17 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import aiodocker
 
 from sandbox.install.interpreters import own
 
+T = TypeVar("T")
 IMAGE = "localhost/selfheal-test:latest"
 PROGRAMS = (
     *("sh", "cat", "head", "sleep", "mkfifo", "ln", "mkdir", "ls", "rm", "touch", "cp", "chmod", "echo", "env", "id", "kill"),
@@ -59,7 +62,7 @@ def engine(kind: str) -> Iterator[str]:
     )
     try:
         _wait(process, folder)
-        asyncio.run(_prepare(address))
+        apart(_prepare(address))
         yield address
     finally:
         process.terminate()
@@ -70,6 +73,12 @@ def engine(kind: str) -> Iterator[str]:
             process.wait()
         log.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def apart(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` returns, from a loop of its own: a test's may be running."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def _argv(kind: str, folder: Path, address: str) -> tuple[str, ...]:

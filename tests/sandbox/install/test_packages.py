@@ -24,7 +24,7 @@ from sandbox.install.index_access import IndexAccess, configured
 from sandbox.install.interpreters import Interpreter
 from sandbox.install.requirements import Lines
 from sandbox.jail import place
-from tests.sandbox.conftest import LIMITS, make, tarball
+from tests.sandbox.conftest import ENGINES, LIMITS, engine_of, make, tarball
 
 # A build backend that needs nothing: it brings its own wheel maker, and tells what it could reach.
 BACKEND = """
@@ -227,9 +227,10 @@ async def test_the_package_client_outside_gets_no_secret_of_the_worker(tmp_path:
     assert not list((tmp_path / "wheels").iterdir()), "what failed is not kept"
 
 
+@pytest.mark.parametrize("kind", ["local", *ENGINES])
 @pytest.mark.parametrize("client", ["uv", "pip"])
 async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached(
-    client: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: str, kind: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     if client == "pip":
         monkeypatch.setattr(wheels, "uv_binary", lambda: None)
@@ -238,7 +239,7 @@ async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached
     mark = tmp_path / "executed"
     index.add_source("sourceful", mark)
     index.add_wheel("answering")
-    async with make("local", tmp_path, index.access).open("build") as sandbox:
+    async with make(kind, tmp_path, index.access, engine_of(kind, request)).open("build") as sandbox:
         await sandbox.unpack(tarball({"a": b""}))
         installed = await sandbox.install(Packages(requirements=("sourceful", "answering")))
         assert installed.built == ("sourceful",)
@@ -256,8 +257,10 @@ async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached
     assert not list(tmp_path.rglob("*.sock"))
 
 
-@pytest.mark.parametrize("kind", ["local", "process"])
-async def test_a_project_is_installed_editable_with_its_static_dependencies(kind: str, index: Index, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["local", "process", *ENGINES])
+async def test_a_project_is_installed_editable_with_its_static_dependencies(
+    kind: str, index: Index, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     index.add_wheel("answering")
     pyproject = PYPROJECT.replace("@NAME@", "mine").replace("@STATIC@", '"answering"')
     files = {
@@ -265,7 +268,7 @@ async def test_a_project_is_installed_editable_with_its_static_dependencies(kind
         "backend.py": index.backend("mine", tmp_path / "executed", "Requires-Dist: answering\\n"),
         "src/mine_module.py": b"import answering\nvalue = answering.answer\n",
     }
-    async with make(kind, tmp_path, index.access).open("project") as sandbox:
+    async with make(kind, tmp_path, index.access, engine_of(kind, request)).open("project") as sandbox:
         await sandbox.unpack(tarball(files))
         await sandbox.install(Packages(projects=(".",)))
         program = "import mine_module; print(mine_module.value)"
@@ -276,7 +279,10 @@ async def test_a_project_is_installed_editable_with_its_static_dependencies(kind
         assert await python(sandbox, program) == "42"
 
 
-async def test_a_build_that_fills_the_disk_is_stopped(index: Index, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["local", *ENGINES])
+async def test_a_build_that_fills_the_disk_is_stopped(
+    kind: str, index: Index, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     backend = b"""
 import time
 def build_editable(folder, config_settings=None, metadata_directory=None):
@@ -285,7 +291,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 build_wheel = build_sdist = build_editable
 """
     pyproject = PYPROJECT.replace("@NAME@", "filler").replace("@STATIC@", "").encode()
-    async with make("local", tmp_path, index.access).open("filler", LIMITS) as sandbox:
+    async with make(kind, tmp_path, index.access, engine_of(kind, request)).open("filler", LIMITS) as sandbox:
         await sandbox.unpack(tarball({"pyproject.toml": pyproject, "backend.py": backend}))
         with pytest.raises(LimitExceeded, match="disk"):
             await sandbox.install(Packages(projects=(".",)))
