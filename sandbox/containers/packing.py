@@ -20,6 +20,7 @@ from sandbox.tree import MAX_ENTRIES, parts_of
 
 SPOOLED = 1 << 20  # bytes kept in memory of what is being packed
 BLOCK = 1 << 16
+END = bytes(2 * tarfile.BLOCKSIZE)
 
 
 class Packing:
@@ -135,11 +136,23 @@ def entries(read: Callable[[int], bytes]) -> tuple[Entry, ...]:
             if len(found) > MAX_ENTRIES:
                 raise LimitExceeded("disk", MAX_ENTRIES)
             tar.members = []  # tarfile remembers every header it has seen
+    source.check_end()
     return tuple(sorted(found.values(), key=lambda entry: entry.path))
 
 
 class _Reading:
-    """As far as `tarfile` needs a file."""
+    """As far as `tarfile` needs a file. It takes a stream that is cut between two members for a whole one; we do not."""
 
-    def __init__(self, read: Callable[[int], bytes]) -> None:
-        self.read = read
+    def __init__(self, source: Callable[[int], bytes]) -> None:
+        self._source, self._last = source, b""
+
+    def read(self, size: int) -> bytes:
+        chunk = self._source(size)
+        self._last = (self._last + chunk)[-len(END) :]
+        return chunk
+
+    def check_end(self) -> None:
+        while self.read(BLOCK):
+            pass
+        if self._last != END:
+            raise tarfile.ReadError("the archive has no end")

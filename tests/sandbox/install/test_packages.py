@@ -308,6 +308,20 @@ async def test_what_cannot_be_had_is_told_with_the_installers_words(index: Index
     assert failed.value.output
 
 
+async def test_where_the_workers_uv_cannot_start_pip_installs(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = tmp_path / "uv"
+    foreign.write_text("#!/bin/sh\nexit 127\n")
+    foreign.chmod(0o755)
+    monkeypatch.setattr(wheels, "uv_binary", lambda: foreign)
+    index.add_wheel("answering")
+    async with make("local", tmp_path, index.access).open("foreign") as sandbox:
+        await sandbox.unpack(tarball({"a": b""}))
+        await sandbox.install(Packages(requirements=("answering",)))
+        assert await python(sandbox, "import answering; print(answering.answer)") == "42"
+
+
 async def test_with_nothing_to_install_the_interpreter_is_ready(tmp_path: Path) -> None:
     async with make("local", tmp_path).open("nothing") as sandbox:
         await sandbox.unpack(tarball({"a.py": b"print('ran')"}))
