@@ -11,10 +11,11 @@ import base64
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from sandbox import folders
-from sandbox.base import Isolation, Limits, SandboxLost, SandboxUnavailable
+from sandbox.base import Isolation, Limits, Promise, SandboxLost, SandboxUnavailable
 from sandbox.e2b import machine
 from sandbox.e2b.admission import Admission
 from sandbox.e2b.machine import Account, E2BMachine
@@ -36,6 +37,7 @@ ISOLATION = Isolation(
         "the code leaves this computer: it runs on E2B's, under your account there",
         "while packages are downloaded or built, the hosts of the package index can be reached",
     ),
+    promises=frozenset(("files", "network", "processes", "disk")),
 )
 
 
@@ -82,7 +84,9 @@ class E2BSandboxes:
         line = Line(there)
         hello, _ = await line.ask({"do": "hello"})
         way = E2BWay(there, self._shop.index.hosts)
-        return RemoteSandbox(line, hello, self.isolation, way, self._shop.cache / "e2b")
+        memory: tuple[Promise, ...] = ("memory",) if "memory" in hello["promises"] else ()  # if its kernel has control groups
+        isolation = replace(self.isolation, promises=self.isolation.promises.union(memory))
+        return RemoteSandbox(line, hello, isolation, way, self._shop.cache / "e2b")
 
     async def _boot(self, there: E2BMachine, label: str, limits: Limits) -> None:
         """Bring this package over and start what answers."""

@@ -110,8 +110,8 @@ class Server:
             return wire.error_to(error)
 
     async def _hello(self, head: Head, blobs: Blobs) -> bytes:
-        shortcomings = list(self._sandbox.isolation.shortcomings)
-        return wire.pack({"root": self._sandbox.base.root, "python": self._sandbox.base.python, "shortcomings": shortcomings})
+        base, promises = self._sandbox.base, sorted(self._sandbox.isolation.promises)
+        return wire.pack({"root": base.root, "python": base.python, "promises": promises})
 
     async def _unpack(self, head: Head, blobs: Blobs) -> bytes:
         file = self._upload(head)

@@ -7,10 +7,11 @@ import io
 import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sandbox.base import Limits, Sandbox, Sandboxes, Workspace
+from sandbox.base import Command, Completed, Limits, Sandbox, Sandboxes, Workspace
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.packages import Shop
 from sandbox.jail import bubblewrap
@@ -71,16 +72,8 @@ async def chunks(content: bytes, size: int = 65536) -> AsyncIterator[bytes]:
         yield content[start : start + size]
 
 
-@pytest.fixture(params=["local", "process"])
-def sandboxes(request: pytest.FixtureRequest, tmp_path: Path) -> Sandboxes:
-    return make(request.param, tmp_path)
-
-
-@pytest.fixture
-async def sandbox(sandboxes: Sandboxes) -> AsyncIterator[Sandbox]:
-    async with sandboxes.open("contract test", LIMITS) as opened:
-        await opened.unpack(tarball(FILES))
-        yield opened
+async def sh(workspace: Workspace, script: str, timeout: float = 20.0, **more: Any) -> Completed:
+    return await workspace.run(Command(("/bin/sh", "-c", script), timeout, **more))
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """A local E2B for tests: its control plane and its guest agent on one port of 127.0.0.1, machines that are really run.
 
-Spoken to by the unmodified SDK over real sockets. A machine is a folder, and each of its commands a bubblewrap in it, as root
-where the tests run as root. What it cannot show: a kernel of its own, memory that is snapshotted, and a network that is closed
-for commands that were started while it was open.
+Spoken to by the unmodified SDK over real sockets. A machine is a folder with a network of its own, and each of its commands a
+bubblewrap in it, as root. What it cannot show: a kernel of its own, and memory that is bounded, paused or copied as a whole.
 """
 
 from tests.standins.e2b.faults import Fault

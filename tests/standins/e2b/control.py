@@ -29,7 +29,7 @@ class Control:
         body = json.loads(await request.body() or b"{}")
         match request.method, request.url.path.strip("/").split("/"):
             case "POST", ["v2", "sandboxes"]:
-                return self._create(body, request.headers.get("idempotency-key"))
+                return await self._create(body, request.headers.get("idempotency-key"))
             case "GET", ["v2", "sandboxes"]:
                 return await self._list(request.query_params.get("metadata", ""))
             case method, ["sandboxes", name, *operation]:
@@ -39,7 +39,7 @@ class Control:
                 return await self._use(method, machine, operation, body)
         return refusal(404, f"no route {request.method} {request.url.path}")
 
-    def _create(self, body: dict, key: str | None) -> Response:
+    async def _create(self, body: dict, key: str | None) -> Response:
         made = self._machines.made_by_key
         if key in made and made[key] in self._machines.all:
             return JSONResponse(_made(self._machines.all[made[key]]), 201)
@@ -47,9 +47,9 @@ class Control:
             return refusal(429, "you have reached the maximum number of concurrent E2B sandboxes")
         if body["templateID"] not in self._machines.templates:
             return refusal(404, f"template '{body['templateID']}' not found")
-        network = {"allow_internet_access": body.get("allow_internet_access", True), **(body.get("network") or {})}
-        machine = self._machines.make(body["templateID"], body.get("timeout", 15), body.get("metadata") or {}, network)
-        machine.envs = body.get("envVars") or {}
+        rules = {"allow_internet_access": body.get("allow_internet_access", True), **(body.get("network") or {})}
+        machine = await self._machines.make(body["templateID"], body.get("timeout", 15), body.get("metadata") or {}, rules)
+        machine.envs.update(body.get("envVars") or {})
         if key:
             made[key] = machine.id
         return JSONResponse(_made(machine), 201)
@@ -74,7 +74,7 @@ class Control:
                 machine.ends = time.time() + body["timeout"]
                 return Response(status_code=204)
             case "PUT", ["network"]:
-                machine.network = body
+                await machine.rule(body, self._machines.ports)
                 return Response(status_code=204)
         return refusal(404, "no route")
 

@@ -9,19 +9,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 from protobuf import Oneof
 
 from e2b.envd.process import process_pb
 from sandbox import folders
+from tests.standins.e2b.network import Network
 
 ENVD_VERSION = "0.6.13"
 CHUNK = 32 * 1024
-AS_ROOT = os.geteuid() == 0
 FOLDERS = ("home/user", "tmp", "var/lib", "run", "mnt", "opt", "root", "code", "proc")
 Event = process_pb.ProcessEvent
 
@@ -56,18 +58,18 @@ class Machine:
     root: Path
     ends: float  # seconds since 1970
     metadata: dict[str, str]
-    network: dict[str, object]  # the rules as they were last set
+    network: Network
+    rules: dict[str, Any]  # of the network, as they were last set
     envs: dict[str, str] = field(default_factory=dict)
     started: float = field(default_factory=time.time)
     token: str = field(default_factory=lambda: f"tok_{token_hex(16)}")
     processes: dict[int, Process] = field(default_factory=dict)
     pumps: set[asyncio.Task[None]] = field(default_factory=set)
 
-    @property
-    def reaches_out(self) -> bool:
-        """Names cannot be told apart here: allowed hosts open it for all."""
-        closed = self.network.get("allow_internet_access") is False or "0.0.0.0/0" in (self.network.get("denyOut") or ())
-        return not closed or bool(self.network.get("allowOut"))
+    async def rule(self, rules: dict[str, Any], ports: Sequence[int]) -> None:
+        """Replace all rules of the network. Open to everything, as the default is, cannot be had here."""
+        self.rules = rules
+        await self.network.allow(rules.get("allowOut") or (), ports)
 
     def host(self, path: str) -> Path:
         """Where a path of the machine is on this side; relative ones are the user's."""
@@ -102,6 +104,8 @@ class Machine:
             await asyncio.wait(tuple(self.pumps), timeout=10)
         # The control groups that were made in it go with a real one.
         await asyncio.to_thread(folders.sweep, self.root / "var/lib/selfheal/open")
+        self.network.close()
+        Path(f"{self.root}.hosts").unlink()
         await asyncio.to_thread(subprocess.run, ["rm", "-rf", "--one-file-system", str(self.root)], check=False)
 
     def _bubblewrap(self, program: str, arguments: list[str], cwd: str) -> list[str]:
@@ -109,25 +113,11 @@ class Machine:
         for path in (Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve()):
             if not path.is_relative_to("/usr"):
                 argv += ["--ro-bind", str(path), str(path)]
-        argv += [
-            "--dev",
-            "/dev",
-            "--bind",
-            "/sys",
-            "/sys",
-            "--unshare-pid",
-            "--unshare-ipc",
-            "--unshare-uts",
-            "--die-with-parent",
-        ]
-        if not self.reaches_out:
-            argv.append("--unshare-net")
-        argv += ["--chdir", cwd]
-        if not AS_ROOT:
-            return [*argv, "--proc", "/proc", "--", program, *arguments]
+        argv += ["--ro-bind", f"{self.root}.hosts", "/etc/hosts", "--dev", "/dev", "--bind", "/sys", "/sys"]
+        argv += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--cap-add", "ALL", "--chdir", cwd]
         # bubblewrap hides parts of its /proc, and then no other can be mounted in a namespace below.
         mounted = ("/bin/sh", "-c", 'mount -t proc proc /proc && exec "$@"', "sh")
-        return [*argv, "--cap-add", "ALL", "--", *mounted, program, *arguments]
+        return [*self.network.enter, *argv, "--", *mounted, program, *arguments]
 
     async def _pump(self, running: Process, timeout: float | None) -> None:
         async def drain(name: str, stream: asyncio.StreamReader | None) -> None:
@@ -166,8 +156,10 @@ class Machines:
         self.all: dict[str, Machine] = {}
         self.made_by_key: dict[str, str] = {}
         self.most = 20
+        self.ports = [80, 443]  # that hosts outside have
+        self.environment: dict[str, str] = {}  # that of every template
 
-    def make(self, template: str, timeout: float, metadata: dict[str, str], network: dict[str, object]) -> Machine:
+    async def make(self, template: str, timeout: float, metadata: dict[str, str], rules: dict[str, Any]) -> Machine:
         name = f"i{token_hex(10)}"
         root = self._folder / name
         for folder in FOLDERS:
@@ -177,8 +169,11 @@ class Machines:
                 (root / link).symlink_to(Path("/", link).readlink())
         if template == "selfheal":
             (root / "opt/selfheal").symlink_to(Path(sys.prefix).resolve())
-        self.all[name] = Machine(name, template, root, time.time() + timeout, metadata, network)
-        return self.all[name]
+        network = Network(Path(f"{root}.hosts"))
+        machine = Machine(name, template, root, time.time() + timeout, metadata, network, {}, dict(self.environment))
+        await machine.rule(rules, self.ports)
+        self.all[name] = machine
+        return machine
 
     async def alive(self, name: str) -> Machine | None:
         machine = self.all.get(name)
