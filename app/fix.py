@@ -24,7 +24,7 @@ from agent.ci.configuration import PATH as CONFIGURATION
 from agent.events import Degraded
 from agent.task import NoRepair, Outcome, Repair, Waiting
 from app import checkout, terminal
-from app.assembly import budget_of, extensions_of, limits_of, models_of
+from app.assembly import budget_of, e2b_of, extensions_of, limits_of, models_of
 from app.engine import Case, Engine, without_a_run
 from app.settings import Settings
 from app.showing import Screen, show
@@ -93,7 +93,7 @@ async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
     folder = user_cache_path("selfheal")
     hosts = settings.package_index_hosts
     # Whoever runs their own checkout's tests vouches for its code.
-    sandboxes = await open_sandboxes(settings.sandbox, folder, trusted=True, index_hosts=hosts)
+    sandboxes = await open_sandboxes(settings.sandbox, folder, trusted=True, index_hosts=hosts, e2b=e2b_of(settings))
     if settings.sandbox != "auto":
         return sandboxes
 

@@ -7,22 +7,24 @@ from pathlib import Path
 from typing import Literal
 
 from sandbox.base import Sandboxes, SandboxUnavailable
+from sandbox.e2b.plan import Account
 from sandbox.install import index_access
 from sandbox.install.packages import Shop
 
-Kind = Literal["auto", "local", "process"]
+Kind = Literal["auto", "local", "process", "e2b"]
 
 
 async def open_sandboxes(
-    kind: Kind, folder: Path, *, trusted: bool = False, index_hosts: Sequence[str] = (), packages: Path | None = None
+    kind: Kind, folder: Path, *, trusted: bool = False, index_hosts: Sequence[str] = (), e2b: Account | None = None
 ) -> Sandboxes:
-    """`folder` holds sandboxes while they are open; `packages` (default: below it) what is downloaded and prepared for later.
+    """`folder` holds sandboxes while they are open, and what is downloaded and prepared for later.
 
     `trusted`: somebody vouches for the code of every repository. `index_hosts`: what an install step may reach ("host" or
-    "host:port"; default: as the package client is configured). Raises `SandboxUnavailable`.
+    "host:port"; default: as the package client is configured). `e2b`: the account, where there is one; `auto` then means it.
+    Raises `SandboxUnavailable`.
     """
-    shop = Shop(packages or folder / "packages", await index_access.configured(index_hosts))
-    sandboxes = _of_kind(kind, folder / "open", shop)
+    shop = Shop(folder / "packages", await index_access.configured(index_hosts))
+    sandboxes = _of_kind(kind, folder, shop, e2b)
     if not (trusted or sandboxes.isolation.untrusted):
         raise SandboxUnavailable(
             f"the `{sandboxes.isolation.name}` sandbox isolates nothing: say that the code of every repository is trusted, "
@@ -31,11 +33,17 @@ async def open_sandboxes(
     return sandboxes
 
 
-def _of_kind(kind: Kind, folder: Path, shop: Shop) -> Sandboxes:
+def _of_kind(kind: Kind, folder: Path, shop: Shop, e2b: Account | None) -> Sandboxes:
+    if kind == "e2b" or (kind == "auto" and e2b is not None):
+        if e2b is None:
+            raise SandboxUnavailable("the `e2b` sandbox needs a key of E2B")
+        from sandbox.e2b.sandboxes import E2BSandboxes
+
+        return E2BSandboxes(folder / "e2b", shop, e2b)
     if kind == "process":
         from sandbox.process import ProcessSandboxes
 
-        return ProcessSandboxes(folder, shop)
+        return ProcessSandboxes(folder / "open", shop)
     from sandbox.local import LocalSandboxes
 
-    return LocalSandboxes(folder, shop)
+    return LocalSandboxes(folder / "open", shop)

@@ -6,6 +6,7 @@ first), a bad key and a busy service are no `SandboxException`s, and some are ra
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 import httpx
@@ -28,6 +29,7 @@ from e2b.exceptions import (
 from sandbox.base import LimitExceeded, SandboxError, SandboxLost, SandboxUnavailable
 
 KEY = "E2B_API_KEY"
+_OWN_ERROR = re.compile(r"5\d\d: ")
 LIMITED_SECONDS, BUSY_SECONDS = 60.0, 30.0  # until an attempt is worth another try
 
 
@@ -67,6 +69,8 @@ def trouble_of(error: Exception) -> Trouble:
             return Trouble.LINE
         case SandboxException(status_code=int(status)) if status >= 500:
             return Trouble.BUSY
+        case SandboxException() if _OWN_ERROR.match(str(error)):  # of the agent in the machine: its status is in the text alone
+            return Trouble.BUSY
         case SandboxException(status_code=404):
             return Trouble.MISSING
         case SandboxException():
@@ -83,9 +87,7 @@ def refused(error: Exception, template: str) -> SandboxUnavailable:
     said = _said(error)
     match trouble_of(error):
         case Trouble.KEY:
-            return SandboxUnavailable(
-                f"E2B does not accept the key; set {KEY}, or SELFHEAL_{KEY}, to one of its dashboard ({said})"
-            )
+            return SandboxUnavailable(f"E2B does not accept the key; set {KEY} to one of its dashboard ({said})")
         case Trouble.LIMITED:
             return SandboxUnavailable(f"E2B's limits are reached ({said})", LIMITED_SECONDS)
         case Trouble.MISSING:

@@ -1,121 +1,30 @@
-"""One machine at E2B, by its SDK: made once, kept alive, reached through whatever happens on the line, killed.
-
-Every wait has a deadline of our own: the SDK's are not kept once a stream is open (Python 3.11), or fire late.
-"""
+"""One machine at E2B, by its SDK: kept alive, and reached through whatever happens on the line."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
-from secrets import token_hex
 from typing import IO, Any, TypeVar
 
 from e2b import AsyncSandbox
 from e2b.exceptions import NotFoundException
 from e2b.sandbox.commands.command_handle import CommandExitException
-from e2b.sandbox.sandbox_api import SandboxNetworkUpdate, SandboxQuery
+from e2b.sandbox.sandbox_api import SandboxNetworkUpdate
 
 from sandbox.base import SandboxError, SandboxLost
-from sandbox.e2b.admission import Admission
-from sandbox.e2b.errors import RETRIED, Trouble, broken, refused, trouble_of
+from sandbox.e2b.account import LEASE_SECONDS, kill
+from sandbox.e2b.errors import RETRIED, Trouble, broken, trouble_of
+from sandbox.e2b.plan import Account
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-CALL_SECONDS = 20.0  # one small request
-CREATE_SECONDS = 60.0
-TRIES = 4  # to create one, by the same idempotency key
-LINE_SECONDS = 45.0  # how long a lost line is looked for before the machine counts as lost
-LEASE_SECONDS = 600  # a machine whose worker is silent for so long is ended by E2B
 RENEWED_EVERY = 150.0
 SAID = 256 * 1024  # bytes of output kept of a command of ours; one that says more is killed
-INSTALLATION, HOLDER = "selfheal-installation", "selfheal-holder"
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """How E2B is reached, and what is asked of it. The URLs are for a deployment of one's own."""
-
-    api_key: str = field(repr=False)
-    template: str = "selfheal"
-    api_url: str | None = None
-    sandbox_url: str | None = None
-    domain: str | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The SDK's own retries are off: ours know how long an attempt may wait."""
-        named = {"api_url": self.api_url, "sandbox_url": self.sandbox_url, "domain": self.domain}
-        given = {name: value for name, value in named.items() if value}
-        return {"api_key": self.api_key, "debug": False, "request_timeout": CALL_SECONDS, "retries": 0, **given}
-
-
-async def create(account: Account, label: str, metadata: Mapping[str, str], admission: Admission) -> AsyncSandbox:
-    """Make a machine without any way out. Raises `SandboxUnavailable`; whatever was made nevertheless is gone then."""
-    # By one key E2B makes one machine, however often it is asked.
-    key = f"{re.sub('[^a-z0-9]+', '-', label.lower())[:200].strip('-')}-{token_hex(8)}".lstrip("-")
-    ask = partial(
-        AsyncSandbox.create,
-        account.template,
-        timeout=LEASE_SECONDS,
-        metadata=dict(metadata),
-        allow_internet_access=False,
-        idempotency_key=key,
-        **account.options,
-    )
-    try:
-        for number in range(TRIES):
-            await admission.turn()
-            try:
-                async with asyncio.timeout(CREATE_SECONDS):
-                    return await ask()
-            except Exception as error:
-                if trouble_of(error) not in RETRIED or number == TRIES - 1:
-                    raise refused(error, account.template) from error
-            await asyncio.sleep(0.25 * 2**number)
-        raise AssertionError("the last try returns or raises")
-    except BaseException:
-        # An answer that we did not wait for may have been a machine.
-        with suppress(SandboxError):
-            await asyncio.shield(kill_held(account, metadata))
-        raise
-
-
-async def kill_held(account: Account, metadata: Mapping[str, str]) -> None:
-    """Kill whatever has this metadata. Raises `SandboxUnavailable`."""
-    for sandbox_id, _ in await listed(account, metadata):
-        await kill(account, sandbox_id)
-
-
-async def listed(account: Account, metadata: Mapping[str, str]) -> tuple[tuple[str, dict[str, str]], ...]:
-    """(id, metadata) of every machine with at least this metadata. Raises `SandboxUnavailable`."""
-    found: list[tuple[str, dict[str, str]]] = []
-    try:
-        pages = AsyncSandbox.list(query=SandboxQuery(metadata=dict(metadata)), **account.options)
-        while pages.has_next:
-            async with asyncio.timeout(CALL_SECONDS):
-                found += [(info.sandbox_id, info.metadata) for info in await pages.next_items()]
-    except Exception as error:
-        raise refused(error, account.template) from error
-    return tuple(found)
-
-
-async def kill(account: Account, sandbox_id: str) -> None:
-    """Two tries; what is not killed ends with its lease, or is swept."""
-    for _ in range(2):
-        try:
-            async with asyncio.timeout(CALL_SECONDS):
-                await AsyncSandbox.kill(sandbox_id, **account.options)
-            return
-        except Exception as error:  # noqa: BLE001 - as above
-            if trouble_of(error) not in RETRIED:
-                return
 
 
 class E2BMachine:
@@ -123,6 +32,8 @@ class E2BMachine:
 
     def __init__(self, account: Account, sandbox: AsyncSandbox, disk: int) -> None:
         self._account, self._sandbox, self._disk = account, sandbox, disk
+        self._patience = account.patience
+        self._silent: float | None = None  # since when no command could be started
 
     async def put(self, path: str, content: bytes | IO[bytes], seconds: float) -> None:
         async def write() -> None:
@@ -160,7 +71,7 @@ class E2BMachine:
             user="root",
             cwd="/",
             timeout=seconds + 10.0,
-            request_timeout=CALL_SECONDS,
+            request_timeout=self._patience.call,
             on_stdout=told.add,
             retain_output=False,
         )
@@ -176,8 +87,12 @@ class E2BMachine:
                 except CommandExitException:
                     break
                 except Exception as error:
-                    if trouble_of(error) is not Trouble.LINE or time.monotonic() > until:
+                    if trouble_of(error) is not Trouble.LINE:
                         raise broken(error, self._disk) from error
+                    if time.monotonic() > until:  # perhaps only the stream is dead: the asker looks for the answer
+                        told.lost = True
+                        await self._stop(opening, handle)
+                        break
                 handle = await self._found_again(handle.pid, told, until)
         except BaseException:
             await asyncio.shield(self._stop(opening, handle))
@@ -198,7 +113,7 @@ class E2BMachine:
                     cwd="/",
                     envs=dict(env),
                     timeout=0,
-                    request_timeout=CALL_SECONDS,
+                    request_timeout=self._patience.call,
                     on_stdout=said.put_nowait,
                     on_stderr=said.put_nowait,
                     retain_output=False,
@@ -222,14 +137,14 @@ class E2BMachine:
         return text.strip()
 
     async def update_network(self, rules: SandboxNetworkUpdate) -> None:
-        await self._insist(lambda: self._sandbox.update_network(rules), LINE_SECONDS)
+        await self._insist(lambda: self._sandbox.update_network(rules), self._patience.line)
 
     async def keep(self) -> None:
         """Renew the lease for as long as this runs."""
         while True:
             await asyncio.sleep(RENEWED_EVERY)
             try:
-                async with asyncio.timeout(CALL_SECONDS):
+                async with asyncio.timeout(self._patience.call):
                     await self._sandbox.set_timeout(LEASE_SECONDS)
             except Exception as error:  # noqa: BLE001 - tried again soon, and a machine that has gone is noticed by its use
                 _log.warning("the lease of a sandbox could not be renewed: %s", error)
@@ -240,24 +155,18 @@ class E2BMachine:
     async def _start(self, starting: Callable[[], Awaitable[Any]], seconds: float) -> Any:
         """A command is started once; a line that was lost before its number was known is the asker's business."""
         try:
-            async with asyncio.timeout(min(seconds, CALL_SECONDS) + 10.0):
-                return await starting()
+            async with asyncio.timeout(min(seconds, self._patience.call) + 1.0):
+                handle = await starting()
         except Exception as error:
-            match trouble_of(error):
-                case Trouble.LINE | Trouble.BUSY:
-                    await self._is_there(error)
-                    return None
-                case _:
-                    raise broken(error, self._disk) from error
-
-    async def _is_there(self, error: Exception) -> None:
-        """Raises `SandboxLost` where the machine does not answer for a while."""
-
-        async def probe() -> None:
-            if not await self._sandbox.is_running(request_timeout=5.0):
-                raise SandboxLost(f"E2B: {Trouble.GONE.value} ({error})")
-
-        await self._insist(probe, LINE_SECONDS)
+            now = time.monotonic()
+            self._silent = self._silent or now
+            if trouble_of(error) not in (*RETRIED, Trouble.LIMITED) or now - self._silent > self._patience.line:
+                raise broken(error, self._disk) from error
+            # Raises where the machine is gone; it is asked elsewhere, as what does not answer here may still be there.
+            await self._insist(self._sandbox.get_info, self._patience.line)
+            return None
+        self._silent = None
+        return handle
 
     async def _found_again(self, pid: int, told: _Said, until: float) -> Any:
         """The running command; None when it has ended meanwhile."""
@@ -268,7 +177,7 @@ class E2BMachine:
                 return await self._sandbox.commands.connect(
                     pid,
                     timeout=max(until - time.monotonic(), 1.0) + 10.0,
-                    request_timeout=CALL_SECONDS,
+                    request_timeout=self._patience.call,
                     on_stdout=told.add,
                     retain_output=False,
                 )
@@ -277,7 +186,7 @@ class E2BMachine:
                     return None
                 raise
 
-        return await self._insist(connect, LINE_SECONDS)
+        return await self._insist(connect, self._patience.line)
 
     async def _stop(self, opening: asyncio.Task[Any], handle: Any) -> None:
         """A command whose asker has gone dies: nobody else would end it."""
@@ -286,7 +195,7 @@ class E2BMachine:
         if handle is None:
             return
         with suppress(Exception):  # the machine may have gone with it
-            async with asyncio.timeout(CALL_SECONDS):
+            async with asyncio.timeout(self._patience.call):
                 await handle.kill()
         with suppress(Exception):
             await handle.disconnect()

@@ -18,7 +18,7 @@ from sandbox.e2b.machine import E2BMachine
 from sandbox.remote import wire
 
 TRIED = ("1.1.1.1:443", "8.8.8.8:443")  # answer from everywhere, and have no name that would have to be found
-PROBE_SECONDS = 30.0
+PROBE_SECONDS, PROBES = 30.0, 5
 # Bytes must come back: a connection alone may have been accepted by the filter itself.
 _PROBE = """
 import socket, ssl, sys, threading
@@ -82,8 +82,12 @@ class E2BWay:
     async def _close(self) -> None:
         await self._machine.update_network({"allow_internet_access": False})
         command = shlex.join((wire.INTERPRETER, "-I", "-c", _PROBE, *TRIED, *sorted(self._hosts)))
-        said = (await self._machine.run(command, PROBE_SECONDS)).decode(errors="replace").strip()
-        if said != "closed":
-            await self._machine.kill()
-            raise SandboxLost(f"the network of the sandbox cannot be closed ({said or 'the probe said nothing'})")
-        self._is_closed = True
+        for _ in range(PROBES):  # a line that breaks says nothing of the network
+            said = (await self._machine.run(command, PROBE_SECONDS)).decode(errors="replace").strip()
+            if said == "closed":
+                self._is_closed = True
+                return
+            if said:
+                break
+        await self._machine.kill()
+        raise SandboxLost(f"the network of the sandbox cannot be closed ({said or 'the probe said nothing'})")

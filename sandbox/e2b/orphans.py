@@ -15,8 +15,9 @@ from secrets import token_hex
 
 from sandbox import folders
 from sandbox.base import SandboxUnavailable
-from sandbox.e2b import machine
-from sandbox.e2b.machine import HOLDER, INSTALLATION, Account
+from sandbox.e2b import account as accounts
+from sandbox.e2b.account import HOLDER, INSTALLATION
+from sandbox.e2b.plan import Account
 
 EVERY = 600.0  # seconds
 _NAME = "installation"
@@ -40,14 +41,14 @@ class Orphans:
             return
         self._last = time.monotonic()
         try:
-            found = await machine.listed(self._account, {INSTALLATION: await self._installation()})
+            found = await accounts.listed(self._account, {INSTALLATION: await self._installation()})
         except SandboxUnavailable as error:
             _log.warning("what dead workers left cannot be looked for: %s", error)
             return
         for sandbox_id, metadata in found:
             holder = metadata.get(HOLDER, "")
             if not await asyncio.to_thread(folders.is_held, self._folder / re.sub("[^A-Za-z0-9-]", "", holder)):
-                await machine.kill(self._account, sandbox_id)
+                await accounts.kill(self._account, sandbox_id)
         await asyncio.to_thread(folders.sweep, self._folder)
 
     async def _installation(self) -> str:

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from sandbox import folders
 from sandbox.base import Isolation, Limits, Promise, SandboxLost, SandboxUnavailable
-from sandbox.e2b import machine
+from sandbox.e2b import account as accounts
 from sandbox.e2b.admission import Admission
-from sandbox.e2b.machine import Account, E2BMachine
+from sandbox.e2b.machine import E2BMachine
 from sandbox.e2b.network import E2BWay
 from sandbox.e2b.orphans import Orphans
+from sandbox.e2b.plan import Account
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.packages import Shop
 from sandbox.remote import wire
@@ -46,8 +47,9 @@ class E2BSandboxes:
 
     isolation = ISOLATION
 
-    def __init__(self, folder: Path, shop: Shop, account: Account, admission: Admission) -> None:
-        self._folder, self._shop, self._account, self._admission = folder, shop, account, admission
+    def __init__(self, folder: Path, shop: Shop, account: Account) -> None:
+        self._folder, self._shop, self._account = folder, shop, account
+        self._admission = Admission(account.at_once, account.per_second)
         self._orphans = Orphans(account, folder)
 
     @asynccontextmanager
@@ -75,7 +77,7 @@ class E2BSandboxes:
         holder = await asyncio.to_thread(folders.make, self._folder, label)
         closing.push_async_callback(asyncio.to_thread, holder.remove)
         metadata = await self._orphans.metadata(holder.path.name, label)
-        created = await machine.create(self._account, label, metadata, self._admission)
+        created = await accounts.create(self._account, label, metadata, self._admission)
         there = E2BMachine(self._account, created, limits.disk)
         closing.push_async_callback(_shielded_kill, there)
         keeping = asyncio.create_task(there.keep())

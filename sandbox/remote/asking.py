@@ -12,7 +12,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import IO, Protocol
@@ -102,7 +102,7 @@ class Line:
                 return told, content
             if said.startswith(b"no server"):
                 break
-            await asyncio.sleep(0.2)  # the line was lost before the question was heard
+            await asyncio.sleep(0.5)  # the line was lost before the question was heard
         raise SandboxLost(f"the sandbox does not answer any more ({head['do']})")
 
 
@@ -237,7 +237,8 @@ class RemoteSandbox:
 
     async def _end(self, workspace: RemoteWorkspace, name: str) -> None:
         await workspace.close()
-        await self.line.ask({"do": "close", "workspace": name})
+        with suppress(SandboxLost):  # what is lost is closed, and must not hide why
+            await self.line.ask({"do": "close", "workspace": name})
 
     async def prepare(self, workspace: str, packages: Packages) -> tuple[Installed, str]:
         """Install for one workspace. The way is open while wheels are downloaded, which executes nothing, and after that only

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import Sandboxes
-from sandbox.e2b.admission import Admission
-from sandbox.e2b.machine import Account
+from sandbox.e2b.plan import Account
 from sandbox.e2b.sandboxes import E2BSandboxes
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.packages import Shop
@@ -60,18 +59,16 @@ async def e2b(folder: Path) -> AsyncIterator[Backend]:
     need_machines()
     async with E2B.serve() as stand_in:
         stand_in.machines.environment["PIP_RETRIES"] = "0"
-        account = stand_in.account()
-        expression = f"e2b_sandboxes(Path({str(folder)!r}), {account.api_key!r}, {stand_in.url!r})"
+        account, imports = stand_in.account, "from sandbox.e2b.plan import *; from tests.sandbox.contract.backends import *"
         yield Backend(
-            e2b_sandboxes(folder, account.api_key, stand_in.url),
-            ("from tests.sandbox.contract.backends import e2b_sandboxes", expression),
+            e2b_sandboxes(folder, account),
+            (imports, f"e2b_sandboxes(Path({str(folder)!r}), replace({account!r}, api_key={account.api_key!r}))"),
             lambda: folders_in(folder / "open") + list(stand_in.machines.all) + groups(),
         )
 
 
-def e2b_sandboxes(folder: Path, key: str, url: str, index: IndexAccess | None = None) -> E2BSandboxes:
-    shop = Shop(folder / "packages", index or IndexAccess((), frozenset()))
-    return E2BSandboxes(folder / "open", shop, Account(key, api_url=url, sandbox_url=url), Admission(20, 100.0))
+def e2b_sandboxes(folder: Path, account: Account, index: IndexAccess | None = None) -> E2BSandboxes:
+    return E2BSandboxes(folder / "open", Shop(folder / "packages", index or IndexAccess((), frozenset())), account)
 
 
 def need_machines() -> None:

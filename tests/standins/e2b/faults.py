@@ -1,4 +1,4 @@
-"""What goes wrong on order, at the next requests that match."""
+"""What goes wrong on order: each fault strikes the next requests that match, one fault after the other."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class Fault:
 
     status: answer with `status` and `message`. reset: a TCP reset, in a stream after `after` events. stall: no answer, in a
     stream after `after` events. end: a stream ends without its end. late: what was asked for is done, and the answer is lost.
+    deaf: the answer is that it is done, and nothing is.
     """
 
     at: str
-    kind: Literal["status", "reset", "stall", "end", "late"] = "status"
+    kind: Literal["status", "reset", "stall", "end", "late", "deaf"] = "status"
     status: int = 500
     message: str = "injected"
     headers: Mapping[str, str] = field(default_factory=dict)
     after: int = 0  # events of a stream
     times: int = 1
-    skip: int = 0  # matching requests before the first that is struck
 
 
 class Faults:
@@ -39,9 +39,6 @@ class Faults:
     def at(self, key: str) -> Fault | None:
         for fault in self._waiting:
             if key.startswith(fault.at) and fault.times:
-                if fault.skip:
-                    fault.skip -= 1
-                    continue
                 fault.times -= 1
                 self.struck.append(f"{key} > {fault.kind}")
                 return fault

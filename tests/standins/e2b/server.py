@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from sandbox.e2b.machine import Account
+from sandbox.e2b.plan import Account
 from tests.standins.e2b.agent import STALL, Agent
 from tests.standins.e2b.control import API_KEY, Control, refusal
 from tests.standins.e2b.faults import Fault, Faults
@@ -45,8 +45,9 @@ class E2B:
         finally:
             await served.machines.close()
 
-    def account(self, template: str = "selfheal", key: str = API_KEY) -> Account:
-        return Account(key, template, api_url=self.url, sandbox_url=self.url)
+    @property
+    def account(self) -> Account:
+        return Account(API_KEY, per_second=100.0, api_url=self.url, sandbox_url=self.url)
 
     @property
     def machine(self) -> Machine:
@@ -64,6 +65,9 @@ class E2B:
                 await self._answer(request, None)
             if fault.kind in ("reset", "late"):
                 reset_connection(scope)
+                return
+            if fault.kind == "deaf":
+                await Response(status_code=204)(scope, receive, send)
                 return
             if fault.kind == "stall":
                 await asyncio.sleep(STALL)
