@@ -31,6 +31,7 @@ from sandbox.base import (
     Isolation,
     Limits,
     Packages,
+    Promise,
     SandboxError,
     SandboxLost,
     SandboxUnavailable,
@@ -281,7 +282,16 @@ def isolation_of(facts: Facts) -> Isolation:
         shortcomings.append(f"{facts.name} runs as root: a way out of a container leads to more than with a rootless engine")
     if houses.unbounded(facts):
         shortcomings.append("the disk that a candidate uses is not bounded: a rootless Podman may not mount bounded volumes")
-    return Isolation("docker", untrusted=facts.filters, shortcomings=tuple(shortcomings))
+    kept: dict[Promise, bool] = {
+        "files": True,
+        "network": True,
+        "processes": facts.bounds_processes,
+        "disk": not houses.unbounded(facts),
+        "memory": facts.bounds_memory,
+    }
+    promises = frozenset(promise for promise, holds in kept.items() if holds)
+    # What is held inside is what makes code harmless; a full disk or memory is a nuisance to the engine's host.
+    return Isolation("docker", untrusted=facts.filters, shortcomings=tuple(shortcomings), promises=promises)
 
 
 async def _look_into(house: House, name: str, config: Mapping[str, object]) -> Image:

@@ -79,6 +79,21 @@ def make(parent: Path, label: str) -> Held:
     return Held(path, lock)
 
 
+def is_held(path: Path) -> bool:
+    """Whether the worker that made the folder at `path` still has it. Blocks."""
+    try:
+        lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
 def sweep(parent: Path) -> None:
     """Remove what dead workers left below `parent`: folders, and the control groups that go with them. Blocks."""
     for path in parent.glob("*/"):

@@ -38,8 +38,19 @@ class Facts:
     podman: bool
     rootless: bool
     filters: bool  # system calls
+    bounds_memory: bool
+    bounds_processes: bool
     processors: int
-    missing: tuple[str, ...]  # what it cannot bound or filter here, in words
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What it cannot bound or filter here, in words."""
+        lacks = {
+            "memory is not bounded: the engine has no control group for it": not self.bounds_memory,
+            "processes are not bounded: the engine has no control group for them": not self.bounds_processes,
+            "system calls are not filtered: the engine has no seccomp": not self.filters,
+        }
+        return tuple(text for text, is_so in lacks.items() if is_so)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +96,14 @@ class Engine:
                 info, version = await self._client.system.info(), await self._client.version()
         podman = any(part.get("Name") == "Podman Engine" for part in version.get("Components") or ())
         options = " ".join(info.get("SecurityOptions") or ())
-        lacks = {
-            "memory is not bounded: the engine has no control group for it": not info.get("MemoryLimit"),
-            "processes are not bounded: the engine has no control group for them": not info.get("PidsLimit"),
-            "system calls are not filtered: the engine has no seccomp": "seccomp" not in options,
-        }
         return Facts(
             f"{'Podman' if podman else 'Docker'} {info.get('ServerVersion', '')}".strip(),
             podman,
             "rootless" in options,
             "seccomp" in options,
+            bool(info.get("MemoryLimit")),
+            bool(info.get("PidsLimit")),
             int(info.get("NCPU") or 1),
-            tuple(text for text, is_so in lacks.items() if is_so),
         )
 
     async def image(self, name: str) -> Mapping[str, Any]:

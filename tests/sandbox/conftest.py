@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import io
 import tarfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sandbox import docker
-from sandbox.base import Limits, Sandbox, Sandboxes, Workspace
+from sandbox.base import Command, Completed, Limits, Sandbox, Sandboxes, Workspace
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.packages import Shop
 from sandbox.jail import bubblewrap
@@ -77,43 +77,19 @@ async def chunks(content: bytes, size: int = 65536) -> AsyncIterator[bytes]:
         yield content[start : start + size]
 
 
-@pytest.fixture(scope="session")
-def docker_engine() -> Iterator[str]:
-    yield from _started("docker")
-
-
-@pytest.fixture(scope="session")
-def podman_engine() -> Iterator[str]:
-    yield from _started("podman")
-
-
-def _started(kind: str) -> Iterator[str]:
-    with ExitStack() as opened:
-        try:
-            address = opened.enter_context(engines.engine(kind))
-        except engines.NoEngine as error:
-            pytest.skip(f"no {kind} engine: {error}")
-        yield address
-
-
 ENGINES = [pytest.param(kind, marks=pytest.mark.optional(reason="needs a container engine")) for kind in ("docker", "podman")]
 
 
-def engine_of(kind: str, request: pytest.FixtureRequest) -> str | None:
-    """The address of the engine that a kind of sandbox needs."""
-    return request.getfixturevalue(f"{kind}_engine") if kind in ("docker", "podman") else None
+def engine_of(kind: str) -> str | None:
+    """The address of the engine that a kind of sandbox needs; skips the test where it cannot be had."""
+    try:
+        return engines.shared(kind) if kind in ("docker", "podman") else None
+    except engines.NoEngine as error:
+        pytest.skip(f"no {kind} engine: {error}")
 
 
-@pytest.fixture(params=["local", "process", *ENGINES])
-def sandboxes(request: pytest.FixtureRequest, tmp_path: Path) -> Sandboxes:
-    return make(request.param, tmp_path, address=engine_of(request.param, request))
-
-
-@pytest.fixture
-async def sandbox(sandboxes: Sandboxes) -> AsyncIterator[Sandbox]:
-    async with sandboxes.open("contract test", LIMITS) as opened:
-        await opened.unpack(tarball(FILES))
-        yield opened
+async def sh(workspace: Workspace, script: str, timeout: float = 20.0, **more: Any) -> Completed:
+    return await workspace.run(Command(("/bin/sh", "-c", script), timeout, **more))
 
 
 @pytest.fixture

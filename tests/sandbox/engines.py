@@ -7,7 +7,9 @@ cannot run, the tests that need it are skipped, with the reason.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import io
+import json
 import os
 import re
 import shutil
@@ -17,12 +19,13 @@ import tempfile
 import time
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiodocker
 
+from sandbox.containers import house
 from sandbox.install.interpreters import own
 
 T = TypeVar("T")
@@ -39,6 +42,24 @@ ULIMITS = '[containers]\ndefault_ulimits = ["nofile=1024:1024"]\n[engine]\nevent
 
 class NoEngine(Exception):
     """Why there is none."""
+
+
+def shared(kind: str) -> str:
+    """The address of the one engine of its kind that these tests have, which ends with them. Raises `NoEngine`."""
+    if kind not in _shared:
+        opened = ExitStack()
+        try:
+            _shared[kind] = opened.enter_context(engine(kind))
+            atexit.register(opened.close)
+        except NoEngine as why:
+            _shared[kind] = why
+    found = _shared[kind]
+    if isinstance(found, NoEngine):
+        raise found
+    return found
+
+
+_shared: dict[str, str | NoEngine] = {}
 
 
 @contextmanager
@@ -73,6 +94,19 @@ def engine(kind: str) -> Iterator[str]:
             process.wait()
         log.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def left_in(address: str, folder: Path) -> list[str]:
+    """Containers and volumes of the installation whose sandboxes are in `folder`."""
+    wanted = json.dumps({"label": [f"{house.INSTALLATION}={house.installation(folder)}"]})
+
+    async def ask() -> list[str]:
+        async with aiodocker.Docker(url=address) as client:
+            containers = await client.containers.list(all=1, filters=wanted)
+            volumes = await client._query_json("volumes", params={"filters": wanted})
+        return [container.id for container in containers] + [volume["Name"] for volume in volumes["Volumes"] or ()]
+
+    return apart(ask())
 
 
 def apart(work: Coroutine[Any, Any, T]) -> T:

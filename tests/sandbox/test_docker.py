@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -21,13 +20,14 @@ from sandbox.install.index_access import IndexAccess
 from sandbox.install.packages import Shop
 from tests.sandbox import engines
 from tests.sandbox.conftest import ENGINES, FILES, LIMITS, MIB, engine_of, tarball
+from tests.sandbox.engines import left_in
 
-FACTS = Facts("Docker 1", podman=False, rootless=False, filters=True, processors=2, missing=())
+FACTS = Facts("Docker 1", podman=False, rootless=False, filters=True, bounds_memory=True, bounds_processes=True, processors=2)
 
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> str:
-    found = engine_of(request.param, request)
+    found = engine_of(request.param)
     assert found is not None
     return found
 
@@ -52,15 +52,6 @@ async def sh(workspace: Workspace, script: str, timeout: float = 30.0) -> Comple
 
 async def py(workspace: Workspace, program: str) -> Completed:
     return await workspace.run(Command((workspace.python, "-I", "-c", program), 30.0))
-
-
-async def left_in(engine: str, folder: Path) -> list[str]:
-    """Containers and volumes of the installation whose sandboxes are in `folder`."""
-    wanted = json.dumps({"label": [f"{house.INSTALLATION}={house.installation(folder)}"]})
-    async with aiodocker.Docker(url=engine) as client:
-        containers = await client.containers.list(all=1, filters=wanted)
-        volumes = await client._query_json("volumes", params={"filters": wanted})
-    return [container.id for container in containers] + [volume["Name"] for volume in volumes["Volumes"] or ()]
 
 
 async def test_there_is_no_network_but_its_own_loopback(sandbox: Sandbox) -> None:
@@ -174,11 +165,11 @@ async def test_nothing_is_left_in_the_engine(contained: DockerSandboxes, engine:
         await sandbox.unpack(tarball(FILES))
         await sandbox.install(Packages())
         async with sandbox.candidate() as workspace:
-            before = len(await left_in(engine, tmp_path / "open"))
+            before = len(left_in(engine, tmp_path / "open"))
             await workspace.install(Packages())
             await sh(workspace, "setsid sleep 30 &")
-        assert len(await left_in(engine, tmp_path / "open")) < before
-    assert await left_in(engine, tmp_path / "open") == []
+        assert len(left_in(engine, tmp_path / "open")) < before
+    assert left_in(engine, tmp_path / "open") == []
 
 
 async def test_the_sweeper_takes_what_the_dead_left_and_nothing_else(
@@ -199,10 +190,10 @@ async def test_the_sweeper_takes_what_the_dead_left_and_nothing_else(
             )
         try:
             async with contained.open("sweeps", LIMITS):
-                there = await left_in(engine, tmp_path / "open")
+                there = left_in(engine, tmp_path / "open")
                 assert left[mine][0].id not in there
                 assert left[mine][1].name not in there
-                assert len(await left_in(engine, tmp_path / "elsewhere")) == 2
+                assert len(left_in(engine, tmp_path / "elsewhere")) == 2
             assert [entry.path for entry in await alive.base.files()] == sorted(FILES)
         finally:
             await left[other][0].delete(force=True)
@@ -248,10 +239,9 @@ async def test_without_an_engine_it_says_what_to_do(tmp_path: Path, monkeypatch:
 
 def test_what_an_engine_does_not_bound_is_said() -> None:
     assert docker.isolation_of(FACTS).untrusted
-    told = docker.isolation_of(
-        replace(FACTS, name="Podman 5", podman=True, rootless=True, filters=False, missing=("no seccomp",))
-    )
+    told = docker.isolation_of(replace(FACTS, name="Podman 5", podman=True, rootless=True, filters=False, bounds_memory=False))
     assert not told.untrusted, "without a filter it is not for code that nobody vouches for"
-    assert "no seccomp" in told.shortcomings
+    assert any("seccomp" in one for one in told.shortcomings)
+    assert told.promises == {"files", "network", "processes"}
     assert any("disk" in one for one in told.shortcomings)
     assert not any("root:" in one for one in told.shortcomings)
