@@ -235,7 +235,7 @@ class DockerSandboxes:
         await asyncio.to_thread(folders.sweep, self._folder)
         async with AsyncExitStack() as closing:
             engine = await closing.enter_async_context(engines.connected(self._address))
-            folder, _ = await closing.enter_async_context(folders.held(self._folder, label, limits))
+            folder, _ = await closing.enter_async_context(folders.held(self._folder, label, None))
             try:
                 await houses.sweep(engine, self._folder)
                 sandbox = await self._furnish(engine, folder.path, limits, closing)

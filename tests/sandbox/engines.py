@@ -32,7 +32,25 @@ T = TypeVar("T")
 IMAGE = "localhost/selfheal-test:latest"
 PROGRAMS = (
     *("sh", "cat", "head", "sleep", "mkfifo", "ln", "mkdir", "ls", "rm", "touch", "cp", "chmod", "echo", "env", "id", "kill"),
-    *("setsid", "true", "false", "du", "dd", "grep", "yes", "seq", "stat", "df", "nproc", "wc", "tail", "sort", "readlink"),
+    *(
+        "setsid",
+        "true",
+        "false",
+        "du",
+        "dd",
+        "grep",
+        "yes",
+        "seq",
+        "stat",
+        "df",
+        "nproc",
+        "wc",
+        "tail",
+        "sort",
+        "readlink",
+        "printf",
+        "sha256sum",
+    ),
 )
 STARTING_SECONDS = 30.0
 # The daemons want either version of control groups, and this machine may have both: they get a view with one of them.

@@ -62,7 +62,7 @@ async def engine(kind: str, folder: Path) -> AsyncIterator[Backend]:
     yield Backend(
         make(kind, folder, address=address),
         (imports, f"make({kind!r}, Path({str(folder)!r}), address={address!r})"),
-        lambda: folders_in(folder / "open") + groups() + engines.left_in(str(address), folder / "open"),
+        lambda: folders_in(folder / "open") + engines.left_in(str(address), folder / "open"),
     )
 
 
