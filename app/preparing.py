@@ -84,9 +84,10 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
         checks=planned.checks,
         policy=policy,
         budget=budget,
-        hints=(*planned.notes, *case.hints),
+        hints=case.hints,
         environment=f"{_python(planned, installed)}, sandbox {isolation.name}, "
         f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
+        approximated=planned.notes,
         packages=planned.packages,
     )
     return Prepared(task, planned, installed)
@@ -94,7 +95,7 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
 
 async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float) -> Plan:
     """With what only a run of the steps before the failing one could tell."""
-    if not planned.asks:
+    if not (planned.asks or planned.services):
         return planned
     started = time.monotonic()
     await emit(StepStarted(step="replay", text="Replaying the steps of the failing job"))

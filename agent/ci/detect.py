@@ -15,6 +15,7 @@ from agent.task import Check
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is looked into
+LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is long by nature
 TEST_FILES_READ = 40
 TELLING_FILES_READ = 60
 # Extras and groups that hold what tests need, by the names that people give them.
@@ -168,7 +169,7 @@ def _strings(value: object) -> list[str]:
 
 async def _text(workspace: Workspace, path: str) -> str:
     try:
-        return (await workspace.read(path, READ_LIMIT)).decode("utf-8", "replace")
+        return (await workspace.read(path, LOCK_LIMIT if path.endswith(".lock") else READ_LIMIT)).decode("utf-8", "replace")
     except (FileNotFoundError, LimitExceeded, ValueError):
         return ""
 

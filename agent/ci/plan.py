@@ -16,13 +16,16 @@ from agent.ci.detect import Project
 from agent.ci.hashed import Hashed
 from agent.ci.leg import Leg, Told, Walked
 from agent.ci.legs import ChosenJob, FailedJob, leg_of
+from agent.ci.obstacles import needs_services
 from agent.ci.replay import Stage
+from agent.ci.runners.detected import detected
 from agent.ci.runners.follow import follow_script
 from agent.ci.walking import walk
 from agent.ci.workflows.document import Problem
 from agent.endings import Ending
 from agent.guest.text import one_line
-from agent.task import Check, Outcome
+from agent.services import stock
+from agent.task import Check, Outcome, Service
 from sandbox.base import Packages, Workspace
 
 NO_CHECKS = Ending(
@@ -54,7 +57,14 @@ class Plan:
     @property
     def asks(self) -> tuple[str, ...]:
         """What only running the steps can tell, for people."""
-        return tuple(f"{planned.leg.source} ({planned.walked.asks})" for planned in self.legs if planned.walked.asks)
+        return tuple(f"{planned.leg.source}, to see {planned.walked.asks}" for planned in self.legs if planned.walked.asks)
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """Servers that a check or a replay needs."""
+        asked = [service for check in self.checks for service in check.services]
+        asked += [service for planned in self.legs if planned.walked.asks for service in planned.leg.wanted.services]
+        return tuple(service for at, service in enumerate(asked) if service not in asked[:at])
 
     @property
     def is_open(self) -> bool:
@@ -87,10 +97,15 @@ async def plan(
 
 
 async def complete(planned: Plan, stage: Stage) -> Plan:
-    """The plan with what a replay of its open jobs tells. Raises `SandboxError`."""
+    """The plan with what only the prepared sandbox tells: its servers, and a replay of open jobs. Raises `SandboxError`."""
     assert planned.project is not None
     planner = _Planner(planned.project, Hashed(stage.sandbox.base))
     planner.checks, planner.notes = list(planned.checks), list(planned.notes)
+    if planned.services:
+        there = await stock(stage.runner, stage.sandbox.base, planned.services)
+        planner.notes += there.notes
+        if there.missing:
+            return replace(planned, checks=(), legs=(), notes=tuple(planner.notes), ending=needs_services(there.sentence))
     for known in planned.legs:
         if not known.walked.asks:
             planner.legs.append(known)
@@ -164,7 +179,7 @@ class _Planner:
             found = detect.detect_check(self.project)
             if found is None:
                 return Plan((), Packages(python=configuration.python), tuple(self.notes), legs=tuple(self.legs))
-            self._add(found, found.reader)
+            self._add(self._as_written_down(found, configuration), found.reader)
         packages = self.packages
         if configuration.packages is not None:
             packages = merge(configuration.packages, Packages(requirements=packages.requirements))
@@ -181,6 +196,20 @@ class _Planner:
             tuple(self.legs),
             self.project,
         )
+
+    def _as_written_down(self, found: Check, configuration: Configuration) -> Check:
+        """Detected tests as the repository's own runner has them, where that is one command that runs tests."""
+        own = detected(self.project, configuration.python or detect.detect_python(self.project))
+        if own is None:
+            return found
+        followed, line = own
+        self.packages = merge(self.packages, merge(followed.packages, detect.detect_packages(self.project)))
+        self.packages = replace(self.packages, python=detect.detect_python(self.project) or self.packages.python)
+        self.notes += [f"the tests were detected as `{one_line(line, 80)}` runs them", *followed.notes]
+        if "\n" in followed.command:
+            return found  # a report or a threshold beside the tests is not what failed for sure
+        reader = read_command(followed.command).reader
+        return replace(found, command=followed.command, reader=reader, cwd=followed.cwd, env={**found.env, **followed.env})
 
     def _add(self, check: Check, tool: str) -> None:
         if any(other.command == check.command and other.cwd == check.cwd for other in self.checks):

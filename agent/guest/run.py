@@ -18,7 +18,7 @@ import threading
 import time
 
 from . import channel, starting
-from .text import clean, identity
+from .text import Tail, clean, identity
 
 TESTS = 100000  # verdicts kept
 MARKS = 300  # of meddling, kept
@@ -56,24 +56,6 @@ def _close_to_peers():
         return ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0  # PR_SET_DUMPABLE
     except (ImportError, OSError, AttributeError):
         return False
-
-
-class Tail:
-    """The last `limit` bytes of a stream."""
-
-    def __init__(self, limit):
-        self.limit, self.kept, self.dropped = limit, bytearray(), False
-
-    def add(self, data):
-        self.kept += data
-        if len(self.kept) > 2 * self.limit:
-            del self.kept[: -self.limit]
-            self.dropped = True
-
-    def text(self):
-        kept = bytes(self.kept[-self.limit :])
-        self.dropped = self.dropped or len(self.kept) > self.limit
-        return kept.decode("utf-8", "replace")
 
 
 class Session:

@@ -192,6 +192,7 @@ def _followed(text: str, environment: _Environment, notes: tuple[str, ...], foun
 
 def _script(environment: _Environment, name: str, arguments: list[str], place: Place, above: tuple[str, ...]) -> str:
     """A script by its name, with scripts that it names in turn; what is no script is a command line."""
+    place.steps.take()
     scripts = _table(environment.table.get("scripts"))
     if name not in scripts:
         return " ".join([name, *map(shlex.quote, arguments)]) if above else shlex.join([name, *arguments])

@@ -69,7 +69,7 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
         if session.signature in seen:
             continue
         seen.add(session.signature)
-        script = nox_file.script(file, session, asked.posargs)
+        script = nox_file.script(file, session, asked.posargs, place.steps)
         waiting += [one for name in script.notified for one in _named(file, name)[:1]]
         inner = again(script.text, replace(place, python=session.python or place.python))
         notes += [*script.notes, *inner.notes]

@@ -42,7 +42,9 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
         case ["run", *command] if command:
             scripts = _table(pipfile.get("scripts"))
             if command[0] in scripts:
-                return named_scripts.run(named_scripts.Tables(scripts, hooks=None), command[0], command[1:], place, again)
+                return named_scripts.run(
+                    named_scripts.Tables(scripts, steps=place.steps, hooks=None), command[0], command[1:], place, again
+                )
             return again(shlex.join(command), place)
         case ["install" | "sync" | "update", *arguments]:
             return _install(arguments, pipfile, place)

@@ -19,6 +19,7 @@ from agent.ci.workflows.shapes import OPENING
 
 LEG_LIMIT = 256  # GitHub's own
 _PRODUCT_LIMIT = 10_000  # before excludes
+_FILTER_LIMIT = 1_000_000  # combinations times excludes and includes: about a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,11 @@ def _legs(matrix: Value) -> tuple[Leg, ...] | Unknown:
         for key in exclude:
             if key not in axes:
                 raise Refused(f"The exclude key '{key[:100]}' does not match any key within the matrix.")
-    if prod(map(len, axes.values())) > _PRODUCT_LIMIT:
+    combinations = prod(map(len, axes.values()))
+    if combinations > _PRODUCT_LIMIT:
         raise Refused(f"The matrix has more than {LEG_LIMIT} legs.")
+    if combinations * (len(includes) + len(excludes)) > _FILTER_LIMIT:
+        raise Refused(f"The matrix includes and excludes too much: {len(includes) + len(excludes)} times.")
 
     found: list[tuple[Mapping[str, Value], tuple[str, ...]]] = []
     matched = [False] * len(includes)

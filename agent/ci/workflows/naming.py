@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.ci.expressions import ExpressionError, Unknown, Value
-from agent.ci.expressions.values import text
+from agent.ci.expressions.values import text, unknown_in
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.guessing import values_shown
 from agent.ci.workflows.matrix import Leg, evaluated, leaves, legs
@@ -20,6 +20,8 @@ from agent.ci.workflows.shapes import OPENING
 
 NAME_LIMIT = 100  # of a name that GitHub shows
 _LISTED = 20  # choices that a problem names
+_RUNS = 10_000  # of one workflow whose names are looked at
+_DEPTH = 100  # of values
 _CALLS = 20  # that a shown name is taken apart into
 
 # A template and the contexts that stand where it is (`matrix`, `inputs`) → its value, of its own type where the template is
@@ -67,6 +69,8 @@ def name_of(job: Job, leg: Leg, evaluate: Evaluate, inputs: Mapping[str, Value])
         if isinstance(value, Unknown):
             return value
         name = text(value) or job.id
+    elif unknown := next(unknown_in(leg.values, _DEPTH), None):
+        return unknown
     elif leg.shown:
         name = f"{name} ({', '.join(leg.shown)})"
     return name if len(name) <= NAME_LIMIT else f"{name[: NAME_LIMIT - 3]}..."
@@ -78,7 +82,13 @@ def find_leg(workflow: Workflow, shown: str, evaluate: Evaluate, inputs: Mapping
     Where only GitHub knows the matrix or the name, the values are taken from the shown name, and `note` says so.
     """
     wanted = _squeezed(shown)
-    sought = [_sought(job, wanted, evaluate, inputs or {}) for job in workflow.jobs]
+    sought: list[_Sought] = []
+    runs = 0
+    for job in workflow.jobs:
+        sought.append(_sought(job, wanted, evaluate, inputs or {}))
+        runs += len(sought[-1].names)
+        if runs > _RUNS:
+            return Problem(f"The workflow has more than {_RUNS} runs of jobs.")
     for choice in ([each for one in sought for each in one.found], [one.guess for one in sought if one.guess is not None]):
         if len(choice) == 1:
             return choice[0]

@@ -16,22 +16,23 @@ _BEGIN = re.compile(r"<(?P<root>testsuites?)\b")
 
 
 def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    found = []
+    found: list[Told] = []
+    closings = [at for at, line in enumerate(lines) if "</testsuite" in line]
     at = 0
-    while at < len(lines):
+    while closings and at <= closings[-1]:
         begin = _BEGIN.search(lines[at]) if "<testsuite" in lines[at] else None
-        if begin:
-            closing, stop, size = f"</{begin['root']}>", at, 0
-            while stop < len(lines) and closing not in lines[stop] and size < LIMIT:
-                size += len(lines[stop]) + 1
-                stop += 1
-            text = "\n".join(lines[at : stop + 1])[begin.start() :]
-            failures = read_report(text[: text.rfind(closing) + len(closing)]) if closing in text else ()
-            if failures:
-                evidence = f"JUnit report: {len(failures)} failed"
-                found.append(Told(TOOL, Cause.TEST, evidence, failures, (range(at, stop + 1),)))
-                at = stop
-        at += 1
+        if begin is None:
+            at += 1
+            continue
+        closing = f"</{begin['root']}>"
+        stop = next((line for line in closings if line >= at and closing in lines[line]), None)
+        if stop is None:  # a suite that is never closed: none after it is either, but for what another root closes
+            break
+        text = "\n".join(lines[at : stop + 1])[begin.start() : LIMIT]
+        failures = read_report(text[: text.rfind(closing) + len(closing)])
+        if failures:
+            found.append(Told(TOOL, Cause.TEST, f"JUnit report: {len(failures)} failed", failures, (range(at, stop + 1),)))
+        at = stop + 1
     return tuple(found)
 
 

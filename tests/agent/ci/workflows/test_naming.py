@@ -114,6 +114,7 @@ def test_a_job_that_calls_nothing_has_no_rest() -> None:
          {"python": "3.12", "os": "w"}),
         ("name: 'py ${{ matrix.python }} / ${{ matrix.os }}', strategy: {matrix: '${{ fromJSON(needs.a.outputs.b) }}'}",
          "py 3.12 / w", {"python": "3.12", "os": "w"}),
+        ("strategy: {matrix: {os: [u, '${{ vars.OS }}'], v: [1]}}", "tests (w, 1)", {"os": "w", "v": "1"}),
         ("strategy: '${{ fromJSON(needs.a.outputs.b) }}'", "tests (3.12)", {}),
         ("name: '${{ vars.PREFIX }}: ${{ matrix.os }}', strategy: {matrix: {os: [u, w]}}", "Linux: w", {"os": "w"}),
     ],
@@ -137,6 +138,20 @@ def test_a_call_with_unknown_values_keeps_the_rest_of_the_name() -> None:
     )
     leg = found(workflow, "3.12 / y / inner / most")
     assert (leg.leg.values, leg.within) == ({"v": "3.12"}, "inner / most")
+
+
+def test_a_workflow_of_too_many_runs_is_a_problem() -> None:
+    jobs = "".join(
+        f"  j{i}: {{runs-on: x, strategy: {{matrix: {{a: &a [{', '.join(map(str, range(200)))}]}}}}}}\n" for i in range(60)
+    )
+    problem = find_leg(read(f"on: push\njobs:\n{jobs}"), "x", evaluate)
+    assert isinstance(problem, Problem)
+    assert "more than 10000 runs" in problem.sentence
+
+
+def test_a_leg_beside_one_that_only_github_knows_is_found_by_its_name() -> None:
+    leg = found(job("strategy: {matrix: {os: [u, '${{ vars.OS }}']}}"), "tests (u)")
+    assert (leg.leg.values, leg.note) == ({"os": "u"}, "")
 
 
 def test_a_known_leg_is_preferred_to_a_guess() -> None:

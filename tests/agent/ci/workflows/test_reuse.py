@@ -184,11 +184,10 @@ def test_a_circle_of_calls_ends() -> None:
     assert "calls itself" in problem.sentence
 
 
-def test_calls_that_nest_too_deep_end() -> None:
-    files = {"ci.yml": calling("./.github/workflows/w1.yml")}
-    files |= {
-        f"w{i}.yml": f"on: workflow_call\njobs: {{call: {{uses: ./.github/workflows/w{i + 1}.yml}}}}" for i in range(1, 40)
-    }
-    problem = follow(files, " / ".join(["call"] * 40))
+def test_calls_that_nest_one_too_deep_end() -> None:
+    files = {"ci.yml": calling("./.github/workflows/w1.yml"), f"w{NESTING_LIMIT}.yml": f"on: workflow_call\n{JOB}"}
+    for i in range(1, NESTING_LIMIT):
+        files[f"w{i}.yml"] = f"on: workflow_call\njobs: {{call: {{uses: ./.github/workflows/w{i + 1}.yml}}}}"
+    problem = follow(files, " / ".join(["call"] * NESTING_LIMIT + ["only"]))
     assert isinstance(problem, Problem)
     assert f"more than {NESTING_LIMIT} deep" in problem.sentence
