@@ -184,9 +184,9 @@ def _image() -> bytes:
     interpreter = own()
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        for folder in ("tmp", "proc", "sys", "dev", "etc", "run", "usr/bin", "usr/lib"):
+        for folder in ("tmp", "proc", "sys", "dev", "etc", "run", "usr/bin", "usr/lib", "open"):
             header = tarfile.TarInfo(folder)
-            header.type, header.mode = tarfile.DIRTYPE, 0o755
+            header.type, header.mode = tarfile.DIRTYPE, 0o1777 if folder in ("tmp", "open") else 0o755
             tar.addfile(header)
         for name in ("bin", "lib", "lib64", "sbin"):
             if Path("/", name).is_symlink():

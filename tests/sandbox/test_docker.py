@@ -80,7 +80,7 @@ print(os.listdir("/sys/class/net"))
 async def test_the_system_is_read_only_and_nobody_is_root(sandbox: Sandbox) -> None:
     await sandbox.provide("tool", b"x")
     async with sandbox.candidate() as workspace:
-        places = ("/usr/x", "/etc/x", "/x", "/tools/x", "/dev/x", "/proc/sys/kernel/core_pattern")
+        places = ("/usr/x", "/etc/x", "/x", "/open/x", "/tools/x", "/dev/x", "/proc/sys/kernel/core_pattern")
         # Where there is one: else Podman shows a folder in memory in its place.
         groups = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/cgroup.procs")
         script = "".join(f"(echo x > {path}) 2>/dev/null && echo {path};" for path in places)
