@@ -22,7 +22,6 @@ from sandbox.base import (
     LimitExceeded,
     Limits,
     Packages,
-    SandboxError,
     SandboxLost,
     SandboxUnavailable,
     UnsafeArchive,
@@ -153,14 +152,14 @@ def raise_error(head: Head, blobs: tuple[bytes, ...]) -> None:
     match head.get("error"):
         case None:
             return
-        case "deadline":
-            raise DeadlinePassed(float(head["seconds"]), *blobs)
-        case "limit" if head["which"] in ("memory", "disk", "output", "processes"):
-            raise LimitExceeded(head["which"], int(head["limit"]))
+        case "deadline" if len(blobs) == 2:
+            raise DeadlinePassed(float(head.get("seconds", 0)), *blobs)
+        case "limit" if head.get("which") in ("memory", "disk", "output", "processes"):
+            raise LimitExceeded(head["which"], int(head.get("limit", 0)))
         case "archive":
             raise UnsafeArchive(reason)
         case "install":
-            raise InstallFailed(reason, str(head["output"]))
+            raise InstallFailed(reason, str(head.get("output", "")))
         case "unavailable":
             raise SandboxUnavailable(reason)
         case "missing":
@@ -170,4 +169,4 @@ def raise_error(head: Head, blobs: tuple[bytes, ...]) -> None:
         case "lost":
             raise SandboxLost(reason)
         case other:
-            raise SandboxError(f"the machine answered with an unknown error: {str(other)[:80]}")
+            raise SandboxLost(f"the machine answered with an unknown error: {str(other)[:80]}")
