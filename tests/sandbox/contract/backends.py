@@ -58,7 +58,7 @@ async def here(kind: str, folder: Path) -> AsyncIterator[Backend]:
 async def e2b(folder: Path) -> AsyncIterator[Backend]:
     need_machines()
     async with E2B.serve() as stand_in:
-        stand_in.machines.environment["PIP_RETRIES"] = "0"
+        stand_in.machines.environment["PIP_NO_INDEX"] = "1"
         account = stand_in.account
         again = f"Account({account.api_key!r}, per_second=100.0, api_url={stand_in.url!r}, sandbox_url={stand_in.url!r})"
         yield Backend(
