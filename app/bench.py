@@ -24,7 +24,8 @@ from agent.events import AnyEvent
 from agent.task import NoRepair, Outcome, Repair, Waiting
 from app.assembly import budget_of, e2b_of, limits_of, models_of
 from app.bench_state import State
-from app.engine import Case, Engine
+from app.engine import Engine
+from app.preparing import Case
 from app.settings import Settings
 from sandbox.base import SandboxError, Sandboxes
 from sandbox.choose import open_sandboxes

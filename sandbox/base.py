@@ -89,6 +89,7 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)  # added to the sandbox's own small environment
     stdin: bytes = b""
     output_limit: int = MIB  # bytes kept per stream: the first and the last half; the rest is read and dropped
+    hosts: tuple[str, ...] = ()  # names that lead to the sandbox itself, beside localhost, where it can give itself names
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ class LocalWorkspace(HeldWorkspace):
                 command.timeout,
                 command.stdin,
                 command.output_limit,
+                command.hosts,
             )
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Literal
 
-from agent.task import Reader
+from agent.task import Check, Reader
 from sandbox.base import Packages
 
 # How a tool is called → what installs it, for those whose output is read as findings.
@@ -38,6 +38,44 @@ LINTERS = {
 }
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")
+_SHELL = ("(", ")", "cd", "export", "set", "mkdir")
+_PIP_VALUED = (
+    *(
+        "--index-url",
+        "-i",
+        "--extra-index-url",
+        "--find-links",
+        "-f",
+        "--trusted-host",
+        "--target",
+        "-t",
+        "--platform",
+        "--group",
+    ),
+    *(
+        "--upgrade-strategy",
+        "--only-binary",
+        "--no-binary",
+        "--config-settings",
+        "-C",
+        "--src",
+        "--log",
+        "--cache-dir",
+        "--retries",
+    ),
+    *("--timeout", "--python-version", "--abi", "--implementation", "--prefix", "--root", "--use-feature", "--progress-bar"),
+    *(
+        "--root-user-action",
+        "--report",
+        "--python",
+        "-p",
+        "--resolution",
+        "--prerelease",
+        "--exclude-newer",
+        "--index-strategy",
+    ),
+    *("--keyring-provider", "--link-mode", "--refresh-package", "--override", "--build-constraint", "-b"),
+)
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 
 
@@ -121,6 +159,12 @@ def merge(one: Packages, other: Packages) -> Packages:
     return Packages(**combined, python=one.python or other.python)
 
 
+def tools_of(check: Check, tool: str) -> Packages:
+    """The program that a check calls, where a package brings it."""
+    needed = "pytest" if check.reader == "pytest" else LINTERS.get(tool, "")
+    return Packages(requirements=(needed,) if needed else ())
+
+
 def program(words: list[str]) -> tuple[str, list[str]]:
     """The program that a command line ends up in and its arguments: `uv run -- python -m pytest -q` → ("pytest", ["-q"])."""
     words = _without_assignments(words)
@@ -151,6 +195,8 @@ def program(words: list[str]) -> tuple[str, list[str]]:
 
 def _classify(words: list[str], script: Callable[[str], str]) -> tuple[Reader, str] | None:
     name, arguments = program(words)
+    if name in _SHELL:
+        return None  # moves the shell, runs nothing
     if name in ("pytest", "py.test"):
         return "pytest", "pytest"
     if name == "unittest":
@@ -199,18 +245,8 @@ def _pip(arguments: list[str]) -> Packages:
             constraints.append(next(rest, ""))
         elif argument in ("-e", "--editable"):
             projects.append(next(rest, ""))
-        elif argument in (
-            "--index-url",
-            "-i",
-            "--extra-index-url",
-            "--find-links",
-            "-f",
-            "--target",
-            "-t",
-            "--platform",
-            "--group",
-        ):
-            next(rest, "")  # where from is the operator's to say
+        elif argument in _PIP_VALUED:
+            next(rest, "")  # where from, and how, is the operator's to say
         elif argument.startswith("-"):
             continue  # the value of `--group` is read below
         elif re.match(r"^\.{1,2}(?:/|$|\[)", argument) or argument.startswith("/"):

@@ -12,14 +12,13 @@ import selectors
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-from . import channel, shims
-from .text import clean, identity
+from . import channel, starting
+from .text import Tail, clean, identity
 
 TESTS = 100000  # verdicts kept
 MARKS = 300  # of meddling, kept
@@ -59,24 +58,6 @@ def _close_to_peers():
         return False
 
 
-class Tail:
-    """The last `limit` bytes of a stream."""
-
-    def __init__(self, limit):
-        self.limit, self.kept, self.dropped = limit, bytearray(), False
-
-    def add(self, data):
-        self.kept += data
-        if len(self.kept) > 2 * self.limit:
-            del self.kept[: -self.limit]
-            self.dropped = True
-
-    def text(self):
-        kept = bytes(self.kept[-self.limit :])
-        self.dropped = self.dropped or len(self.kept) > self.limit
-        return kept.decode("utf-8", "replace")
-
-
 class Session:
     """What one process that runs tests has told."""
 
@@ -103,16 +84,19 @@ class Supervisor:
         self.marks = set()
         self.sentinel = "test_" + secrets.token_hex(4)
         self.forged = False
+        self.starter = starting.Starter(request, folder)
+        self.services = None
 
     def run(self):
         started = time.monotonic()
         deadline = started + float(self.request["timeout"])
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            listener.bind(os.path.join(self.folder, channel.SOCKET))
-            listener.listen(16)
-            process = self._start()
-            timed_out = self._listen(listener, process, deadline)
-        ending = "timeout" if timed_out else "finished"
+        try:
+            process, timed_out, stopped_at = self._programs(deadline)
+        finally:
+            if self.services is not None:
+                self.services.stop()
+        # A server that does not start says nothing of the code.
+        ending = "timeout" if timed_out else "crashed" if process is None else "finished"
         for session in self.sessions:
             # An orderly exit without an end is a wrong use that pytest itself has told about, before any test.
             is_orderly = session.left and session.running is None and not session.green
@@ -132,7 +116,7 @@ class Supervisor:
             self.verdicts, self.failures = {}, {}
         return {
             "ending": ending,
-            "exit_code": process.returncode,
+            "exit_code": None if process is None else process.returncode,
             "seconds": time.monotonic() - started,
             "observed": any(session.greeted for session in self.sessions),
             "verdicts": self.verdicts,
@@ -142,36 +126,41 @@ class Supervisor:
             "notes": self.notes,
             "marks": sorted(self.marks),
             "told_all": any(session.ended for session in self.sessions),
+            "stopped_at": stopped_at,
+            "left": {} if stopped_at else self.starter.left(),
         }
 
-    def _start(self):
-        request = self.request
-        environment = dict(os.environ)
-        environment.update(request["env"])
-        restore = {name: environment.get(name) for name in ("PYTEST_ADDOPTS", "PYTHONPATH", "PATH")}
-        guest = request["guest"]
-        environment["PATH"] = shims.install(self.folder, guest, environment.get("PATH", os.defpath))
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [restore["PYTHONPATH"], guest]))
-        if request["reader"] == "pytest":
-            options = ["-p " + __package__ + ".collector", restore["PYTEST_ADDOPTS"]]
-            environment["PYTEST_ADDOPTS"] = " ".join(filter(None, options))
-        # The tests get the virtual environment's folder first, without the shims.
-        restore["PATH"] = os.path.dirname(sys.executable) + os.pathsep + (restore["PATH"] or os.defpath)
-        environment[channel.VARIABLE] = self.folder
-        with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:
-            json.dump({"root": request["root"], "only": request["only"], "restore": restore, "sentinel": self.sentinel}, file)
-        bash = shutil.which("bash")
-        # As GitHub runs a step with `shell: bash`.
-        shell = [bash, "--noprofile", "--norc", "-e", "-o", "pipefail", "-c"] if bash else ["sh", "-e", "-c"]
-        return subprocess.Popen(
-            shell + [request["shell"]],
-            cwd=os.path.join(request["root"], request["cwd"]),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    def _programs(self, deadline):
+        """Servers, steps, check, in this order: the last process (None: a server failed), is it late, what stopped it."""
+        failed = self._serve(deadline) if self.request["services"] else ""
+        if failed:
+            return None, time.monotonic() >= deadline, "service " + failed
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(os.path.join(self.folder, channel.SOCKET))
+            listener.listen(16)
+            for step in self.request["before"]:
+                process = self.starter.step(step)
+                timed_out = self._listen(listener, process, deadline)
+                if timed_out or process.returncode:
+                    name = str(step["name"])
+                    self.notes.append("the step %s before the check did not pass" % json.dumps(name))
+                    return process, timed_out, name
+                self.starter.take_over()
+            process = self.starter.check(self.sentinel)
+            return process, self._listen(listener, process, deadline), ""
+
+    def _serve(self, deadline):
+        """Start the servers; returns the name of the one that could not be started, or ""."""
+        from . import services  # few runs need any, and all would wait for the import
+
+        self.services = services.Services()
+        try:
+            self.services.start(self.request["services"], deadline)
+        except services.Failed as failed:
+            self.output.add(failed.log)
+            self.notes.append("the service %s could not be started: %s" % (json.dumps(failed.service), failed))
+            return failed.service
+        return ""
 
     def _listen(self, listener, process, deadline):
         """Take in output and messages until the command has ended or the time is up (then True)."""

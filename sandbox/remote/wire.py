@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from sandbox.base import (
@@ -74,23 +74,23 @@ def packages_to(packages: Packages) -> Head:
 
 
 def packages_from(head: Head) -> Packages:
-    named: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in head.items()}
-    return Packages(**named)
+    return Packages(**_with_tuples(head))
 
 
 def command_to(command: Command) -> Head:
     """Without its standard input, which is a blob."""
-    return {
-        "argv": list(command.argv),
-        "timeout": command.timeout,
-        "cwd": command.cwd,
-        "env": dict(command.env),
-        "output_limit": command.output_limit,
+    return {each.name: getattr(command, each.name) for each in fields(command) if each.name != "stdin"} | {
+        "env": dict(command.env)
     }
 
 
 def command_from(head: Head, stdin: bytes) -> Command:
-    return Command(tuple(head["argv"]), head["timeout"], head["cwd"], head["env"], stdin, head["output_limit"])
+    return Command(**_with_tuples(head), stdin=stdin)
+
+
+def _with_tuples(head: Head) -> Head:
+    """JSON has lists alone."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in head.items()}
 
 
 def completed_to(ended: Completed) -> bytes:

