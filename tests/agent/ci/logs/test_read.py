@@ -121,15 +121,56 @@ def test_logs_without_marks_with_carriage_returns_colours_and_prefixes_read_the_
 
 
 def test_workflow_commands_that_are_not_shown_yet_are_read() -> None:
-    reading = read_log("::error title=ruff (F401),file=/x/app/a.py,line=1,col=8::app/a.py:1:8: F401 `os` imported but unused%0A help")
+    reading = read_log(
+        "::error title=ruff (F401),file=/x/app/a.py,line=1,col=8::app/a.py:1:8: F401 `os` imported but unused%0A help"
+    )
     assert told_ids(reading) == {"app/a.py:1:8 F401"}
 
 
 def test_a_forged_summary_inside_of_a_test_names_no_failure() -> None:
     forged = PYTEST.replace(
-        "npm error code E503", "=========================== short test summary info ============================\nFAILED tests/b.py::ghost - x"
+        "npm error code E503",
+        "=========================== short test summary info ============================\nFAILED tests/b.py::ghost - x",
     )
     assert told_ids(read_log(forged)) == {"tests/test_a.py::test_a"}
+
+
+UV_503 = """error: Failed to fetch: `http://index.invalid/simple/idna/`
+  Caused by: HTTP status server error (503 Service Unavailable) for url (http://index.invalid/simple/idna/)"""
+UV_NONE = """  × No solution found when resolving dependencies:
+  ╰─▶ Because there is no version of requests==99.9 and you require requests==99.9, we can conclude"""
+USAGE = """ERROR: usage: __main__.py [options] [file_or_dir]
+__main__.py: error: unrecognized arguments: --gone
+  inifile: None"""
+HANGING = f"""{PYTEST.partition(chr(10))[0]}
+tests/test_slow.py::test_slow
++++++++++++++++++++++++++++++++++++ Timeout ++++++++++++++++++++++++++++++++++++
+
+~~~~~~~~~~~~~~~~~~~~ Stack of MainThread (140089909192384) ~~~~~~~~~~~~~~~~~~~~~"""
+TAP = """TAP version 13
+# Subtest: a
+    # Subtest: b
+    not ok 1 - b
+      ---
+      error: 'no'
+      ...
+not ok 1 - a
+# fail 1"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "cause", "ids"),
+    [
+        (UV_503, Cause.INFRASTRUCTURE, set()),
+        (UV_NONE, Cause.DEPENDENCY, {"requests==99.9"}),
+        (USAGE, Cause.TEST, {"unrecognized arguments: --gone"}),
+        (HANGING, Cause.TIMEOUT, {"tests/test_slow.py::test_slow"}),
+        (TAP, Cause.TEST, {"a > b"}),
+    ],
+)
+def test_shapes_of_other_versions_than_the_corpus_holds(printed: str, cause: Cause, ids: set[str]) -> None:
+    reading = read_log(job(("run", printed, ENDED)))
+    assert (reading.cause, told_ids(reading)) == (cause, ids)
 
 
 def test_texts_are_cleaned_and_bounded() -> None:
@@ -169,20 +210,28 @@ def test_a_short_log_in_pieces_reads_as_the_whole() -> None:
 
 
 PIECES = (
-    "a", " ", "=", "_", "-", "*", ".", ":", "::", "1:", "/", "[", "]", "(", ")", " - ", "FAILED ", "ERROR ", "a.a", "a:1", "error: ",
-    "'", "`", '"', "<testsuites", "File \"", "    at ", "● ", "✖ ", " > ", "❯ ", "Because ", "---- ", "1 passed, ", "1) ", "npm error ", "\x1b", "\x1b[",
-    "\x1b]", "\r", "::error ", "##[error]", "\t",
+    "a", " ", "=", "_", "-", "*", ".", ":", "::", "1:", "/", "[", "]", "(", ")", " - ", "FAILED ", "ERROR ", "a.a", "a:1",
+    "error: ",
+    "'", "`", '"', "<testsuites", 'File "', "    at ", "● ", "✖ ", " > ", "❯ ", "Because ", "---- ", "1 passed, ", "1) ",
+    "npm error ",
+    "\x1b", "\x1b[", "\x1b]", "\r", "::error ", "##[error]", "\t",
 )  # fmt: skip
 
 
 @pytest.mark.timeout(60)  # a reader that is not linear needs hours for this
 def test_no_line_is_expensive() -> None:
-    starts = ("", "FAILED tests/a.py::t[", "=", "__ ", "app/a.py:1:1: ", "  ● ", " FAIL  a.js", "npm error ", "ERROR: ", "error[E0001]: ", "thread '", "fatal: ")
-    log = "\n".join(start + piece * (2_200 // len(piece)) + end for start in starts for piece in PIECES for end in ("", "!", "\x00"))
+    starts = (
+        "", "FAILED tests/a.py::t[", "=", "__ ", "app/a.py:1:1: ", "  ● ", " FAIL  a.js", "npm error ", "ERROR: ",
+        "error[E0001]: ",
+        "thread '", "fatal: ",
+    )  # fmt: skip
+    log = "\n".join(
+        start + piece * (2_200 // len(piece)) + end for start in starts for piece in PIECES for end in ("", "!", "\x00")
+    )
     read_log(f"{PYTEST[:80]}\n{log}\n{PYTEST}")
     excerpt(log)
     for piece in PIECES:  # and not in their number
-        read_log((piece * 30 + "\n") * 20_000)
+        read_log((piece * 30 + "\n") * 2_000)
 
 
 def test_every_log_of_the_corpus_is_read_when_it_is_cut_anywhere() -> None:
