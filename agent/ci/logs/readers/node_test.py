@@ -44,7 +44,7 @@ def _tap(lines: Sequence[str]) -> Told | None:
             inner = any(each > indent for each in deep)
             deep = [each for each in deep if each <= indent]
             if told["ok"] == "not ok" and not re.search(r" # (?:SKIP|TODO)", told["name"], re.IGNORECASE):
-                deep.append(indent)
+                deep = [*deep, indent] if indent not in deep else deep
                 if not inner:
                     name = _DIRECTIVE.sub("", told["name"]).replace("\\#", "#")
                     failures.append(_of_tap([*(each[1] for each in above), name], lines[at + 1 : at + 60]))

@@ -9,6 +9,7 @@ import pytest
 
 from agent.ci.logs import Cause, LogTap, excerpt, is_infrastructure, read_log, told_ids
 from agent.ci.logs.lines import HEAD, TAIL
+from agent.ci.logs.readers.junit_xml import read_report
 
 STAMP = "2026-01-02T03:04:05.1234567Z "
 PYTEST = """============================= test session starts ==============================
@@ -100,6 +101,29 @@ def test_only_the_failing_step_is_read() -> None:
     )
     assert reading.cause is Cause.TEST
     assert reading.step == "pytest"
+
+
+def test_a_step_that_only_annotates_is_not_the_failing_one() -> None:
+    annotated = "::error file=app/a.py,line=1::app/a.py:1:8: F401 `os` imported but unused"
+    reading = read_log(job(("ruff check || true", annotated, ""), ("pytest", PYTEST, ENDED)))
+    assert (reading.step, reading.cause) == ("pytest", Cause.TEST)
+
+
+def test_a_green_run_of_tests_leaves_the_word_to_the_linter_after_it() -> None:
+    green = (
+        "============================= test session starts ==============================\na.py:1:1: F401 printed by a test\n"
+    )
+    green += "============================== 3 passed in 0.01s ==============================="
+    reading = read_log(job(("make check", f"{green}\napp/a.py:3:1: F841 Local variable `x` is assigned to", ENDED)))
+    assert (reading.cause, told_ids(reading)) == (Cause.LINT, {"app/a.py:3:1 F841"})
+
+
+def test_a_report_with_entities_is_not_expanded() -> None:
+    bomb = '<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+    case = '<testcase classname="A" name="b"><failure message="&b;"/></testcase>'
+    assert read_report(f"<testsuite>{case.replace('&b;', 'no')}</testsuite>")[0].id == "A.b"
+    assert read_report(f"{bomb}<testsuite>{case}</testsuite>") == ()
+    assert read_report("<testsuite>" + "<testsuite>" * 100_000) == ()
 
 
 def test_a_group_that_a_tool_opens_begins_no_step() -> None:
