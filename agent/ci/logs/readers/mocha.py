@@ -17,7 +17,7 @@ _FRAME = re.compile(r"^ +at (?:\S.{0,300} \()?(?:file://)?(?P<path>[^\s():]+):(?
 
 
 def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    found = []
+    found: list[Told] = []
     for at, line in enumerate(lines):
         if len(found) < RUNS and _FAILING.match(line) and any(_PASSING.match(above) for above in lines[max(0, at - 4) : at]):
             failures, stop = _failures(lines, at + 1)
