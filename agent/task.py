@@ -227,6 +227,7 @@ class Evidence:
 
     checks: tuple[CheckEvidence, ...]
     environment: str  # "Python 3.11.7, sandbox local, no network"
+    approximated: tuple[str, ...] = ()  # what was not as in CI, a clause or sentence each
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,4 +384,5 @@ class Task:
     budget: Budget = Budget()
     hints: tuple[str, ...] = ()  # excerpts of the failing job's log, a person's words: quoted as data
     environment: str = ""  # for the evidence
+    approximated: tuple[str, ...] = ()  # the same: what is not as in CI
     packages: Packages = field(default_factory=Packages)  # what was installed; anew where a change touches what names it

@@ -123,7 +123,7 @@ def e2b_of(settings: Settings) -> Account | None:
 
 async def sandboxes_of(settings: Settings) -> Sandboxes:
     """The service's sandboxes. Raises `SettingsError` for one that isolates nothing when nobody said that code is trusted."""
-    from sandbox.choose import open_sandboxes
+    from sandbox.choose import Containers, open_sandboxes
 
     if settings.sandbox == "process" and not settings.trust_code:
         raise SettingsError(
@@ -135,6 +135,7 @@ async def sandboxes_of(settings: Settings) -> Sandboxes:
         settings.data_dir.resolve() / "sandboxes",
         trusted=settings.trust_code,
         index_hosts=settings.package_index_hosts,
+        containers=Containers(settings.sandbox_image, settings.docker_host),
         e2b=e2b_of(settings),
     )
 

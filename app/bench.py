@@ -28,7 +28,7 @@ from app.engine import Engine
 from app.preparing import Case
 from app.settings import Settings
 from sandbox.base import SandboxError, Sandboxes
-from sandbox.choose import open_sandboxes
+from sandbox.choose import Containers, open_sandboxes
 
 if TYPE_CHECKING:
     from agent.models import Models
@@ -121,6 +121,7 @@ async def _sandboxes(settings: Settings) -> Sandboxes:
         user_cache_path("selfheal"),
         trusted=settings.trust_code,
         index_hosts=settings.package_index_hosts,
+        containers=Containers(settings.sandbox_image, settings.docker_host),
         e2b=e2b_of(settings),
     )
     async with sandboxes.open("probe"):

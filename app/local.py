@@ -25,7 +25,7 @@ from app.preparing import without_a_run
 from app.settings import Settings
 from app.showing import Screen
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
-from sandbox.choose import open_sandboxes
+from sandbox.choose import Containers, open_sandboxes
 
 
 async def engine(settings: Settings, screen: Screen) -> Engine:
@@ -79,7 +79,10 @@ async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
     folder = user_cache_path("selfheal")
     hosts = settings.package_index_hosts
     # Whoever runs their own checkout's tests vouches for its code.
-    sandboxes = await open_sandboxes(settings.sandbox, folder, trusted=True, index_hosts=hosts, e2b=e2b_of(settings))
+    containers = Containers(settings.sandbox_image, settings.docker_host)
+    sandboxes = await open_sandboxes(
+        settings.sandbox, folder, trusted=True, index_hosts=hosts, e2b=e2b_of(settings), containers=containers
+    )
     if settings.sandbox != "auto":
         return sandboxes
 

@@ -84,9 +84,10 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
         checks=planned.checks,
         policy=policy,
         budget=budget,
-        hints=(*planned.notes, *case.hints),
+        hints=case.hints,
         environment=f"{_python(planned, installed)}, sandbox {isolation.name}, "
         f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
+        approximated=planned.notes,
         packages=planned.packages,
     )
     return Prepared(task, planned, installed)

@@ -86,10 +86,21 @@ class Settings(BaseSettings):
     )
 
     # The sandbox
-    sandbox: Literal["auto", "local", "process", "e2b"] = Field(
+    sandbox: Literal["auto", "local", "process", "docker", "e2b"] = Field(
         "auto",
-        description="Where untrusted code runs. `local`: bubblewrap on this machine. `e2b`: a virtual machine at E2B for each "
+        description="Where untrusted code runs. `local`: bubblewrap on this machine. `docker`: containers of a Docker or "
+        "Podman that runs already. `e2b`: a virtual machine at E2B for each "
         "attempt. `auto`: E2B where its key is set, else `local`. `process` has no isolation and needs `TRUST_CODE`.",
+    )
+    sandbox_image: str = Field(
+        "python:3.12",
+        min_length=1,
+        description="Image that code runs in with `SANDBOX=docker`; the engine pulls it where it does not have it.",
+    )
+    docker_host: str | None = Field(
+        None,
+        description="Address of the container engine (`unix:///path`, `tcp://host:port`). Default: `DOCKER_HOST`, else the "
+        "usual sockets of Docker and Podman, rootless ones first.",
     )
     trust_code: bool = Field(
         False, description="Say that the code of every repository is trusted, so that `SANDBOX=process` is not refused."

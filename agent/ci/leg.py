@@ -30,7 +30,8 @@ class Leg:
     wanted: Wanted = field(default_factory=Wanted)  # its services
     failed_step: str | None = None  # as GitHub shows it; None: it is to be found
     conclusions: Mapping[str, str] = field(default_factory=dict)  # of the steps in CI, by the names that GitHub shows
-    notes: tuple[str, ...] = ()  # what was guessed of it
+    notes: tuple[str, ...] = ()  # what was guessed of it, and what is different of where it runs
+    python: str | None = None  # of the image that it runs in
 
 
 @dataclass(frozen=True, slots=True)

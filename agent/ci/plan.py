@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agent.ci import detect
-from agent.ci.commands import merge, read_command, tools_of
+from agent.ci.commands import read_command, tools_of
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.detect import Project
 from agent.ci.hashed import Hashed
+from agent.ci.installing import merge
 from agent.ci.leg import Leg, Told, Walked
 from agent.ci.legs import ChosenJob, FailedJob, leg_of
 from agent.ci.obstacles import needs_services
@@ -57,7 +58,7 @@ class Plan:
     @property
     def asks(self) -> tuple[str, ...]:
         """What only running the steps can tell, for people."""
-        return tuple(f"{planned.leg.source} ({planned.walked.asks})" for planned in self.legs if planned.walked.asks)
+        return tuple(f"{planned.leg.source}, to see {planned.walked.asks}" for planned in self.legs if planned.walked.asks)
 
     @property
     def services(self) -> tuple[Service, ...]:

@@ -19,7 +19,8 @@ from sandbox.e2b.plan import Account
 from sandbox.e2b.sandboxes import E2BSandboxes
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.packages import Shop
-from tests.sandbox.conftest import make
+from tests.sandbox import engines
+from tests.sandbox.conftest import engine_of, make
 from tests.standins.e2b import E2B
 
 
@@ -55,6 +56,17 @@ async def here(kind: str, folder: Path) -> AsyncIterator[Backend]:
 
 
 @asynccontextmanager
+async def engine(kind: str, folder: Path) -> AsyncIterator[Backend]:
+    address = engine_of(kind)
+    imports = "from tests.sandbox.conftest import make"
+    yield Backend(
+        make(kind, folder, address=address),
+        (imports, f"make({kind!r}, Path({str(folder)!r}), address={address!r})"),
+        lambda: folders_in(folder / "open") + engines.left_in(str(address), folder / "open"),
+    )
+
+
+@asynccontextmanager
 async def e2b(folder: Path) -> AsyncIterator[Backend]:
     need_machines()
     async with E2B.serve() as stand_in:
@@ -83,6 +95,8 @@ def need_machines() -> None:
 BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Backend]]] = {
     "local": lambda folder: here("local", folder),
     "process": lambda folder: here("process", folder),
+    "docker": lambda folder: engine("docker", folder),
+    "podman": lambda folder: engine("podman", folder),
     "e2b": e2b,
 }
 

@@ -12,10 +12,11 @@ from sandbox.base import Sandbox
 from tests.sandbox.conftest import FILES, LIMITS, tarball
 from tests.sandbox.contract.backends import BACKENDS, Backend
 
-NEEDS_ROOT = pytest.mark.optional(reason="its machines need root")
-
-
-EACH = [pytest.param(name, marks=NEEDS_ROOT if name == "e2b" else ()) for name in BACKENDS]
+OPTIONAL = {
+    "e2b": pytest.mark.optional(reason="its machines need root"),
+    **dict.fromkeys(("docker", "podman"), pytest.mark.optional(reason="needs a container engine")),
+}
+EACH = [pytest.param(name, marks=OPTIONAL.get(name, ())) for name in BACKENDS]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=EACH)

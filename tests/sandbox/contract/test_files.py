@@ -41,7 +41,9 @@ async def test_links_pipes_and_second_names_are_not_followed(sandbox: Sandbox, t
     async with sandbox.candidate() as workspace:
         script = f"ln -s {secret} link; ln -s {tmp_path} dir; mkfifo pipe; ln run.sh second; ln -s .. up; mkdir folder"
         assert (await sh(workspace, script)).exit_code == 0
-        for path in ("link", "dir/secret", "pipe", "second", "run.sh", "up/a.txt", "folder"):
+        # Where files are read through an engine, a second name can only be of a file that is inside as well.
+        second_names = () if sandbox.isolation.name == "docker" else ("second", "run.sh")
+        for path in ("link", "dir/secret", "pipe", *second_names, "up/a.txt", "folder"):
             with pytest.raises(ValueError, match=r".+"):
                 await workspace.read(path)
         for path in ("link", "dir/secret", "dir/new", "up/new", "pipe"):

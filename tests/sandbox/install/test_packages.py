@@ -18,7 +18,7 @@ from sandbox.install.index_access import configured
 from sandbox.install.interpreters import Interpreter
 from sandbox.install.requirements import Lines
 from sandbox.jail import place
-from tests.sandbox.conftest import LIMITS, make, tarball
+from tests.sandbox.conftest import ENGINES, LIMITS, engine_of, make, tarball
 from tests.sandbox.index import PYPROJECT, Index, serving
 
 
@@ -112,9 +112,11 @@ async def test_the_package_client_outside_gets_no_secret_of_the_worker(tmp_path:
     assert not list((tmp_path / "wheels").iterdir()), "what failed is not kept"
 
 
-@pytest.mark.parametrize("client", ["uv", "pip"])
+@pytest.mark.parametrize(
+    ("client", "kind"), [("uv", "local"), ("pip", "local"), pytest.param("uv", *ENGINES[0].values, marks=ENGINES[0].marks)]
+)
 async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached(
-    client: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: str, kind: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if client == "pip":
         monkeypatch.setattr(wheels, "uv_binary", lambda: None)
@@ -123,7 +125,7 @@ async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached
     mark = tmp_path / "executed"
     index.add_source("sourceful", mark)
     index.add_wheel("answering")
-    async with make("local", tmp_path, index.access).open("build") as sandbox:
+    async with make(kind, tmp_path, index.access, engine_of(kind)).open("build") as sandbox:
         await sandbox.unpack(tarball({"a": b""}))
         installed = await sandbox.install(Packages(requirements=("sourceful", "answering")))
         assert installed.built == ("sourceful",)
@@ -141,7 +143,7 @@ async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached
     assert not list(tmp_path.rglob("*.sock"))
 
 
-@pytest.mark.parametrize("kind", ["local", "process"])
+@pytest.mark.parametrize("kind", ["local", "process", ENGINES[1]])
 async def test_a_project_is_installed_editable_with_its_static_dependencies(kind: str, index: Index, tmp_path: Path) -> None:
     index.add_wheel("answering")
     pyproject = PYPROJECT.replace("@NAME@", "mine").replace("@STATIC@", '"answering"')
@@ -150,7 +152,7 @@ async def test_a_project_is_installed_editable_with_its_static_dependencies(kind
         "backend.py": index.backend("mine", tmp_path / "executed", "Requires-Dist: answering\\n"),
         "src/mine_module.py": b"import answering\nvalue = answering.answer\n",
     }
-    async with make(kind, tmp_path, index.access).open("project") as sandbox:
+    async with make(kind, tmp_path, index.access, engine_of(kind)).open("project") as sandbox:
         await sandbox.unpack(tarball(files))
         await sandbox.install(Packages(projects=(".",)))
         program = "import mine_module; print(mine_module.value)"
@@ -161,7 +163,8 @@ async def test_a_project_is_installed_editable_with_its_static_dependencies(kind
         assert await python(sandbox, program) == "42"
 
 
-async def test_a_build_that_fills_the_disk_is_stopped(index: Index, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["local", ENGINES[1]])
+async def test_a_build_that_fills_the_disk_is_stopped(kind: str, index: Index, tmp_path: Path) -> None:
     backend = b"""
 import time
 def build_editable(folder, config_settings=None, metadata_directory=None):
@@ -170,7 +173,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 build_wheel = build_sdist = build_editable
 """
     pyproject = PYPROJECT.replace("@NAME@", "filler").replace("@STATIC@", "").encode()
-    async with make("local", tmp_path, index.access).open("filler", LIMITS) as sandbox:
+    async with make(kind, tmp_path, index.access, engine_of(kind)).open("filler", LIMITS) as sandbox:
         await sandbox.unpack(tarball({"pyproject.toml": pyproject, "backend.py": backend}))
         with pytest.raises(LimitExceeded, match="disk"):
             await sandbox.install(Packages(projects=(".",)))
@@ -184,6 +187,20 @@ async def test_what_cannot_be_had_is_told_with_the_installers_words(index: Index
             await sandbox.install(Packages(requirements=("no-such-thing==1.0",)))
     assert "no-such-thing" in failed.value.reason
     assert failed.value.output
+
+
+async def test_where_the_workers_uv_cannot_start_pip_installs(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = tmp_path / "uv"
+    foreign.write_text("#!/bin/sh\nexit 127\n")
+    foreign.chmod(0o755)
+    monkeypatch.setattr(wheels, "uv_binary", lambda: foreign)
+    index.add_wheel("answering")
+    async with make("local", tmp_path, index.access).open("foreign") as sandbox:
+        await sandbox.unpack(tarball({"a": b""}))
+        await sandbox.install(Packages(requirements=("answering",)))
+        assert await python(sandbox, "import answering; print(answering.answer)") == "42"
 
 
 async def test_with_nothing_to_install_the_interpreter_is_ready(tmp_path: Path) -> None:
