@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -232,6 +232,14 @@ class Sandbox(Protocol):
 
     def candidate(self) -> AbstractAsyncContextManager[Workspace]:
         """A copy-on-write workspace that starts as the base; its processes and files are gone at exit."""
+
+
+@runtime_checkable
+class Housed(Protocol):
+    """`Sandboxes` whose code runs in an image, where another one can be asked for."""
+
+    def with_image(self, image: str) -> Sandboxes:
+        """Raises `SandboxUnavailable` for a name that no image can have."""
 
 
 class Sandboxes(Protocol):

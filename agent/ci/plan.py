@@ -83,8 +83,11 @@ async def plan(
     jobs: tuple[FailedJob | ChosenJob, ...] = (),
     configuration: Configuration = NO_CONFIGURATION,
     command: str | None = None,
+    image: str | None = None,
 ) -> Plan:
-    """Raises `SandboxError`; whatever the repository's files hold ends in a plan or a reason."""
+    """`image` is the one that the workspace's code runs in, where it was asked for.
+
+    Raises `SandboxError`; whatever the repository's files hold ends in a plan or a reason."""
     planner = _Planner(await detect.read_project(workspace), Hashed(workspace))
     if command is not None:
         planner.add_command(TestCommand(run=command), "command line")
@@ -93,7 +96,7 @@ async def plan(
             planner.add_command(test, "configuration")
     else:
         for job in jobs:
-            await planner.add_job(job, workspace.root)
+            await planner.add_job(job, workspace.root, image)
     return planner.finish(configuration)
 
 
@@ -147,7 +150,7 @@ class _Planner:
             reading.tool,
         )  # fmt: skip
 
-    async def add_job(self, asked: FailedJob | ChosenJob, root: str) -> None:
+    async def add_job(self, asked: FailedJob | ChosenJob, root: str, image: str | None) -> None:
         leg = leg_of(asked, self.project, root)
         if isinstance(leg, Problem):
             where = f"workflow {asked.workflow_path or '?'}"
@@ -159,6 +162,9 @@ class _Planner:
                 job = one_line(asked.name, 100)
                 self.notes.append(f"{where}, job {job}: {str(leg).rstrip('.')}; the tests were detected instead")
             return
+        if leg.image is not None and leg.image != image:
+            other = one_line(leg.image, 100)
+            self.notes.append(f"the job runs in the image {other} in CI, and on the sandbox's own system here")
         walked = await self.hashed.met(partial(walk, leg, self.project))
         self.packages = merge(self.packages, walked.packages)
         self.take(leg, walked)
