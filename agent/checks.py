@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -19,7 +19,7 @@ from agent.findings import read_findings, read_traceback
 from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.guest_bundle import guest_bundle
 from agent.oracle import EXIT, MARKS_LIMIT
-from agent.task import Check, CheckRun, Failure, Frame, Verdict, VerdictId
+from agent.task import Check, CheckRun, Failure, Frame, Step, Verdict, VerdictId
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
 GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own limit, to say what it saw
@@ -54,6 +54,15 @@ class _Report(msgspec.Struct):
     notes: list[str]
     marks: list[str] = []
     told_all: bool = False
+    stopped_at: str = ""
+    left: dict[str, str] = {}
+
+
+class Ran(NamedTuple):
+    """A check's run, and what it wrote for the steps after it: "env", "path", "output" → text."""
+
+    run: CheckRun
+    left: Mapping[str, str]
 
 
 class Asked(NamedTuple):
@@ -91,17 +100,29 @@ class Runner:
         collected, a finding) is then told as passed once the run got past it; a file's own tests run with it.
         Raises `SandboxError` except `DeadlinePassed`: those are infrastructure; a hang is an ending.
         """
+        return (await self.step(workspace, check, only=only, timeout=timeout)).run
+
+    async def step(
+        self,
+        workspace: Workspace,
+        check: Check,
+        *,
+        only: frozenset[VerdictId] | None = None,
+        timeout: float | None = None,
+        path: Sequence[str] = (),
+    ) -> Ran:
+        """`run`, for whoever goes on in the same workspace; `path` are folders that come first on the PATH."""
         await self.prepare()
         seconds = check.timeout if timeout is None else timeout
         nonce = secrets.token_hex(16)
         request = {
             "nonce": nonce,
             "guest": self.guest,
-            "shell": check.command,
+            **_program(check),
+            "before": [_program(step) for step in check.before],
+            "path": list(path),
             "reader": check.reader,
             "root": workspace.root,
-            "cwd": check.cwd,
-            "env": {**_TOOLS, **check.env},
             # Behind a failed exit every test was hidden.
             "only": None if only is None or EXIT in only else sorted(only),
             "timeout": seconds,
@@ -116,7 +137,7 @@ class Runner:
         try:
             completed = await workspace.run(command)
         except DeadlinePassed as passed:
-            return CheckRun(check.name, "timeout", {}, (), passed.seconds, output=_printed(passed.stderr))
+            return Ran(CheckRun(check.name, "timeout", {}, (), passed.seconds, output=_printed(passed.stderr)), {})
         # A large report is seconds of parsing and cleaning.
         return await asyncio.to_thread(_read, completed, nonce, check, workspace.root, only)
 
@@ -135,12 +156,18 @@ class Runner:
             return Asked(b"", str(exceeded))
 
 
-def _read(completed: Completed, nonce: str, check: Check, root: str, only: frozenset[VerdictId] | None) -> CheckRun:
+def _program(step: Check | Step) -> dict[str, object]:
+    return {
+        "name": step.name, "script": step.command, "shell": step.shell, "cwd": step.cwd, "env": {**_TOOLS, **step.env}
+    }  # fmt: skip
+
+
+def _read(completed: Completed, nonce: str, check: Check, root: str, only: frozenset[VerdictId] | None) -> Ran:
     report = _report(completed, nonce)
     if report is None:
         ending: Literal["crashed", "out_of_memory"] = "out_of_memory" if completed.out_of_memory else "crashed"
-        return CheckRun(check.name, ending, {}, (), completed.seconds, output=_printed(completed.stderr))
-    return _check_run(check, report, root, only, completed.out_of_memory)
+        return Ran(CheckRun(check.name, ending, {}, (), completed.seconds, output=_printed(completed.stderr)), {})
+    return Ran(_check_run(check, report, root, only, completed.out_of_memory), report.left)
 
 
 def _report(completed: Completed, nonce: str) -> _Report | None:
@@ -194,6 +221,7 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
         output=output,
         marks=frozenset(one_line(mark, MARK_LIMIT) for mark in report.marks[:MARKS_LIMIT]),
         told_all=report.told_all,
+        stopped_at=one_line(report.stopped_at, 200),
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from agent.task import Check, FileChange, Oracle
+from agent.task import Check, FileChange, Oracle, Step
 
 Finding = tuple[str, str]  # rule, sentence
 
@@ -53,8 +53,10 @@ def judge_findings(edit: FileChange, oracle: Oracle) -> Iterator[Finding]:
     for check in oracle.checks:
         if edit.before is None and (name := _shadowed(path, check)) is not None:
             yield "shadow", f"{edit.path} would be imported in the place of `{name}`"
-        if _is_run_by(path, check):
-            yield "judge", f"{edit.path} is part of the command that decides, `{check.command.strip()[:80]}`"
+        steps: tuple[Check | Step, ...] = (*check.before, check)
+        for step in steps:
+            if _is_run_by(path, step):
+                yield "judge", f"{edit.path} is part of the command that decides, `{step.command.strip()[:80]}`"
         ids = [*oracle.must_turn.get(check.name, ()), *oracle.must_stay.get(check.name, ())]
         if check.runs_tests:
             yield from _test_findings(edit, path, check, ids)
@@ -74,7 +76,7 @@ def _shadowed(path: str, check: Check) -> str | None:
     if len(parts) == 1 and not re.search(r"\.(py|pyc|pyd|so|zip)$", parts[0]):
         return None
     name = parts[0].split(".")[0]
-    known = {module.casefold() for module in sys.stdlib_module_names} | _TOOLS | _named_modules(check.command)
+    known = {module.casefold() for module in sys.stdlib_module_names} | _TOOLS | _named_modules(check.commands)
     return name if name in known or name.startswith(("pytest_", "flake8_", "pylint_")) else None
 
 
@@ -88,10 +90,10 @@ def _named_modules(command: str) -> set[str]:
     return found
 
 
-def _is_run_by(path: str, check: Check) -> bool:
-    root = check.cwd.casefold().strip("/")
+def _is_run_by(path: str, step: Check | Step) -> bool:
+    root = step.cwd.casefold().strip("/")
     relative = path[len(root) + 1 :] if root not in ("", ".") and path.startswith(f"{root}/") else path
-    for words in _simple_commands(check.command):
+    for words in _simple_commands(step.command):
         run = [str(PurePosixPath(word.casefold())) for word in (*_run(words), *_lent(words))]
         orders = [pattern for word in words[:4] for pattern in _ORDERS.get(PurePosixPath(word).name, ())]
         if relative in run or path in run:

@@ -51,20 +51,53 @@ Reader = Literal["pytest", "unittest", "findings", "exit"]
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """Shell text of a job that a check needs to have run before it, in the same workspace."""
+
+    name: str
+    command: str
+    shell: str = "bash"  # "bash", "sh", "python", or a template as GitHub has it: "bash -e {0}"
+    cwd: str = "."
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A server that a check needs beside it, on a port of localhost."""
+
+    kind: Literal["postgresql", "mysql", "redis"]
+    port: int
+    name: str = ""  # as the workflow has it
+    image: str = ""  # "postgres:16-alpine": the wanted version, for people
+    env: Mapping[str, str] = field(default_factory=dict)  # of its image: `POSTGRES_PASSWORD`, …
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
-    """A command and the reader that turns its run into verdicts."""
+    """A command and the reader that turns its run into verdicts.
+
+    `before` and `services` come first in every run, in its own workspace: a change to what they build is seen.
+    """
 
     name: str  # "tests", "lint", …: unique in an oracle
     command: str  # shell text, as the workflow or the user wrote it
     reader: Reader
-    timeout: float = 600.0  # seconds for one run
+    timeout: float = 600.0  # seconds for one run, with what comes before
     cwd: str = "."
     env: Mapping[str, str] = field(default_factory=dict)
     source: str = "detected"  # where it came from, for people: "workflow ci.yml, job tests, step 3", "configuration", …
+    shell: str = "bash"
+    before: tuple[Step, ...] = ()
+    services: tuple[Service, ...] = ()
 
     @property
     def runs_tests(self) -> bool:
         return self.reader in ("pytest", "unittest")
+
+    @property
+    def commands(self) -> str:
+        """All shell text of a run."""
+        return "\n".join([*(step.command for step in self.before), self.command])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +134,7 @@ class CheckRun:
     # What code of the repository did to what runs its tests: `PATH: WHAT`, PATH "" where unknown. No offence at the base.
     marks: frozenset[str] = frozenset()
     told_all: bool = False  # its tests came to their end: whatever was done is among the marks
+    stopped_at: str = ""  # the step before it that did not pass, so that it never began
 
     @property
     def red(self) -> frozenset[VerdictId]:

@@ -12,7 +12,7 @@ import re
 import secrets
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent import words
 from agent.challenge.specification import cut, is_stated
@@ -117,7 +117,7 @@ async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edit
         for path, source in zip(paths, tests, strict=True):
             await workspace.write(path, source.encode("utf-8", "replace"))
         argv = [workspace.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths]
-        own = Check("challenge", shlex.join(argv), "pytest", PATIENCE, env=check.env)
+        own = replace(check, command=shlex.join(argv), reader="pytest", timeout=PATIENCE, cwd=".", shell="bash")  # noqa: S604
         try:
             done = await work.runner.run(workspace, own, timeout=min(PATIENCE, work.patience(own)))
         except LimitExceeded:

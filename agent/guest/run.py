@@ -12,13 +12,12 @@ import selectors
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-from . import channel, shims
+from . import channel, starting
 from .text import clean, identity
 
 TESTS = 100000  # verdicts kept
@@ -103,15 +102,26 @@ class Supervisor:
         self.marks = set()
         self.sentinel = "test_" + secrets.token_hex(4)
         self.forged = False
+        self.starter = starting.Starter(request, folder)
 
     def run(self):
         started = time.monotonic()
         deadline = started + float(self.request["timeout"])
+        stopped_at = ""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(os.path.join(self.folder, channel.SOCKET))
             listener.listen(16)
-            process = self._start()
-            timed_out = self._listen(listener, process, deadline)
+            for step in self.request["before"]:
+                process = self.starter.step(step)
+                timed_out = self._listen(listener, process, deadline)
+                if timed_out or process.returncode:
+                    stopped_at = str(step["name"])
+                    self.notes.append("the step %s before the check did not pass" % json.dumps(stopped_at))
+                    break
+                self.starter.take_over()
+            else:
+                process = self.starter.check(self.sentinel)
+                timed_out = self._listen(listener, process, deadline)
         ending = "timeout" if timed_out else "finished"
         for session in self.sessions:
             # An orderly exit without an end is a wrong use that pytest itself has told about, before any test.
@@ -142,36 +152,9 @@ class Supervisor:
             "notes": self.notes,
             "marks": sorted(self.marks),
             "told_all": any(session.ended for session in self.sessions),
+            "stopped_at": stopped_at,
+            "left": {} if stopped_at else self.starter.left(),
         }
-
-    def _start(self):
-        request = self.request
-        environment = dict(os.environ)
-        environment.update(request["env"])
-        restore = {name: environment.get(name) for name in ("PYTEST_ADDOPTS", "PYTHONPATH", "PATH")}
-        guest = request["guest"]
-        environment["PATH"] = shims.install(self.folder, guest, environment.get("PATH", os.defpath))
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [restore["PYTHONPATH"], guest]))
-        if request["reader"] == "pytest":
-            options = ["-p " + __package__ + ".collector", restore["PYTEST_ADDOPTS"]]
-            environment["PYTEST_ADDOPTS"] = " ".join(filter(None, options))
-        # The tests get the virtual environment's folder first, without the shims.
-        restore["PATH"] = os.path.dirname(sys.executable) + os.pathsep + (restore["PATH"] or os.defpath)
-        environment[channel.VARIABLE] = self.folder
-        with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:
-            json.dump({"root": request["root"], "only": request["only"], "restore": restore, "sentinel": self.sentinel}, file)
-        bash = shutil.which("bash")
-        # As GitHub runs a step with `shell: bash`.
-        shell = [bash, "--noprofile", "--norc", "-e", "-o", "pipefail", "-c"] if bash else ["sh", "-e", "-c"]
-        return subprocess.Popen(
-            shell + [request["shell"]],
-            cwd=os.path.join(request["root"], request["cwd"]),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
 
     def _listen(self, listener, process, deadline):
         """Take in output and messages until the command has ended or the time is up (then True)."""

@@ -46,8 +46,8 @@ _MANAGERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _PROGRAMS = ("pytest", "py.test", "coverage")
 
 
-def install(folder, guest, path):
-    """Write the shims into `folder` and return the PATH to use: shims, the interpreter's own folder, what was there."""
+def install(folder, guest):
+    """Write the shims below `folder`; returns their folder, to be put before the interpreter's own on the PATH."""
     own = os.path.dirname(sys.executable)
     shims = os.path.join(folder, "bin")
     os.mkdir(shims)
@@ -61,7 +61,7 @@ def install(folder, guest, path):
         _write(os.path.join(shims, name), text)
     for name in _MANAGERS:
         _write(os.path.join(shims, name), _MANAGER)
-    return os.pathsep.join(part for part in (shims, own, path) if part)
+    return shims
 
 
 def _write(path, text):

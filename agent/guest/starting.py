@@ -1,0 +1,73 @@
+"""Starts what a request asks for: the steps before a check as they are, and the check itself so that its tests are observed.
+
+Knows environments and programs, not what they tell.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+from . import channel, shims, stepping
+
+
+class Starter:
+    """Each later program sees what the steps before it have left in `GITHUB_ENV` and `GITHUB_PATH`."""
+
+    def __init__(self, request, folder):
+        self.request, self.folder = request, folder
+        self.variables, self.path = {}, list(request["path"])
+        self.files = os.path.join(folder, "step")
+        self.shims = shims.install(folder, request["guest"])
+
+    def step(self, step):
+        """A step before the check: nobody asks what its tests say."""
+        environment = self._environment(step)
+        return self._popen(step, environment)
+
+    def check(self, sentinel):
+        request = self.request
+        environment = self._environment(request)
+        restore = {name: environment.get(name) for name in ("PYTEST_ADDOPTS", "PYTHONPATH")}
+        guest = request["guest"]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [restore["PYTHONPATH"], guest]))
+        if request["reader"] == "pytest":
+            options = ["-p " + __package__ + ".collector", restore["PYTEST_ADDOPTS"]]
+            environment["PYTEST_ADDOPTS"] = " ".join(filter(None, options))
+        # The tests get their PATH without the shims.
+        restore["PATH"] = environment["PATH"].partition(os.pathsep)[2]
+        environment[channel.VARIABLE] = self.folder
+        with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:
+            json.dump({"root": request["root"], "only": request["only"], "restore": restore, "sentinel": sentinel}, file)
+        return self._popen(request, environment)
+
+    def take_over(self):
+        """What the last step left is there for those after it."""
+        texts = self.left()
+        self.variables.update(stepping.environment(texts.get("env", "")))
+        self.path = stepping.paths(texts.get("path", "")) + self.path
+
+    def left(self):
+        """What the last program wrote for those after it: "env", "path", "output" → text."""
+        return stepping.left(self.files)
+
+    def _environment(self, step):
+        environment = dict(os.environ)
+        environment.update(self.variables)
+        environment.update(step["env"])
+        parts = [self.shims, *self.path, os.path.dirname(sys.executable), environment.get("PATH", os.defpath)]
+        environment["PATH"] = os.pathsep.join(parts)
+        return environment
+
+    def _popen(self, step, environment):
+        environment.update(stepping.offer(self.files))
+        environment["GITHUB_WORKSPACE"] = self.request["root"]
+        return subprocess.Popen(
+            stepping.argv(step["shell"], step["script"], self.folder),
+            cwd=os.path.join(self.request["root"], step["cwd"]),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
