@@ -46,8 +46,9 @@ class Verdict(StrEnum):
         return self in (Verdict.FAILED, Verdict.ERROR)
 
 
-Reader = Literal["pytest", "unittest", "findings", "exit"]
-"""Turns a command's run into verdicts: `findings` reads `path:line:col: CODE message` lines of linters and type checkers."""
+Reader = Literal["pytest", "unittest", "javascript", "findings", "exit"]
+"""Turns a command's run into verdicts: `findings` reads `path:line:col: CODE message` lines of linters and type checkers,
+`javascript` listens to node's own test runner, vitest, jest and mocha."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Check:
 
     @property
     def runs_tests(self) -> bool:
-        return self.reader in ("pytest", "unittest")
+        return self.reader in ("pytest", "unittest", "javascript")
 
     @property
     def commands(self) -> str:
