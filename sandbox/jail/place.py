@@ -21,7 +21,7 @@ from sandbox.base import Completed, LimitExceeded, SandboxUnavailable
 from sandbox.install import shelf
 from sandbox.install.environments import TREE
 from sandbox.install.interpreters import Interpreter
-from sandbox.install.packages import ASKED, INSTALL_OUTPUT, INSTALL_SECONDS
+from sandbox.install.placing import ASKED, INSTALL_OUTPUT, INSTALL_SECONDS
 from sandbox.install.shelf import Held
 from sandbox.jail.bubblewrap import ENV, REPO, Mount
 from sandbox.jail.confine import Confinement, Job
@@ -94,7 +94,7 @@ class Files(Protocol):
 
 
 class JailPlace:
-    """One install step of one workspace (`install.packages.Place`). What it made stays until `kept` is closed."""
+    """One install step of one workspace (`install.placing.Place`). What it made stays until `kept` is closed."""
 
     env = ENV
 
