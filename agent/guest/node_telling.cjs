@@ -6,7 +6,7 @@ const hook = require("./node_hook.cjs");
 
 const DETAILS = 6000;
 const FRAMES = 40;
-const LINE = /(?:\(|\bat (?:async )?|^\s*|file:\/\/)(\/[^():\n]+):(\d+)(?::\d+)?\)?$/;
+const LINE = /(?:\(|\bat (?:async )?|^)(?:file:\/\/)?((?!node:)[^():\n]+):(\d+)(?::\d+)?\)?$/;
 const FUNCTION = /^\s*at (?:async )?(?:new )?([\w$.<>[\] ]+?) \(/;
 
 /** The words of one run; `channel` is null where nobody listens. */
@@ -48,7 +48,7 @@ class Telling {
 
 function relative(root, file) {
   const plain = file.replace(/^file:\/\//, "").replace(/[?#].*$/, "");
-  const found = path.relative(root, path.resolve(root, plain));
+  const found = path.relative(root, path.resolve(plain));
   return found.startsWith("..") || /(^|\/)node_modules\//.test(found) ? "" : found;
 }
 
