@@ -96,6 +96,11 @@ class Check:
         return self.reader in ("pytest", "unittest", "javascript")
 
     @property
+    def is_python(self) -> bool:
+        """Its tests can be traced, searched and played with from inside."""
+        return self.reader in ("pytest", "unittest")
+
+    @property
     def commands(self) -> str:
         """All shell text of a run."""
         return "\n".join([*(step.command for step in self.before), self.command])
