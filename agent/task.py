@@ -74,6 +74,28 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """Shell text of a job that a check needs to have run before it, in the same workspace."""
+
+    name: str
+    command: str
+    shell: str = "bash"  # "bash", "sh", "python", or a template as GitHub has it: "bash -e {0}"
+    cwd: str = "."
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A server that a check needs beside it, on a port of localhost."""
+
+    kind: Literal["postgresql", "mysql", "redis"]
+    port: int
+    name: str = ""  # as the workflow has it
+    image: str = ""  # "postgres:16-alpine": the wanted version, for people
+    env: Mapping[str, str] = field(default_factory=dict)  # of its image: `POSTGRES_PASSWORD`, …
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """A command and the reader that turns its run into verdicts.
 

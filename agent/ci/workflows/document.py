@@ -1,0 +1,254 @@
+"""Bounded YAML as GitHub Actions reads it: nodes that know their line, or a `Problem`.
+
+YAML 1.2 core scalars (`on`, `yes` are text, `3.10` is the number 3.1), anchors and aliases, no merge keys, keys unique whatever
+their case. Size, depth and the number of nodes that aliases expand to are limited. Knows nothing of workflows.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isinf, isnan
+from typing import Any, TypeAlias
+
+import yaml
+
+from sandbox.base import KIB
+
+SIZE_LIMIT = 512 * KIB
+DEPTH_LIMIT = 100
+NODE_LIMIT = 50_000  # with aliases expanded
+
+Word: TypeAlias = bool | int | float | str | None
+Value: TypeAlias = "Word | list[Value] | dict[str, Value]"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why something cannot be read or found: a whole sentence for a person, and the line of the file where there is one."""
+
+    sentence: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.sentence if self.line is None else f"line {self.line}: {self.sentence}"
+
+
+class Refused(Exception):
+    """Ends a reading early, inside this package only."""
+
+    def __init__(self, sentence: str, line: int | None = None) -> None:
+        super().__init__(sentence)
+        self.problem = Problem(sentence, line)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    value: Word
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    nodes: tuple[Node, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    key: str
+    line: int
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    entries: tuple[Entry, ...]
+    line: int
+
+    def get(self, key: str) -> Node | None:
+        return next((entry.value for entry in self.entries if entry.key == key), None)
+
+
+Node: TypeAlias = Scalar | Items | Keys
+
+
+def read_document(text: str) -> Node | Problem:
+    """The one YAML document of `text`."""
+    if len(text) > SIZE_LIMIT or len(text.encode(errors="replace")) > SIZE_LIMIT:
+        return Problem(f"The file is larger than {SIZE_LIMIT // KIB} KiB.")
+    try:
+        return _Composer(text).document()
+    except Refused as refused:
+        return refused.problem
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = " ".join(part for part in (error.context, error.problem) if part)
+        return Problem(f"The file is not valid YAML: {said}.", mark.line + 1 if mark else None)
+    except (yaml.YAMLError, UnicodeError):
+        return Problem("The file is not valid YAML: it holds characters that YAML does not allow.")
+
+
+def text_of(value: Word) -> str:
+    """A scalar where text is wanted, as GitHub's reader writes it: 3.10 is "3.1", true is "true", null is empty."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else _number_text(value)
+
+
+def plain(node: Node) -> Value:
+    """The node's value without lines."""
+    if isinstance(node, Scalar):
+        return node.value
+    if isinstance(node, Items):
+        return [plain(item) for item in node.nodes]
+    return {entry.key: plain(entry.value) for entry in node.entries}
+
+
+# The C parser makes the size limit a matter of 0.2 seconds; wheels of all platforms carry it.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Composer:
+    """From YAML events to nodes. An alias is the very node of its anchor, so a bomb costs no memory, only its count."""
+
+    def __init__(self, text: str) -> None:
+        self._events = iter(yaml.parse(text, Loader=_LOADER))
+        self._anchors: dict[str, tuple[Node, int]] = {}
+        self._open: set[str] = set()
+
+    def document(self) -> Node:
+        self._next()  # the stream's start
+        if isinstance(self._next(), yaml.StreamEndEvent):
+            raise Refused("The file is empty.")
+        node, _ = self._node(self._next(), 1)
+        self._next()  # the document's end
+        after = self._next()
+        if not isinstance(after, yaml.StreamEndEvent):
+            raise Refused("The file holds more than one YAML document.", _line(after))
+        return node
+
+    def _next(self) -> Any:
+        return next(self._events)
+
+    def _node(self, event: Any, depth: int) -> tuple[Node, int]:
+        """The node that begins with `event`, and how many nodes it expands to."""
+        line = _line(event)
+        if depth > DEPTH_LIMIT:
+            raise Refused(f"The file nests deeper than {DEPTH_LIMIT} levels.", line)
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor in self._open:
+                raise Refused(f"The anchor '{event.anchor}' holds an alias of itself.", line)
+            if event.anchor not in self._anchors:
+                raise Refused(f"The alias '{event.anchor}' has no anchor before it.", line)
+            return self._anchors[event.anchor]
+        if isinstance(event, yaml.ScalarEvent):
+            found: tuple[Node, int] = Scalar(_word(event), line), 1
+        else:
+            if event.anchor:
+                self._open.add(event.anchor)
+            found = self._items(line, depth) if isinstance(event, yaml.SequenceStartEvent) else self._keys(line, depth)
+            self._open.discard(event.anchor)
+        if event.anchor:
+            self._anchors[event.anchor] = found
+        return found
+
+    def _items(self, line: int, depth: int) -> tuple[Node, int]:
+        nodes: list[Node] = []
+        total = 1
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            node, size = self._node(event, depth + 1)
+            nodes.append(node)
+            total = _within(total + size, event)
+        return Items(tuple(nodes), line), total
+
+    def _keys(self, line: int, depth: int) -> tuple[Node, int]:
+        entries: list[Entry] = []
+        seen: set[str] = set()
+        total = 1
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            key, _ = self._node(event, depth + 1)
+            if not isinstance(key, Scalar):
+                raise Refused("A key must be text.", _line(event))
+            name = text_of(key.value)
+            if name.upper() in seen:
+                raise Refused(f"'{name}' is already defined.", _line(event))
+            seen.add(name.upper())
+            node, size = self._node(self._next(), depth + 1)
+            entries.append(Entry(name, _line(event), node))
+            total = _within(total + size + 1, event)
+        return Keys(tuple(entries), line), total
+
+
+def _within(total: int, event: Any) -> int:
+    if total > NODE_LIMIT:
+        raise Refused(f"The file, with its aliases expanded, holds more than {NODE_LIMIT} values.", _line(event))
+    return total
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+# The core schema of YAML 1.2.2, chapter 10.3.2.
+_NULL = re.compile(r"(?:~|null|Null|NULL)?")
+_TRUE = re.compile(r"true|True|TRUE")
+_FALSE = re.compile(r"false|False|FALSE")
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_OCTAL = re.compile(r"0o[0-7]+")
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_INFINITE = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
+_NOT_A_NUMBER = re.compile(r"\.(?:nan|NaN|NAN)")
+_EXACT = 2**53  # GitHub's numbers are doubles
+_RESOLVED = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "null")}
+
+
+def _word(event: Any) -> Word:
+    text: str = event.value
+    untagged = event.tag is None and event.implicit[0]  # and unquoted
+    if not untagged and event.tag not in _RESOLVED:
+        return text
+    if _NULL.fullmatch(text):
+        return None
+    if _TRUE.fullmatch(text) or _FALSE.fullmatch(text):
+        return text.lower() == "true"
+    if _INTEGER.fullmatch(text) or _FLOAT.fullmatch(text):
+        return _number(float(text))
+    if _OCTAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text):
+        whole = int(text, 0)
+        return whole if whole < _EXACT else float(whole) if whole.bit_length() < 1024 else float("inf")
+    if found := _INFINITE.fullmatch(text):
+        return float(f"{found[1]}inf")
+    if _NOT_A_NUMBER.fullmatch(text):
+        return float("nan")
+    return text
+
+
+def _number(value: float) -> int | float:
+    return int(value) if abs(value) < _EXACT and value.is_integer() else value
+
+
+def _number_text(value: float) -> str:
+    """As JavaScript writes a number: the shortest digits that mean it, an exponent from 1e21 and below 1e-6."""
+    if isnan(value) or isinf(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    if value == 0:
+        return "0"
+    assert isinstance(exponent, int)
+    shown = "".join(map(str, digits))
+    point = len(shown) + exponent
+    if exponent >= 0 and point <= 21:
+        text = shown + "0" * exponent
+    elif 0 < point <= 21:
+        text = f"{shown[:point]}.{shown[point:]}"
+    elif -6 < point <= 0:
+        text = "0." + "0" * -point + shown
+    else:
+        fraction = f".{shown[1:]}" if len(shown) > 1 else ""
+        text = f"{shown[0]}{fraction}e{'+' if point > 0 else '-'}{abs(point - 1)}"
+    return f"-{text}" if sign else text

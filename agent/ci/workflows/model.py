@@ -1,0 +1,136 @@
+"""What a workflow or an action file says, as values.
+
+Texts stay templates: `${{ … }}` is not evaluated here. A number or a truth value where text is wanted has become the text that
+GitHub makes of it; where any kind is allowed (matrix values, inputs of a called workflow) it is kept as read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent.ci.workflows.document import Value, Word
+
+Texts = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RunDefaults:
+    """`defaults.run`: of a workflow, or of a job."""
+
+    shell: str | None = None
+    working_directory: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: `run` or `uses` is set, the other is None."""
+
+    number: int  # from 1, as written
+    id: str | None = None
+    name: str | None = None
+    condition: str | None = None  # with or without `${{ }}`, as written
+    run: str | None = None
+    uses: str | None = None
+    inputs: Texts = field(default_factory=dict)  # `with`
+    env: Texts = field(default_factory=dict)
+    shell: str | None = None
+    working_directory: str | None = None
+    continue_on_error: bool | str = False
+    timeout_minutes: float | str | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The image a job's steps run in, or that a service is; credentials are not kept."""
+
+    image: str
+    env: Texts = field(default_factory=dict)
+    ports: tuple[str, ...] | str = ()
+    volumes: tuple[str, ...] | str = ()
+    options: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    id: str
+    container: Container
+    entrypoint: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """`matrix` as read: a mapping, a template of a whole matrix, or None where there is none."""
+
+    matrix: Value = None
+    fail_fast: bool | str = True
+    max_parallel: float | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunsOn:
+    labels: tuple[str, ...]
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job: with `steps`, or the call of a reusable workflow (`uses`, `inputs`, `secrets`)."""
+
+    id: str
+    name: str | None = None
+    needs: tuple[str, ...] = ()
+    condition: str | None = None
+    env: Texts = field(default_factory=dict)
+    defaults: RunDefaults = RunDefaults()
+    strategy: Strategy | str = Strategy()  # text: a template of a whole strategy
+    container: Container | None = None
+    services: tuple[Service, ...] = ()
+    steps: tuple[Step, ...] = ()
+    runs_on: RunsOn | None = None
+    timeout_minutes: float | str | None = None
+    continue_on_error: bool | str = False
+    outputs: Texts = field(default_factory=dict)
+    uses: str | None = None
+    inputs: Mapping[str, Word] = field(default_factory=dict)  # `with` of a call
+    secrets: Texts | None = None  # of a call; None: inherited
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input of a called or dispatched workflow, or of an action. `type`: string, boolean, number, choice, environment."""
+
+    id: str
+    type: str = "string"
+    required: bool = False
+    default: Word = None
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    jobs: tuple[Job, ...]
+    events: tuple[str, ...]
+    name: str | None = None
+    env: Texts = field(default_factory=dict)
+    defaults: RunDefaults = RunDefaults()
+    call_inputs: tuple[Input, ...] = ()
+    call_outputs: Texts = field(default_factory=dict)
+    dispatch_inputs: tuple[Input, ...] = ()
+
+    def job(self, job_id: str) -> Job | None:
+        return next((job for job in self.jobs if job.id == job_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An `action.yml`. Only a composite one has steps; `using` says what it is ("composite", "node20", "docker")."""
+
+    using: str
+    name: str | None = None
+    inputs: tuple[Input, ...] = ()
+    outputs: Texts = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()

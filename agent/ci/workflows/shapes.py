@@ -1,0 +1,95 @@
+"""Holds a document against the shapes that its values must have, with the sentences that GitHub's own validation uses.
+
+A shape says all that may stand in one place. Knows nothing of workflows: which shapes there are is `schema`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from agent.ci.workflows.document import Items, Keys, Node, Refused, Scalar, text_of
+
+OPENING, CLOSING = "${{", "}}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What may stand in a place; every field that is set allows one more thing."""
+
+    text: bool = False
+    filled: bool = False  # text that is not empty
+    words: frozenset[str] = frozenset()  # these texts
+    number: bool = False
+    flag: bool = False
+    nothing: bool = False
+    template: bool = False  # `${{ … }}`, whatever its value would be
+    anything: bool = False
+    items: Shape | None = None
+    keys: Mapping[str, Shape] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    others: Shape | None = None  # values of keys that are not in `keys`
+
+
+def check(node: Node, shape: Shape) -> None:
+    """Raises `Refused` for the first thing that does not fit."""
+    if isinstance(node, Scalar):
+        _check_scalar(node, shape)
+    elif isinstance(node, Items):
+        if shape.items is None and not shape.anything:
+            raise Refused("A sequence was not expected.", node.line)
+        for item in node.nodes:
+            check(item, shape if shape.items is None else shape.items)
+    else:
+        _check_keys(node, shape)
+
+
+def expressions(text: str, line: int | None = None) -> Iterator[str]:
+    """The expressions of a template, without their braces. Raises `Refused` for one that does not end or is empty."""
+    position = 0
+    while (start := text.find(OPENING, position)) >= 0:
+        quoted, end = False, start + len(OPENING)
+        while quoted or not text.startswith(CLOSING, end):
+            if end >= len(text):
+                raise Refused("The expression is not closed: a '${{' was found, but no '}}' after it.", line)
+            quoted ^= text[end] == "'"
+            end += 1
+        inner = text[start + len(OPENING) : end].strip()
+        if not inner:
+            raise Refused("An expression was expected between '${{' and '}}'.", line)
+        yield inner
+        position = end + len(CLOSING)
+
+
+def _check_scalar(node: Scalar, shape: Shape) -> None:
+    value = node.value
+    if isinstance(value, str) and any(True for _ in list(expressions(value, node.line))):
+        if not shape.template:
+            raise Refused("A template expression is not allowed in this context.", node.line)
+        return
+    fits = (
+        shape.anything
+        or (value is None and shape.nothing)
+        or (isinstance(value, bool) and shape.flag)
+        or (isinstance(value, int | float) and not isinstance(value, bool) and shape.number)
+        or shape.text
+        or (shape.filled and text_of(value) != "")
+        or text_of(value) in shape.words
+    )
+    if not fits:
+        raise Refused(f"Unexpected value '{text_of(value)[:200]}'.", node.line)
+
+
+def _check_keys(node: Keys, shape: Shape) -> None:
+    if not shape.keys and shape.others is None and not shape.anything:
+        raise Refused("A mapping was not expected.", node.line)
+    for entry in node.entries:
+        inner = shape.keys.get(entry.key, shape if shape.anything else shape.others)
+        if OPENING in entry.key:
+            raise Refused("An expression as a key is not supported.", entry.line)
+        if inner is None:
+            raise Refused(f"Unexpected value '{entry.key[:200]}'.", entry.line)
+        check(entry.value, inner)
+    for key in shape.required:
+        if node.get(key) is None:
+            raise Refused(f"Required property is missing: {key}.", node.line)
