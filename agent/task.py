@@ -46,31 +46,9 @@ class Verdict(StrEnum):
         return self in (Verdict.FAILED, Verdict.ERROR)
 
 
-Reader = Literal["pytest", "unittest", "javascript", "findings", "exit"]
+Reader = Literal["pytest", "unittest", "javascript", "go", "rust", "java", "findings", "exit"]
 """Turns a command's run into verdicts: `findings` reads `path:line:col: CODE message` lines of linters and type checkers,
-`javascript` listens to node's own test runner, vitest, jest and mocha."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Shell text of a job that a check needs to have run before it, in the same workspace."""
-
-    name: str
-    command: str
-    shell: str = "bash"  # "bash", "sh", "python", or a template as GitHub has it: "bash -e {0}"
-    cwd: str = "."
-    env: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """A server that a check needs beside it, on a port of localhost."""
-
-    kind: Literal["postgresql", "mysql", "redis"]
-    port: int
-    name: str = ""  # as the workflow has it
-    image: str = ""  # "postgres:16-alpine": the wanted version, for people
-    env: Mapping[str, str] = field(default_factory=dict)  # of its image: `POSTGRES_PASSWORD`, …
+`javascript` listens to Node's runners of tests, `go`, `rust` and `java` read what theirs print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +93,7 @@ class Check:
 
     @property
     def runs_tests(self) -> bool:
-        return self.reader in ("pytest", "unittest", "javascript")
+        return self.reader not in ("findings", "exit")
 
     @property
     def is_python(self) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Literal
 
+from agent.ci import ecosystems
 from agent.task import Reader
 from sandbox.base import Packages
 
@@ -89,6 +90,8 @@ def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> R
 def installs(words: list[str]) -> Packages | None:
     """What one command line would install; None when it installs nothing."""
     words = _without_assignments(words)
+    if (found := ecosystems.installs(words)) is not None:
+        return found
     if len(words) > 2 and _PYTHON.match(words[0]) and words[1:3] == ["-m", "pip"]:
         words = words[2:]
     if words[:2] == ["uv", "pip"]:
@@ -159,6 +162,8 @@ def _classify(words: list[str], script: Callable[[str], str]) -> tuple[Reader, s
         return "findings", name
     if name in ("tox", "nox"):
         return "exit", name
+    if (found := ecosystems.read_command(_without_assignments(words), script("package.json"))) is not None:
+        return found
     inner = ""
     if name in ("make", "just", "task", "invoke"):
         inner = script("Makefile") or script("makefile") if name == "make" else script("justfile")
@@ -178,7 +183,7 @@ def _runner_in(script: str) -> Literal["pytest", "unittest"] | None:
 
 
 def _weight(reader: Reader) -> int:
-    return {"exit": 0, "findings": 1, "unittest": 2, "pytest": 3}[reader]
+    return {"exit": 0, "findings": 1, "unittest": 2, "pytest": 3}.get(reader, 2)
 
 
 def _pip(arguments: list[str]) -> Packages:

@@ -11,11 +11,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent.ci import ecosystems
 from agent.task import Check
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is looked into
 TEST_FILES_READ = 40
+MANIFESTS_READ = 20
 # Extras and groups that hold what tests need, by the names that people give them.
 TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development", "ci")
 
@@ -49,7 +51,19 @@ async def read_project(workspace: Workspace) -> Project:
     paths = frozenset(entry.path for entry in await workspace.files() if not entry.link)
     tests = sorted(path for path in paths if _TEST_FILE.search(path))[:TEST_FILES_READ]
     scripts = sorted(path for path in paths if path.endswith(".sh") and path.count("/") <= 2)[:20]
-    names = ("Makefile", "makefile", "justfile", ".python-version", ".pre-commit-config.yaml", "setup.py", *tests, *scripts)
+    manifests = sorted(path for path in paths if path.rsplit("/", 1)[-1] in ecosystems.MANIFESTS and path.count("/") <= 2)
+    manifests.sort(key=lambda path: path.count("/"))
+    names = (
+        *manifests[:MANIFESTS_READ],
+        "Makefile",
+        "makefile",
+        "justfile",
+        ".python-version",
+        ".pre-commit-config.yaml",
+        "setup.py",
+        *tests,
+        *scripts,
+    )
     texts = {name: await _text(workspace, name) for name in names if name in paths}
     return Project(
         paths=paths,

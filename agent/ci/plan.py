@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from agent.ci import detect
+from agent.ci import detect, ecosystems
 from agent.ci.actions import command_of
 from agent.ci.commands import LINTERS, Reading, merge, read_command
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, TestCommand
@@ -103,13 +103,17 @@ class _Planner:
             if step.unresolved:
                 self.notes.append(f"{source}: it uses an expression that only GitHub can evaluate; detection takes its place")
                 continue
-            name = self._free_name("tests" if reading.reader in ("pytest", "unittest") else reading.tool or step.name)
+            name = self._free_name("tests" if reading.reader not in ("exit", "findings") else reading.tool or step.name)
             env = {key: value for key, value in step.env.items() if not key.startswith(("GITHUB_", "RUNNER_"))}
             self._add(Check(name, reading.command, reading.reader, cwd=step.cwd, env=env, source=source), reading.tool)
 
     def finish(self, configuration: Configuration) -> Plan:
         if not self.checks:
             found = detect.detect_check(self.project)
+            if found is None and (other := ecosystems.detect(self.project.paths, self.project.texts)) is not None:
+                found = other.check
+                self.packages = merge(self.packages, other.packages)
+                self.notes += other.notes
             if found is None:
                 return Plan((), Packages(python=configuration.python), tuple(self.notes), NO_CHECKS, NO_CHECKS_NEXT)
             self._add(found, found.reader)
@@ -120,6 +124,8 @@ class _Planner:
             packages = merge(packages, Packages(projects=() if packages.projects else detected.projects))
         elif not (packages.requirement_files or packages.groups or packages.projects):
             packages = merge(packages, detect.detect_packages(self.project))
+        if not packages.node:
+            packages = merge(packages, Packages(node=tuple(c.cwd for c in self.checks if c.reader == "javascript")))
         packages = self._existing(packages)
         return Plan(
             tuple(self.checks),
@@ -138,7 +144,7 @@ class _Planner:
             return []
         if step is not None:
             self.notes.append(f"{where}: the failing step only installs; the job's tests are run instead")
-        return [(one, reading) for one, reading in steps if reading.command and reading.reader in ("pytest", "unittest")]
+        return [(one, reading) for one, reading in steps if reading.command and reading.reader not in ("exit", "findings")]
 
     def _expanded(self, reading: Reading) -> Reading:
         """What makes environments of its own, from an index: what tox and pre-commit would run is read from their files, nox is
@@ -207,12 +213,16 @@ class _Planner:
             prefix = "" if folder in (".", "") else folder + "/"
             return any(prefix + name in paths for name in ("pyproject.toml", "setup.py", "setup.cfg"))
 
+        def is_node(path: str) -> bool:
+            return ("package.json" if path == "." else f"{path}/package.json") in paths
+
         groups = self.project.table("dependency-groups")
         return replace(
             packages,
             requirement_files=tuple(path for path in packages.requirement_files if is_there(path)),
             constraint_files=tuple(path for path in packages.constraint_files if is_there(path)),
             projects=_joined(tuple(path for path in packages.projects if is_project(path))),
+            node=tuple(dict.fromkeys(path for path in packages.node if is_node(path))),
             groups=tuple(name for name in packages.groups if name in groups),
         )
 
@@ -237,6 +247,7 @@ def _moved(packages: Packages, cwd: str) -> Packages:
         requirement_files=move(packages.requirement_files),
         constraint_files=move(packages.constraint_files),
         projects=move(packages.projects),
+        node=tuple(folder if path == "." else f"{folder}/{path}" for path in packages.node),
     )
 
 

@@ -17,11 +17,7 @@ import tempfile
 import threading
 import time
 
-<<<<<<< HEAD
 from . import channel, peers, starting
-=======
-from . import channel, starting
->>>>>>> main
 from .text import clean, identity
 
 TESTS = 100000  # verdicts kept
@@ -107,11 +103,8 @@ class Supervisor:
         self.marks = set()
         self.sentinel = "test_" + secrets.token_hex(4)
         self.forged = False
-<<<<<<< HEAD
         self.is_node = request["reader"] == "javascript"
         self.has_sentinel = not self.is_node  # a runner of Node's cannot be given one more test without its exit code
-=======
->>>>>>> main
         self.starter = starting.Starter(request, folder)
 
     def run(self):

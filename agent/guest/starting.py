@@ -8,11 +8,7 @@ import os
 import subprocess
 import sys
 
-<<<<<<< HEAD
 from . import channel, javascript, shims, stepping
-=======
-from . import channel, shims, stepping
->>>>>>> main
 
 
 class Starter:
@@ -32,21 +28,14 @@ class Starter:
     def check(self, sentinel):
         request = self.request
         environment = self._environment(request)
-<<<<<<< HEAD
         restore = {name: environment.get(name) for name in ("PYTEST_ADDOPTS", "PYTHONPATH", javascript.VARIABLE)}
-=======
-        restore = {name: environment.get(name) for name in ("PYTEST_ADDOPTS", "PYTHONPATH")}
->>>>>>> main
         guest = request["guest"]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [restore["PYTHONPATH"], guest]))
         if request["reader"] == "pytest":
             options = ["-p " + __package__ + ".collector", restore["PYTEST_ADDOPTS"]]
             environment["PYTEST_ADDOPTS"] = " ".join(filter(None, options))
-<<<<<<< HEAD
         if request["reader"] == "javascript":
             environment[javascript.VARIABLE] = javascript.options(javascript.install(self.folder), restore[javascript.VARIABLE])
-=======
->>>>>>> main
         # The tests get their PATH without the shims.
         restore["PATH"] = environment["PATH"].partition(os.pathsep)[2]
         environment[channel.VARIABLE] = self.folder
