@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from agent.diagnosis import UNSURE
 from agent.failing import red
-from agent.kinship import family, relatives
+from agent.kinship import blocks, family, likeness, relatives
 from agent.outline import Module
 from agent.passages import LONGEST, Excerpt, Passages, nearest
 from agent.places import Place, Sources, widened
@@ -53,7 +53,7 @@ async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> 
     leading, is_sure = await _leading(situation, asked, sources)
     sure = [*leading, *raised, *await _named(_places(situation.lessons), "changed by an earlier try", sources)]
     likely = await suspects(situation, sources, tests, sure) or await _imported(tests, sources)
-    likely = [*likely, *await _related([test for test in tests if family(test.module.path)], sources)]
+    related = await _related([test for test in tests if family(test.module.path)], sources)
     passages = Passages(tokens - tokens // AROUND)
     for place in [*tests[:1], *leading]:
         passages.add(place, always=True)
@@ -61,7 +61,7 @@ async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> 
         passages.left = min(passages.left, tokens // BESIDE)
     for place in _helpers(frames, tests):
         passages.add(place)
-    for at, place in enumerate([*sure, *likely[:SUSPECTS]]):
+    for at, place in enumerate([*sure, *likely[:SUSPECTS], *related]):
         passages.add(place, always=not leading and at == 0, cut=at < FOREMOST)
     for place in tests[1:TESTS]:
         passages.add(place)
@@ -191,14 +191,15 @@ async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Place]
 
 
 async def _related(tests: list[Place], sources: Sources) -> list[Place]:
-    """In other languages than Python: the files that the failing tests are about, whole as far as there is room."""
-    found: dict[str, Place] = {}
+    """In other languages than Python: parts of the files that the failing tests are about, those alike to the tests first."""
+    found: dict[str, list[Place]] = {}
     for test in tests:
-        text = "\n".join(test.module.lines)
-        for path in relatives(test.module.path, text, await sources.paths())[:RELATED]:
+        wanted = test.module.text(test.first, test.last)
+        for path in relatives(test.module.path, "\n".join(test.module.lines), await sources.paths())[:RELATED]:
             if path not in found and (module := await sources.get(path)) is not None:
-                found[path] = Place(module, 1, len(module.lines), "what the failing test is about")
-    return list(found.values())
+                parts = [Place(module, *part, "what the failing test is about") for part in blocks("\n".join(module.lines))]
+                found[path] = sorted(parts, key=lambda part: -likeness(wanted, part.module.text(part.first, part.last)))
+    return [part for parts in found.values() for part in parts]
 
 
 async def _imported(tests: list[Place], sources: Sources) -> list[Place]:

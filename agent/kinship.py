@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from agent.testfiles import is_test
@@ -48,6 +49,22 @@ def relatives(path: str, text: str, paths: Collection[str]) -> list[str]:
     named = [each for each in known if PurePosixPath(each).stem in words]
     entries = [each for each in known if PurePosixPath(each).stem in _ENTRIES]
     return list(dict.fromkeys([*(each for each in imported if each), *sorted(beside), *sorted(named), *sorted(entries)]))
+
+
+def blocks(text: str) -> list[tuple[int, int]]:
+    """First and last line (from 1) of what stands at the left margin, each with the remarks above it: functions, classes."""
+    lines = text.split("\n")
+    starts = [1]
+    for number, (above, line) in enumerate(pairwise(lines), 2):
+        if not above.strip() and line[:1].strip() and line[0] not in "})]":
+            starts.append(number)
+    ends = [*(start - 1 for start in starts[1:]), len(lines)]
+    return list(zip(starts, ends, strict=True))
+
+
+def likeness(one: str, other: str) -> int:
+    """How many words two texts share."""
+    return len(frozenset(re.findall(r"\w{2,}", one)) & frozenset(re.findall(r"\w{2,}", other)))
 
 
 def _resolved(folder: str, told: str, kin: tuple[str, ...], known: frozenset[str]) -> str:
