@@ -36,6 +36,7 @@ class Starter:
             environment["PYTEST_ADDOPTS"] = " ".join(filter(None, options))
         if request["reader"] == "javascript":
             environment[javascript.VARIABLE] = javascript.options(javascript.install(self.folder), restore[javascript.VARIABLE])
+        shims.tell(self.shims, request["reader"])
         # The tests get their PATH without the shims.
         restore["PATH"] = environment["PATH"].partition(os.pathsep)[2]
         environment[channel.VARIABLE] = self.folder
