@@ -22,7 +22,7 @@ from agent.oracle import EXIT, MARKS_LIMIT
 from agent.reading_go import read_go
 from agent.reading_java import read_java
 from agent.reading_rust import read_rust
-from agent.task import Check, CheckRun, Failure, Frame, Step, Verdict, VerdictId
+from agent.task import Check, CheckRun, Failure, Frame, Service, Step, Verdict, VerdictId
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
 GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own limit, to say what it saw
@@ -129,8 +129,7 @@ class Runner:
             "nonce": nonce,
             "guest": self.guest,
             **_program(check),
-            "before": [_program(step) for step in check.before],
-            "path": list(path),
+            **prelude_of(check, path),
             "reader": check.reader,
             "root": workspace.root,
             # Behind a failed exit every test was hidden.
@@ -143,6 +142,7 @@ class Runner:
             timeout=seconds + GRACE,
             stdin=json.dumps(request).encode(),
             output_limit=REPORT_LIMIT,
+            hosts=_hosts(check),
         )
         try:
             completed = await workspace.run(command)
@@ -152,18 +152,42 @@ class Runner:
         return await asyncio.to_thread(_read, completed, nonce, check, workspace.root, only)
 
     async def ask(
-        self, workspace: Workspace, question: str, stdin: bytes, seconds: float, *, env: Mapping[str, str] | None = None
+        self, workspace: Workspace, question: str, stdin: bytes, seconds: float, *, check: Check | None = None
     ) -> Asked:
-        """Have the guest do something else than run a check. Raises `SandboxError`, save for time and bounds."""
+        """Have the guest do something else than run a check, in the surroundings of this one.
+
+        Raises `SandboxError`, save for time and bounds.
+        """
         await self.prepare()
         argv = (workspace.python, self.guest, question)
-        command = Command(argv, max(1.0, seconds), env=env or {}, stdin=stdin, output_limit=REPORT_LIMIT)
+        env, hosts = ({}, ()) if check is None else (check.env, _hosts(check))
+        command = Command(argv, max(1.0, seconds), env=env, stdin=stdin, output_limit=REPORT_LIMIT, hosts=hosts)
         try:
             return Asked((await workspace.run(command)).stdout)
         except DeadlinePassed as passed:
             return Asked(passed.stdout, "it took too long")
         except LimitExceeded as exceeded:
             return Asked(b"", str(exceeded))
+
+
+def prelude_of(check: Check, path: Sequence[str] = ()) -> dict[str, object]:
+    """What the guest does before it runs the check's tests, in whichever way: servers, steps, and what they find."""
+    return {
+        "env": _program(check)["env"],
+        "path": list(path),
+        "services": [service_request(service) for service in check.services],
+        "before": [_program(step) for step in check.before],
+    }
+
+
+def service_request(service: Service) -> dict[str, object]:
+    return {
+        "kind": service.kind, "port": service.port, "name": service.name, "image": service.image, "env": dict(service.env)
+    }  # fmt: skip
+
+
+def _hosts(check: Check) -> tuple[str, ...]:
+    return tuple(service.host for service in check.services if service.host != "localhost")
 
 
 def _program(step: Check | Step) -> dict[str, object]:

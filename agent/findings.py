@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
+from dataclasses import dataclass
 
 from agent.guest.text import clean, identity, one_line
 from agent.task import Failure, Frame, VerdictId
@@ -15,11 +16,35 @@ from agent.task import Failure, Frame, VerdictId
 LIMIT = 2000  # findings
 
 # "pkg/a.py:3:5: F401 [*] `os` imported but unused", "a.py:3: error: Incompatible … [assignment]", "/repo/a.py:3:5 - error: …"
-_LOCATED = re.compile(r"^\s*(?P<path>[^\s:][^:\n]*?\.\w+):(?P<line>\d+)(?::\d+)?(?::\d+(?::\d+)?)?(?::| -)\s+(?P<text>\S.*)$")
+_LOCATED = re.compile(
+    r"^\s*(?P<path>[^\s:][^:\n]*?\.\w+):(?P<line>\d+)(?::(?P<column>\d+))?(?::\d+(?::\d+)?)?(?::| -)\s+(?P<text>\S.*)$"
+)
 _NOT_FINDINGS = re.compile(r"^(note|information|hint)\b", re.IGNORECASE)
 _FORMAT = re.compile(r"^(?:[Ww]ould reformat:?|ERROR:) (?P<path>\S.*?\.\w+)(?P<text> Imports are incorrectly sorted.*)?$")
 _TRACEBACK = re.compile(r'^\s*File "(?P<path>[^"<>\n]+)", line (?P<line>\d+)(?:, in (?P<name>\S+))?', re.MULTILINE)
 _LINE_NUMBERS = re.compile(r"\b(line|lines) \d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line of a tool points, and what it says of it; texts as they were told."""
+
+    path: str
+    line: str
+    column: str | None
+    text: str
+
+
+def read_place(raw: str) -> Place | None:
+    """The place that a line of the shape "path:line:col: text" or "path:line:col - text" tells."""
+    found = _LOCATED.match(raw)
+    return Place(found["path"], found["line"], found["column"], found["text"]) if found else None
+
+
+def read_unformatted(raw: str) -> str | None:
+    """The path that a formatter in check mode complains of in this line."""
+    found = _FORMAT.match(raw)
+    return found["path"] if found else None
 
 
 def read_findings(output: str, root: str = "/", cwd: str = ".") -> tuple[Failure, ...]:

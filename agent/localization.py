@@ -63,7 +63,7 @@ async def localize(
 async def _trace(sandbox: Sandbox, runner: Runner, check: Check, oracle: Oracle, run: CheckRun, seconds: float) -> _Told:
     request = {**question(check, oracle, run, red=RED, green=GREEN), "seconds": seconds * 0.8}
     async with sandbox.candidate() as workspace:
-        asked = await runner.ask(workspace, "trace", json.dumps(request).encode(), seconds, env=check.env)
+        asked = await runner.ask(workspace, "trace", json.dumps(request).encode(), seconds, check=check)
     if asked.problem:
         return _Told(unavailable=f"the traced run: {asked.problem}")
     try:

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent.checks import prelude_of
 from agent.task import Check, CheckRun, Oracle, VerdictId
 
 
@@ -29,6 +30,7 @@ def question(check: Check, oracle: Oracle, run: CheckRun, *, red: int | None, gr
     failing = sorted(oracle.must_turn[check.name], key=lambda i: (run.durations.get(i, 0.0), i))[:red]
     passing = _near(check, oracle, run, failing, green)
     return {
+        **prelude_of(check),
         "reader": check.reader,
         "cwd": check.cwd,
         "args": test_files(failing, check.reader),

@@ -71,6 +71,7 @@ class Service:
     name: str = ""  # as the workflow has it
     image: str = ""  # "postgres:16-alpine": the wanted version, for people
     env: Mapping[str, str] = field(default_factory=dict)  # of its image: `POSTGRES_PASSWORD`, …
+    host: str = "localhost"  # by which the steps reach it: its name in a job with a container
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +233,7 @@ class Evidence:
 
     checks: tuple[CheckEvidence, ...]
     environment: str  # "Python 3.11.7, sandbox local, no network"
+    approximated: tuple[str, ...] = ()  # what was not as in CI, a clause or sentence each
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,4 +390,5 @@ class Task:
     budget: Budget = Budget()
     hints: tuple[str, ...] = ()  # excerpts of the failing job's log, a person's words: quoted as data
     environment: str = ""  # for the evidence
+    approximated: tuple[str, ...] = ()  # the same: what is not as in CI
     packages: Packages = field(default_factory=Packages)  # what was installed; anew where a change touches what names it

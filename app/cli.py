@@ -1,6 +1,6 @@
 """`selfheal`: the command line. Each command loads only what it needs, so that `--help` stays instant.
 
-Exit codes: 0 done (for `fix`: healed), 1 not healed or it failed on the way, 2 wrong use or a wrong setting.
+Exit codes: 0 done (`fix`: healed; `reproduce`: it is red here too), 1 not so or it failed, 2 wrong use or a wrong setting.
 """
 
 from __future__ import annotations
@@ -95,6 +95,41 @@ def fix(
     settings = _settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
     healed = _run(local.run(path.resolve(), settings, test=test, apply=apply, json=json))
     raise typer.Exit(0 if healed else 1)
+
+
+@app.command()
+def reproduce(
+    path: Annotated[Path, typer.Argument(help="Folder of a checkout whose CI is red.")],
+    workflow: Annotated[
+        str | None,
+        typer.Option("--workflow", metavar="FILE", help="Workflow, as in .github/workflows. Default: one that tests."),
+    ] = None,
+    job: Annotated[str | None, typer.Option("--job", metavar="NAME", help="Its id, or the name that GitHub shows.")] = None,
+    matrix: Annotated[
+        list[str] | None,
+        typer.Option("--matrix", metavar="KEY=VALUE", help="A value of its matrix; give it once for each key."),
+    ] = None,
+    test: Annotated[
+        str | None, typer.Option("--test", metavar="CMD", help="A command that runs the tests, instead of a job's steps.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """See a local checkout's failure as its CI does: the steps, what is approximated, the failing tests. Repairs nothing."""
+    if not path.is_dir():
+        _wrong_use(f"{path} is not a folder; give the folder of a checkout")
+    if odd := [pair for pair in matrix or () if not pair.partition("=")[0] or "=" not in pair]:
+        _wrong_use(f"--matrix {odd[0]!r} is not KEY=VALUE; give for example --matrix python-version=3.12")
+    from app import reproduce as local
+
+    wish = local.Wish(workflow, job, dict(pair.split("=", 1) for pair in matrix or ()))
+    if wish and test is not None:
+        _wrong_use("--test runs a command instead of a job: give either --test, or --workflow, --job and --matrix")
+    settings = _settings(env_file=None, model="none")
+    try:
+        is_red = _run(local.run(path.resolve(), settings, wish=wish, test=test, json=json))
+    except local.NoSuchJob as problem:
+        _wrong_use(str(problem))
+    raise typer.Exit(0 if is_red else 1)
 
 
 @app.command()

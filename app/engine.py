@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.blobs import Blobs
-from agent.ci.configuration import NO_CONFIGURATION, Configuration
-from agent.ci.plan import FailedJob, Plan, plan
-from agent.events import Degraded, Emit, StepDone, StepStarted
+from agent.blobs import Blobs, MemoryBlobs
+from agent.events import Degraded, Emit
 from agent.memory import Memory
-from agent.task import Budget, NoRepair, Outcome, Policy, ReflectionLog, Repair, Reply, Task, Usage, Waiting
-from sandbox.base import Installed, InstallFailed, LimitExceeded, Limits, Sandbox, Sandboxes, UnsafeArchive
+from agent.task import Budget, NoRepair, Policy, Repair, Reply, Waiting
+from app.preparing import Case, Prepared, prepare
+from sandbox.base import Limits, Sandbox, Sandboxes
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -26,21 +24,16 @@ if TYPE_CHECKING:
     from agent.extensions import Extensions
     from agent.models import Models
     from agent.proposers.base import Proposer
+    from agent.reproducing import Red
     from agent.state import Context
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """What is to be healed: one commit's files, and what is known of its failure."""
+class Reproduction:
+    """What a reproduction alone tells: what is red, or why nothing is; `prepared` unless it ended before anything ran."""
 
-    id: str  # names the thread of checkpoints
-    label: str  # for people
-    archive: AsyncIterator[bytes]  # gzipped tar with one top folder
-    jobs: tuple[FailedJob, ...] = ()
-    configuration: Configuration = NO_CONFIGURATION
-    command: str | None = None  # a person's own test command
-    hints: tuple[str, ...] = ()
-    model: str | None = None  # LiteLLM name of the one that a person chose; None is the installation's
+    result: Red | NoRepair
+    prepared: Prepared | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +67,7 @@ class Engine:
             if known is not None and not (isinstance(known, Waiting) and reply is not None and reply.answers(known)):
                 return known
         async with self.sandboxes.open(case.label, self.limits) as sandbox:
-            prepared = await self._prepare(case, sandbox, emit)
+            prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return prepared
             await loading
@@ -83,63 +76,30 @@ class Engine:
             context = self._context(case, blobs, emit, memory)
             if context.models is not None:
                 context.models.warm()
-            return await repair(prepared, context, reply)
+            return await repair(prepared.task, context, reply)
+
+    async def reproduce(self, case: Case, *, emit: Emit) -> Reproduction:
+        """Only see whether it is really red."""
+        async with self.sandboxes.open(case.label, self.limits) as sandbox:
+            prepared = await self._prepared(case, sandbox, emit)
+            if isinstance(prepared, NoRepair):
+                return Reproduction(prepared, None)
+            from agent.reproducing import reproduced
+
+            red = await reproduced(prepared.task, self._context(case, MemoryBlobs(), emit, None))
+            return Reproduction(red, prepared)
 
     async def forget(self, case_id: str) -> None:
         """Drop the checkpoints of a case that nobody will fork any more; until then a repeated `heal` goes on from them."""
         await self.checkpointer.adelete_thread(case_id)
 
-    async def _prepare(self, case: Case, sandbox: Sandbox, emit: Emit) -> Task | NoRepair:
-        """Unpack, read what is to be run, install: everything that comes before the first red."""
+    async def _prepared(self, case: Case, sandbox: Sandbox, emit: Emit) -> Prepared | NoRepair:
         policy = self.extensions.allowed(self.policy) if self.extensions is not None else self.policy
         if unknown := set(case.configuration.rungs or ()) - set(policy.rungs):
             why = f"`rungs` names what is no rung here: {', '.join(sorted(unknown))}"
             await emit(Degraded(text=why, step="configuration", why=why))
         policy, budget = case.configuration.narrow(policy, self.budget)
-        started = time.monotonic()
-        await emit(StepStarted(step="unpack", text="Unpacking the repository"))
-        try:
-            await sandbox.unpack(case.archive)
-        except UnsafeArchive as error:
-            return without_a_run(
-                Outcome.REFUSED,
-                f"The repository's archive is not one that is safe to unpack: {error.reason}.",
-                "Remove what leads outside of the repository (a link, a path) from this commit, then try again.",
-            )
-        planned = await plan(sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command)
-        await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
-        if not planned.checks:
-            return without_a_run(Outcome.NOTHING_FAILED, planned.reason, planned.next_step)
-        started = time.monotonic()
-        await emit(StepStarted(step="install", text="Installing the dependencies"))
-        try:
-            installed = await sandbox.install(planned.packages)
-        except InstallFailed as error:
-            return without_a_run(
-                Outcome.INFRASTRUCTURE,
-                f"The dependencies could not be installed: {error.reason}.",
-                "Look at the installer's words in the log; if the index was out of reach, try again later.",
-                error.output[-2000:],
-            )
-        except LimitExceeded as error:
-            return without_a_run(
-                Outcome.INFRASTRUCTURE,
-                f"Preparing the repository reached the sandbox's {error.which} limit ({error.limit}).",
-                "Raise the sandbox's limits in the settings, or make the repository's checkout smaller.",
-            )
-        await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
-        isolation = sandbox.isolation
-        return Task(
-            id=case.id,
-            sandbox=sandbox,
-            checks=planned.checks,
-            policy=policy,
-            budget=budget,
-            hints=(*planned.notes, *case.hints),
-            environment=f"Python {installed.python}, sandbox {isolation.name}, "
-            f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
-            packages=planned.packages,
-        )
+        return await prepare(case, sandbox, emit, policy=policy, budget=budget)
 
     def _context(self, case: Case, blobs: Blobs, emit: Emit, memory: Memory | None) -> Context:
         from agent.proposers.model import model_rungs
@@ -160,20 +120,3 @@ class Engine:
             memory=memory,
             opinions=self.extensions.opinions if self.extensions is not None else (),
         )
-
-
-def _understood(planned: Plan) -> str:
-    if not planned.checks:
-        return planned.reason
-    return "Will run " + ", ".join(f"`{check.command.strip().splitlines()[0]}` ({check.source})" for check in planned.checks)
-
-
-def _installed(installed: Installed) -> str:
-    built = f", built {', '.join(installed.built)}" if installed.built else ""
-    return f"Python {installed.python} is ready{built}" + (f". {installed.note}" if installed.note else "")
-
-
-def without_a_run(outcome: Outcome, reason: str, next_step: str, *notes: str) -> NoRepair:
-    """An ending from before the graph began: nothing was tried, nothing was spent."""
-    log = ReflectionLog(diagnosis=None, iterations=(), lessons=(), rungs=(), notes=notes)
-    return NoRepair(outcome=outcome, reason=reason, next_step=next_step, usage=Usage(), log=log)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
 from agent.ci.configuration import PATH as CONFIGURATION
+from agent.ci.contexts import Run
+from agent.ci.legs import FailedJob
 from agent.ci.logs import excerpt
-from agent.ci.plan import FailedJob
 from agent.task import Outcome
 from app.github import NotFound, Repository
 from app.github.types import Job, WorkflowRun
@@ -116,6 +117,13 @@ async def gather(attempt: Attempt, head: Head, repository: Repository, secrets: 
                     workflow=workflow.decode("utf-8", "replace") if workflow is not None else None,
                     workflow_path=run.path,
                     failed_step=job.failed_steps[0].name if job.failed_steps else None,
+                    conclusions={step.name: step.conclusion for step in job.steps if step.conclusion is not None},
+                    run=Run(
+                        sha=head.sha,
+                        branch=head.branch,
+                        repository=attempt.repository.full_name,
+                        event=run.event,
+                    ),
                 )
             )
             hints.append(redact(await _said(job, repository), secrets))

@@ -18,7 +18,7 @@ from agent.events import StepStarted
 from agent.task import NoRepair, Outcome, Repair, Waiting
 from app import publish
 from app.endings import ENDINGS
-from app.engine import Case, Engine, without_a_run
+from app.engine import Engine
 from app.gather import Gathered, Head, Stop, gather, has_moved, resolve_head
 from app.github import (
     PUBLISHING,
@@ -35,6 +35,7 @@ from app.github import (
     Unavailable,
 )
 from app.messages import Publication
+from app.preparing import Case, without_a_run
 from app.store.leases import AttemptCancelled, Lease, NotClaimed, Postponed
 from app.store.memories import Embedder
 from app.store.store import Store

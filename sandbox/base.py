@@ -89,6 +89,7 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)  # added to the sandbox's own small environment
     stdin: bytes = b""
     output_limit: int = MIB  # bytes kept per stream: the first and the last half; the rest is read and dropped
+    hosts: tuple[str, ...] = ()  # names that lead to the sandbox itself, beside localhost, where it can give itself names
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +157,19 @@ class Entry:
     link: bool = False
 
 
+Promise = Literal["files", "network", "processes", "disk", "memory"]
+"""That code sees and changes no file of this machine, has no network, and that its processes, what it writes and the memory of
+all of it together are bounded. What is not among these is a promise of every sandbox (`tests/sandbox/contract`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What a sandbox really bounds here, told in plain words to people."""
+    """What a sandbox really bounds here, and told in plain words to people what it does not."""
 
     name: str  # "local", "process", "e2b", …
     untrusted: bool  # may run code that nobody vouches for
     shortcomings: tuple[str, ...] = ()  # "total memory is not bounded: no cgroup can be had"
+    promises: frozenset[Promise] = frozenset()
 
 
 class Workspace(Protocol):

@@ -27,6 +27,7 @@ from sandbox.base import (
     Isolation,
     Limits,
     Packages,
+    Promise,
     SandboxUnavailable,
     Workspace,
 )
@@ -92,6 +93,7 @@ class LocalWorkspace(HeldWorkspace):
                 command.timeout,
                 command.stdin,
                 command.output_limit,
+                command.hosts,
             )
         )
 
@@ -218,15 +220,17 @@ class LocalSandboxes:
 @cache
 def isolation_here() -> Isolation:
     """What the local sandbox bounds on this machine, in plain words."""
+    promises: set[Promise] = {"files", "network", "processes", "disk"}
     shortcomings = ["it is no virtual machine: the kernel is shared with the host"]
     group = cgroup.make(f"probe-{token_hex(6)}", Limits())
     if group is None:
         shortcomings.append("total memory is not bounded: no control group can be had")
     else:
+        promises.add("memory")
         group.remove()
     if platform.machine() != "x86_64":
         shortcomings.append(f"the kernel filter is untried on {platform.machine()}")
-    return Isolation("local", untrusted=True, shortcomings=tuple(shortcomings))
+    return Isolation("local", untrusted=True, shortcomings=tuple(shortcomings), promises=frozenset(promises))
 
 
 def _empty(path: Path, owner: int | None) -> Path:

@@ -62,7 +62,7 @@ class Labs:
             await sandbox.unpack(packed(files))
             planned = await plan(sandbox.base, configuration=configuration)
             if not planned.checks:
-                raise NotPosed(planned.reason)
+                raise NotPosed(planned.ending.reason)
             await sandbox.install(planned.packages)
             runner = Runner(sandbox)
             await runner.prepare()

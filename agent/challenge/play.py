@@ -85,7 +85,7 @@ async def play(
         "variants": [texts, *({**texts, **{c.path: c.after for c in edits if c.path in texts}} for edits in changes)],
     }
     async with sandbox.candidate() as workspace:
-        asked = await runner.ask(workspace, "challenge", json.dumps(request).encode(), SECONDS + 2.0, env=check.env)
+        asked = await runner.ask(workspace, "challenge", json.dumps(request).encode(), SECONDS + 2.0, check=check)
     if asked.problem:
         return Played(unavailable=f"playing with the changed functions: {asked.problem}")
     try:

@@ -9,21 +9,28 @@ import configparser
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from agent.ci import ecosystems
 from agent.task import Check
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is looked into
+LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is long by nature
 TEST_FILES_READ = 40
-MANIFESTS_READ = 20
+TELLING_FILES_READ = 60
 # Extras and groups that hold what tests need, by the names that people give them.
 TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development", "ci")
 
 _REQUIREMENTS = re.compile(
     r"^(?:requirements(?:[-_.](?:dev|test|tests|testing|ci))?|(?:dev|test|tests|testing|ci)[-_]requirements"
     r"|requirements/(?:base|main|dev|test|tests|testing|ci))\.(?:txt|in)$"
+)
+# What tells how a project is built and run, at the root or in a folder of a monorepo.
+_TELLS = re.compile(
+    r"^(?:[^/]+/){0,2}(?:(?:GNU)?[Mm]akefile|[^/]+\.mk|\.?[Jj]ustfile|[Tt]askfile(?:\.dist)?\.ya?ml|tox\.(?:ini|toml)|noxfile\.py"
+    r"|setup\.(?:py|cfg)|pyproject\.toml|hatch\.toml|Pipfile(?:\.lock)?|(?:uv|poetry|pdm)\.lock|poe_tasks\.toml"
+    r"|package\.json|go\.mod|Cargo\.toml|pom\.xml|build\.gradle(?:\.kts)?|\.python-version|\.pre-commit-config\.yaml|action\.ya?ml)$"
+    r"|^\.github/(?:workflows/[^/]+|actions/(?:[^/]+/){1,3}action)\.ya?ml$"
 )
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$")
 
@@ -36,7 +43,18 @@ class Project:
     pyproject: Mapping[str, object]
     setup_cfg: configparser.ConfigParser
     tox: configparser.ConfigParser
-    texts: Mapping[str, str]  # Makefile, justfile, test files, scripts: what was looked into
+    texts: Mapping[str, str]  # path → text of what was looked into: configuration of runners, test files, scripts
+
+    @classmethod
+    def of_texts(cls, texts: Mapping[str, str]) -> Project:
+        """One of which these files are known, and no more."""
+        return cls(
+            paths=frozenset(texts),
+            pyproject=_toml(texts.get("pyproject.toml", "")),
+            setup_cfg=_ini(texts.get("setup.cfg", "")),
+            tox=_ini(texts.get("tox.ini", "")),
+            texts=texts,
+        )
 
     def table(self, *keys: str) -> Mapping[str, object]:
         """A table of pyproject.toml; empty where it is missing."""
@@ -51,27 +69,11 @@ async def read_project(workspace: Workspace) -> Project:
     paths = frozenset(entry.path for entry in await workspace.files() if not entry.link)
     tests = sorted(path for path in paths if _TEST_FILE.search(path))[:TEST_FILES_READ]
     scripts = sorted(path for path in paths if path.endswith(".sh") and path.count("/") <= 2)[:20]
-    manifests = sorted(path for path in paths if path.rsplit("/", 1)[-1] in ecosystems.MANIFESTS and path.count("/") <= 2)
-    manifests.sort(key=lambda path: path.count("/"))
-    names = (
-        *manifests[:MANIFESTS_READ],
-        "Makefile",
-        "makefile",
-        "justfile",
-        ".python-version",
-        ".pre-commit-config.yaml",
-        "setup.py",
-        *tests,
-        *scripts,
-    )
-    texts = {name: await _text(workspace, name) for name in names if name in paths}
-    return Project(
-        paths=paths,
-        pyproject=_toml(await _text(workspace, "pyproject.toml") if "pyproject.toml" in paths else ""),
-        setup_cfg=_ini(await _text(workspace, "setup.cfg") if "setup.cfg" in paths else ""),
-        tox=_ini(await _text(workspace, "tox.ini") if "tox.ini" in paths else ""),
-        texts=texts,
-    )
+    told = sorted((path for path in paths if _TELLS.search(path)), key=lambda path: (path.count("/"), path))[
+        :TELLING_FILES_READ
+    ]
+    texts = {name: await _text(workspace, name) for name in (*told, *tests, *scripts)}
+    return replace(Project.of_texts(texts), paths=paths)
 
 
 def detect_check(project: Project) -> Check | None:
@@ -123,29 +125,6 @@ def detect_python(project: Project) -> str | None:
     return found[1] if found else None
 
 
-def tox_commands(project: Project) -> str:
-    """The commands of tox's default environment as shell text; "" where there are none that can be read."""
-    text = project.tox.get("testenv", "commands", fallback="")
-    text = re.sub(r"\{posargs:?([^}]*)\}", r"\1", text).replace("{envpython}", "python").replace("{toxinidir}", ".")
-    lines = [line.strip().removeprefix("- ") for line in text.replace("\\\n", " ").split("\n")]
-    text = "\n".join(line for line in lines if line)
-    return "" if "{" in text else text
-
-
-def tox_packages(project: Project) -> Packages:
-    """What tox would install beside the project in its default environment."""
-    lines = [line.strip() for line in project.tox.get("testenv", "deps", fallback="").split("\n")]
-    lines = [line.partition(":")[2].strip() if re.match(r"^[\w,!-]+:\s", line) else line for line in lines]
-    lines = [line.replace("{toxinidir}/", "") for line in lines]
-    extras = [line.strip() for line in project.tox.get("testenv", "extras", fallback="").split("\n") if line.strip()]
-    return Packages(
-        requirements=tuple(line for line in lines if line and not line.startswith(("-", "#")) and "{" not in line),
-        requirement_files=tuple(line[2:].strip() for line in lines if line.startswith("-r")),
-        constraint_files=tuple(line[2:].strip() for line in lines if line.startswith("-c")),
-        projects=(f".[{','.join(extras)}]",) if extras else (),
-    )
-
-
 def _pytest_is_configured(project: Project) -> bool:
     return (
         bool({"pytest.ini", ".pytest.ini"} & project.paths)
@@ -190,7 +169,7 @@ def _strings(value: object) -> list[str]:
 
 async def _text(workspace: Workspace, path: str) -> str:
     try:
-        return (await workspace.read(path, READ_LIMIT)).decode("utf-8", "replace")
+        return (await workspace.read(path, LOCK_LIMIT if path.endswith(".lock") else READ_LIMIT)).decode("utf-8", "replace")
     except (FileNotFoundError, LimitExceeded, ValueError):
         return ""
 

@@ -6,117 +6,187 @@ inside a workspace; knows nothing of GitHub's API. Everything that was guessed o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from agent.ci import detect, ecosystems
-from agent.ci.actions import command_of
-from agent.ci.commands import LINTERS, Reading, merge, read_command
+from agent.ci.commands import read_command, tools_of
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.detect import Project
-from agent.ci.hooks import PATH as HOOKS
-from agent.ci.hooks import read_hooks
-from agent.ci.workflow import Job, Step, read_job
+from agent.ci.hashed import Hashed
+from agent.ci.installing import merge
+from agent.ci.leg import Leg, Told, Walked
+from agent.ci.legs import ChosenJob, FailedJob, leg_of
+from agent.ci.obstacles import needs_services
+from agent.ci.replay import Stage
+from agent.ci.runners.detected import detected
+from agent.ci.runners.follow import follow_script
+from agent.ci.walking import walk
+from agent.ci.workflows.document import Problem
+from agent.endings import Ending
 from agent.guest.text import one_line
-from agent.task import Check
+from agent.services import stock
+from agent.task import Check, Outcome, Service
 from sandbox.base import Packages, Workspace
 
-NO_CHECKS = "No tests were found in the repository, and no failing step that can be run again."
-NO_CHECKS_NEXT = "Name the command that shows the failure under `test:` in `.github/selfheal.yml`, or pass it with `--test`."
+NO_CHECKS = Ending(
+    Outcome.NOTHING_FAILED,
+    "No tests were found in the repository, and no failing step that can be run again.",
+    "Name the command that shows the failure under `test:` in `.github/selfheal.yml`, or pass it with `--test`.",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class FailedJob:
-    """A job that failed in CI: what is known of it. Texts come from outside and are data only."""
+class PlannedLeg:
+    """A job that is replayed, and what reading it alone could tell."""
 
-    name: str  # as GitHub shows it, "tests (3.11)"
-    workflow: str | None  # text of its workflow file at the failing commit
-    workflow_path: str = ""
-    failed_step: str | None = None  # as GitHub shows it
+    leg: Leg
+    walked: Walked
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run and what to install. Without checks, `reason` and `next_step` say why and what a person can do."""
+    """What to run and what to install. Without `checks`, and without `asks` that a replay may answer, `ending` says why."""
 
     checks: tuple[Check, ...]
     packages: Packages
     notes: tuple[str, ...] = ()
-    reason: str = ""
-    next_step: str = ""
+    ending: Ending = NO_CHECKS
+    legs: tuple[PlannedLeg, ...] = ()
+    project: Project | None = None
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """What only running the steps can tell, for people."""
+        return tuple(f"{planned.leg.source}, to see {planned.walked.asks}" for planned in self.legs if planned.walked.asks)
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """Servers that a check or a replay needs."""
+        asked = [service for check in self.checks for service in check.services]
+        asked += [service for planned in self.legs if planned.walked.asks for service in planned.leg.wanted.services]
+        return tuple(service for at, service in enumerate(asked) if service not in asked[:at])
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.checks or self.asks)
+
+    @property
+    def steps(self) -> tuple[tuple[str, tuple[Told, ...]], ...]:
+        """What becomes of the steps of each job."""
+        return tuple((planned.leg.source, planned.walked.told) for planned in self.legs)
 
 
 async def plan(
     workspace: Workspace,
     *,
-    jobs: tuple[FailedJob, ...] = (),
+    jobs: tuple[FailedJob | ChosenJob, ...] = (),
     configuration: Configuration = NO_CONFIGURATION,
     command: str | None = None,
 ) -> Plan:
     """Raises `SandboxError`; whatever the repository's files hold ends in a plan or a reason."""
-    planner = _Planner(await detect.read_project(workspace))
+    planner = _Planner(await detect.read_project(workspace), Hashed(workspace))
     if command is not None:
         planner.add_command(TestCommand(run=command), "command line")
-    elif configuration.tests:
+    elif configuration.tests and not any(isinstance(job, ChosenJob) for job in jobs):
         for test in configuration.tests:
             planner.add_command(test, "configuration")
     else:
         for job in jobs:
-            planner.add_job(job)
+            await planner.add_job(job, workspace.root)
     return planner.finish(configuration)
+
+
+async def complete(planned: Plan, stage: Stage) -> Plan:
+    """The plan with what only the prepared sandbox tells: its servers, and a replay of open jobs. Raises `SandboxError`."""
+    assert planned.project is not None
+    planner = _Planner(planned.project, Hashed(stage.sandbox.base))
+    planner.checks, planner.notes = list(planned.checks), list(planned.notes)
+    if planned.services:
+        there = await stock(stage.runner, stage.sandbox.base, planned.services)
+        planner.notes += there.notes
+        if there.missing:
+            return replace(planned, checks=(), legs=(), notes=tuple(planner.notes), ending=needs_services(there.sentence))
+    for known in planned.legs:
+        if not known.walked.asks:
+            planner.legs.append(known)
+            continue
+        walked = await planner.hashed.met(partial(stage.replay, known.leg, planned.project))
+        planner.take(known.leg, walked)
+    ending = planner.ending() or planned.ending
+    return replace(
+        planned,
+        checks=tuple(planner.checks),
+        notes=tuple(dict.fromkeys(planner.notes)),
+        ending=ending,
+        legs=tuple(planner.legs),
+    )
 
 
 class _Planner:
     """Gathers checks, packages and notes of one plan."""
 
-    def __init__(self, project: Project) -> None:
-        self.project = project
+    def __init__(self, project: Project, hashed: Hashed) -> None:
+        self.project, self.hashed = project, hashed
         self.checks: list[Check] = []
+        self.legs: list[PlannedLeg] = []
         self.packages = Packages()
         self.notes: list[str] = []
+        self.refused: Ending | None = None
 
     def add_command(self, test: TestCommand, source: str) -> None:
-        reading = self._expanded(read_command(test.run, self._script))
-        self.packages = merge(self.packages, reading.packages)
-        command = reading.command or test.run
-        self._add(Check(test.name, command, test.kind or reading.reader, timeout=test.timeout, source=source), reading.tool)
+        followed = follow_script(test.run, self.project, {})
+        self.packages = merge(self.packages, followed.packages)
+        self.notes += followed.notes
+        reading = read_command(followed.command or test.run, self._script)
+        self._add(
+            Check(
+                test.name, followed.command or test.run, test.kind or reading.reader, test.timeout, followed.cwd, followed.env,
+                source,
+            ),
+            reading.tool,
+        )  # fmt: skip
 
-    def add_job(self, failed: FailedJob) -> None:
-        where = f"workflow {failed.workflow_path or '?'}, job {one_line(failed.name, 100)}"
-        job = read_job(failed.workflow, failed.name) if failed.workflow is not None else "the workflow file is not known"
-        if isinstance(job, str):
-            self.notes.append(f"{where}: {job}; the tests were detected instead")
+    async def add_job(self, asked: FailedJob | ChosenJob, root: str) -> None:
+        leg = leg_of(asked, self.project, root)
+        if isinstance(leg, Problem):
+            where = f"workflow {asked.workflow_path or '?'}"
+            if isinstance(asked, ChosenJob):
+                self.refused = Ending(
+                    Outcome.REFUSED, f"{where}: {leg}", "Choose another job or other values, or mend the workflow file."
+                )
+            else:
+                job = one_line(asked.name, 100)
+                self.notes.append(f"{where}, job {job}: {str(leg).rstrip('.')}; the tests were detected instead")
             return
-        if job.services:
-            self.notes.append(f"{where}: it starts services, which the sandbox does not have")
-        packages = Packages(python=job.python)
-        steps: list[tuple[Step, Reading]] = []
-        for step in job.steps:
-            if text := step.run or command_of(step.uses, step.inputs):
-                reading = self._expanded(read_command(text, _in_folder(self._script, step.cwd)))
-                packages = merge(packages, _moved(reading.packages, step.cwd))
-                steps.append((step, reading))
-        chosen = self._choose(job, failed, steps, where)
-        self.packages = merge(self.packages, packages)
-        for step, reading in chosen:
-            source = f"{where}, step {step.number}"
-            if step.unresolved:
-                self.notes.append(f"{source}: it uses an expression that only GitHub can evaluate; detection takes its place")
-                continue
-            name = self._free_name("tests" if reading.reader not in ("exit", "findings") else reading.tool or step.name)
-            env = {key: value for key, value in step.env.items() if not key.startswith(("GITHUB_", "RUNNER_"))}
-            self._add(Check(name, reading.command, reading.reader, cwd=step.cwd, env=env, source=source), reading.tool)
+        walked = await self.hashed.met(partial(walk, leg, self.project))
+        self.packages = merge(self.packages, walked.packages)
+        self.take(leg, walked)
+
+    def take(self, leg: Leg, walked: Walked) -> None:
+        self.legs.append(PlannedLeg(leg, walked))
+        self.notes += walked.notes
+        if walked.check is not None:
+            runs_tests = walked.check.runs_tests
+            name = self._free_name("tests" if runs_tests else walked.tool or walked.check.name)
+            self._add(replace(walked.check, name=name), walked.tool)
+
+    def ending(self) -> Ending | None:
+        return self.refused or next((planned.walked.ending for planned in self.legs if planned.walked.ending is not None), None)
 
     def finish(self, configuration: Configuration) -> Plan:
-        if not self.checks:
+        ending = self.ending()
+        if not self.checks and ending is None and not any(planned.walked.asks for planned in self.legs):
             found = detect.detect_check(self.project)
-            if found is None and (other := ecosystems.detect(self.project.paths, self.project.texts)) is not None:
-                found = other.check
+            other = ecosystems.detect(self.project.paths, self.project.texts)
+            if found is None and other is None:
+                return Plan((), Packages(python=configuration.python), tuple(self.notes), legs=tuple(self.legs))
+            if found is not None:
+                self._add(self._as_written_down(found, configuration), found.reader)
+            elif other is not None:
+                self._add(other.check, other.check.reader)
                 self.packages = merge(self.packages, other.packages)
                 self.notes += other.notes
-            if found is None:
-                return Plan((), Packages(python=configuration.python), tuple(self.notes), NO_CHECKS, NO_CHECKS_NEXT)
-            self._add(found, found.reader)
         packages = self.packages
         if configuration.packages is not None:
             packages = merge(configuration.packages, Packages(requirements=packages.requirements))
@@ -131,64 +201,30 @@ class _Planner:
             tuple(self.checks),
             replace(packages, python=configuration.python or packages.python or detect.detect_python(self.project)),
             tuple(dict.fromkeys(self.notes)),
+            ending or NO_CHECKS,
+            tuple(self.legs),
+            self.project,
         )
 
-    def _choose(self, job: Job, failed: FailedJob, steps: list[tuple[Step, Reading]], where: str) -> list[tuple[Step, Reading]]:
-        """The step that failed, else those of the job that run tests."""
-        step = job.step(failed.failed_step)
-        for one, reading in steps:
-            if one is step and reading.command:
-                return [(one, reading)]
-        if step is not None and step.uses:
-            self.notes.append(f"{where}: the failing step uses the action {one_line(step.uses, 100)}, which is not run here")
-            return []
-        if step is not None:
-            self.notes.append(f"{where}: the failing step only installs; the job's tests are run instead")
-        return [(one, reading) for one, reading in steps if reading.command and reading.reader not in ("exit", "findings")]
-
-    def _expanded(self, reading: Reading) -> Reading:
-        """What makes environments of its own, from an index: what tox and pre-commit would run is read from their files, nox is
-        detected.
-        """
-        if reading.tool == "pre-commit":
-            return self._with_hooks(reading)
-        if reading.tool not in ("tox", "nox"):
-            return reading
-        commands = detect.tox_commands(self.project) if reading.tool == "tox" else ""
-        inner = read_command(commands, self._script)
-        if inner.reader not in ("pytest", "unittest", "findings"):
-            found = detect.detect_check(self.project)
-            if found is None:
-                return reading
-            inner = Reading(found.command, found.reader, Packages(), found.reader)
-        self.notes.append(f"`{one_line(reading.command, 80)}` is approximated by `{one_line(inner.command, 80)}`")
-        packages = merge(merge(reading.packages, inner.packages), detect.detect_packages(self.project))
-        if reading.tool == "tox":
-            packages = merge(packages, detect.tox_packages(self.project))
-        return replace(inner, packages=packages)
-
-    def _with_hooks(self, reading: Reading) -> Reading:
-        words = reading.command.split()
-        plain = [word for word in words[words.index("run") + 1 :] if not word.startswith("-")] if "run" in words else []
-        hooks = read_hooks(self._script(HOOKS), plain[0] if plain else "")
-        if not hooks.command:
-            self.notes.append(
-                f"`{one_line(reading.command, 80)}` needs hooks that are fetched by git, which the sandbox cannot do"
-            )
-            return reading
-        self.notes.append(f"`{one_line(reading.command, 80)}` is approximated by its hooks as packages bring them")
-        if hooks.left_out:
-            self.notes.append(f"hooks that are not run here: {one_line(', '.join(hooks.left_out), 200)}")
-        inner = read_command(hooks.command, self._script)
-        return replace(inner, packages=merge(merge(reading.packages, inner.packages), Packages(requirements=hooks.installs)))
+    def _as_written_down(self, found: Check, configuration: Configuration) -> Check:
+        """Detected tests as the repository's own runner has them, where that is one command that runs tests."""
+        own = detected(self.project, configuration.python or detect.detect_python(self.project))
+        if own is None:
+            return found
+        followed, line = own
+        self.packages = merge(self.packages, merge(followed.packages, detect.detect_packages(self.project)))
+        self.packages = replace(self.packages, python=detect.detect_python(self.project) or self.packages.python)
+        self.notes += [f"the tests were detected as `{one_line(line, 80)}` runs them", *followed.notes]
+        if "\n" in followed.command:
+            return found  # a report or a threshold beside the tests is not what failed for sure
+        reader = read_command(followed.command).reader
+        return replace(found, command=followed.command, reader=reader, cwd=followed.cwd, env={**found.env, **followed.env})
 
     def _add(self, check: Check, tool: str) -> None:
         if any(other.command == check.command and other.cwd == check.cwd for other in self.checks):
             return  # the same job on several Pythons
         self.checks.append(check)
-        needed = "pytest" if check.reader == "pytest" else LINTERS.get(tool, "")
-        if needed:
-            self.packages = merge(self.packages, Packages(requirements=(needed,)))
+        self.packages = merge(self.packages, tools_of(check, tool))
 
     def _free_name(self, wanted: str) -> str:
         taken = {check.name for check in self.checks}
@@ -225,30 +261,6 @@ class _Planner:
             node=tuple(dict.fromkeys(path for path in packages.node if is_node(path))),
             groups=tuple(name for name in packages.groups if name in groups),
         )
-
-
-def _in_folder(script: Callable[[str], str], cwd: str) -> Callable[[str], str]:
-    return (lambda path: script(path)) if cwd in (".", "") else (lambda path: script(f"{cwd.removeprefix('./')}/{path}"))
-
-
-def _moved(packages: Packages, cwd: str) -> Packages:
-    """Paths as seen from the repository's root."""
-    if cwd in (".", ""):
-        return packages
-    folder = cwd.removeprefix("./").rstrip("/")
-
-    def move(paths: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(
-            folder + path[1:] if path.startswith((".[", "./")) or path == "." else f"{folder}/{path}" for path in paths
-        )
-
-    return replace(
-        packages,
-        requirement_files=move(packages.requirement_files),
-        constraint_files=move(packages.constraint_files),
-        projects=move(packages.projects),
-        node=tuple(folder if path == "." else f"{folder}/{path}" for path in packages.node),
-    )
 
 
 def _joined(projects: tuple[str, ...]) -> tuple[str, ...]:

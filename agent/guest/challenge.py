@@ -21,7 +21,7 @@ import time
 import types
 import typing
 
-from . import examples, warm
+from . import examples, prelude, warm
 from .batch import bound_memory
 from .forks import Forked
 from .inputs import Recorder, mild
@@ -37,10 +37,14 @@ TOLD = 300  # characters of a value or a call that people may see
 def main():
     request = json.loads(sys.stdin.buffer.read().decode())
     answers, root = warm.silence()
-    warm.preload(request["reader"])
-    fork = Forked(lambda write: _collected(request, root, write), close=(answers,))
-    told = fork.word(time.monotonic() + request["seconds"])
-    fork.end()
+    try:
+        with prelude.played(request, root):
+            warm.preload(request["reader"])
+            fork = Forked(lambda write: _collected(request, root, write), close=(answers,))
+            told = fork.word(time.monotonic() + request["seconds"])
+            fork.end()
+    except prelude.Failed as why:
+        told = {"unavailable": str(why)}
     os.write(answers, (json.dumps(told or {"unavailable": "the calls could not be repeated in time"}) + "\n").encode())
     return 0
 

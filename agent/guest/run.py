@@ -18,7 +18,7 @@ import threading
 import time
 
 from . import channel, peers, starting
-from .text import clean, identity
+from .text import Tail, clean, identity
 
 TESTS = 100000  # verdicts kept
 MARKS = 300  # of meddling, kept
@@ -58,24 +58,6 @@ def _close_to_peers():
         return False
 
 
-class Tail:
-    """The last `limit` bytes of a stream."""
-
-    def __init__(self, limit):
-        self.limit, self.kept, self.dropped = limit, bytearray(), False
-
-    def add(self, data):
-        self.kept += data
-        if len(self.kept) > 2 * self.limit:
-            del self.kept[: -self.limit]
-            self.dropped = True
-
-    def text(self):
-        kept = bytes(self.kept[-self.limit :])
-        self.dropped = self.dropped or len(self.kept) > self.limit
-        return kept.decode("utf-8", "replace")
-
-
 class Session:
     """What one process that runs tests has told."""
 
@@ -106,26 +88,18 @@ class Supervisor:
         self.is_node = request["reader"] == "javascript"
         self.has_sentinel = not self.is_node  # a runner of Node's cannot be given one more test without its exit code
         self.starter = starting.Starter(request, folder)
+        self.services = None
 
     def run(self):
         started = time.monotonic()
         deadline = started + float(self.request["timeout"])
-        stopped_at = ""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            listener.bind(os.path.join(self.folder, channel.SOCKET))
-            listener.listen(16)
-            for step in self.request["before"]:
-                process = self.starter.step(step)
-                timed_out = self._listen(listener, process, deadline)
-                if timed_out or process.returncode:
-                    stopped_at = str(step["name"])
-                    self.notes.append("the step %s before the check did not pass" % json.dumps(stopped_at))
-                    break
-                self.starter.take_over()
-            else:
-                process = self.starter.check(self.sentinel)
-                timed_out = self._listen(listener, process, deadline)
-        ending = "timeout" if timed_out else "finished"
+        try:
+            process, timed_out, stopped_at = self._programs(deadline)
+        finally:
+            if self.services is not None:
+                self.services.stop()
+        # A server that does not start says nothing of the code.
+        ending = "timeout" if timed_out else "crashed" if process is None else "finished"
         for session in self.sessions:
             # An orderly exit without an end is a wrong use that pytest itself has told about, before any test.
             is_orderly = session.left and not session.running and not session.green
@@ -145,7 +119,7 @@ class Supervisor:
             self.verdicts, self.failures = {}, {}
         return {
             "ending": ending,
-            "exit_code": process.returncode,
+            "exit_code": None if process is None else process.returncode,
             "seconds": time.monotonic() - started,
             "observed": any(session.greeted for session in self.sessions),
             "verdicts": self.verdicts,
@@ -158,6 +132,38 @@ class Supervisor:
             "stopped_at": stopped_at,
             "left": {} if stopped_at else self.starter.left(),
         }
+
+    def _programs(self, deadline):
+        """Servers, steps, check, in this order: the last process (None: a server failed), is it late, what stopped it."""
+        failed = self._serve(deadline) if self.request["services"] else ""
+        if failed:
+            return None, time.monotonic() >= deadline, "service " + failed
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(os.path.join(self.folder, channel.SOCKET))
+            listener.listen(16)
+            for step in self.request["before"]:
+                process = self.starter.step(step)
+                timed_out = self._listen(listener, process, deadline)
+                if timed_out or process.returncode:
+                    name = str(step["name"])
+                    self.notes.append("the step %s before the check did not pass" % json.dumps(name))
+                    return process, timed_out, name
+                self.starter.take_over()
+            process = self.starter.check(self.sentinel)
+            return process, self._listen(listener, process, deadline), ""
+
+    def _serve(self, deadline):
+        """Start the servers; returns the name of the one that could not be started, or ""."""
+        from . import services  # few runs need any, and all would wait for the import
+
+        self.services = services.Services()
+        try:
+            self.services.start(self.request["services"], deadline)
+        except services.Failed as failed:
+            self.output.add(failed.log)
+            self.notes.append("the service %s could not be started: %s" % (json.dumps(failed.service), failed))
+            return failed.service
+        return ""
 
     def _listen(self, listener, process, deadline):
         """Take in output and messages until the command has ended or the time is up (then True)."""

@@ -15,7 +15,7 @@ import sys
 import time
 from importlib.machinery import SourceFileLoader
 
-from . import splice, warm
+from . import prelude, splice, warm
 from .batch import bound_memory
 from .forks import LOOPING, Forked
 from .limits import Limit
@@ -170,6 +170,10 @@ def main():
     plan = json.loads(sys.stdin.buffer.readline().decode())
     candidates = [json.loads(line.decode()) for line in sys.stdin.buffer]
     answers, root = warm.silence()
-    warm.preload(plan["reader"])
-    Driver(plan, root, candidates, answers).run()
+    try:
+        with prelude.played(plan, root):
+            warm.preload(plan["reader"])
+            Driver(plan, root, candidates, answers).run()
+    except prelude.Failed as why:
+        os.write(answers, (json.dumps({"event": "unavailable", "why": str(why)}) + "\n").encode())
     return 0

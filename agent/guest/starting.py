@@ -20,10 +20,9 @@ class Starter:
         self.files = os.path.join(folder, "step")
         self.shims = shims.install(folder, request["guest"])
 
-    def step(self, step):
+    def step(self, step, output=subprocess.PIPE):
         """A step before the check: nobody asks what its tests say."""
-        environment = self._environment(step)
-        return self._popen(step, environment)
+        return self._popen(step, self._environment(step), output)
 
     def check(self, sentinel):
         request = self.request
@@ -37,12 +36,17 @@ class Starter:
         if request["reader"] == "javascript":
             environment[javascript.VARIABLE] = javascript.options(javascript.install(self.folder), restore[javascript.VARIABLE])
         shims.tell(self.shims, request["reader"])
-        # The tests get their PATH without the shims.
-        restore["PATH"] = environment["PATH"].partition(os.pathsep)[2]
+        restore["PATH"] = self._without_shims(environment["PATH"])
         environment[channel.VARIABLE] = self.folder
         with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:
             json.dump({"root": request["root"], "only": request["only"], "restore": restore, "sentinel": sentinel}, file)
         return self._popen(request, environment)
+
+    def surroundings(self):
+        """The variables that the tests of the check see."""
+        environment = self._environment(self.request)
+        environment["PATH"] = self._without_shims(environment["PATH"])
+        return environment
 
     def take_over(self):
         """What the last step left is there for those after it."""
@@ -60,17 +64,20 @@ class Starter:
         environment.update(step["env"])
         parts = [self.shims, *self.path, os.path.dirname(sys.executable), environment.get("PATH", os.defpath)]
         environment["PATH"] = os.pathsep.join(parts)
-        return environment
-
-    def _popen(self, step, environment):
         environment.update(stepping.offer(self.files))
         environment["GITHUB_WORKSPACE"] = self.request["root"]
+        return environment
+
+    def _without_shims(self, path):
+        return path.partition(os.pathsep)[2]
+
+    def _popen(self, step, environment, output=subprocess.PIPE):
         return subprocess.Popen(
             stepping.argv(step["shell"], step["script"], self.folder),
             cwd=os.path.join(self.request["root"], step["cwd"]),
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )

@@ -68,7 +68,7 @@ def left(folder):
     return texts
 
 
-def values(text):
+def values(text: str) -> "dict[str, str]":
     """`NAME=value` lines and `NAME<<END … END` blocks as a dictionary; what is neither is left out."""
     found = {}
     lines = iter(text.replace("\r\n", "\n").split("\n"))
@@ -88,7 +88,7 @@ def values(text):
     return found
 
 
-def environment(text):
+def environment(text: str) -> "dict[str, str]":
     """The variables that a step may set for those after it."""
     return {
         name: value
@@ -97,6 +97,6 @@ def environment(text):
     }
 
 
-def paths(text):
+def paths(text: str) -> "list[str]":
     """The folders that a step puts on the PATH, the last one first."""
     return [line for line in reversed(text.replace("\r\n", "\n").split("\n")) if line.strip() and "\0" not in line]

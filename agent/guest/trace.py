@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from . import splice, warm
+from . import prelude, splice, warm
 from .forks import Forked, observed
 
 LINES = 20000  # that are told
@@ -18,9 +18,13 @@ LINES = 20000  # that are told
 def main():
     request = json.loads(sys.stdin.buffer.read().decode())
     answers, root = warm.silence()
-    fork = Forked(lambda write: _trace(request, root, write), close=(answers,))
-    told = fork.word(time.monotonic() + request["seconds"])
-    fork.end()
+    try:
+        with prelude.played(request, root):
+            fork = Forked(lambda write: _trace(request, root, write), close=(answers,))
+            told = fork.word(time.monotonic() + request["seconds"])
+            fork.end()
+    except prelude.Failed as why:
+        told = {"unavailable": str(why)}
     os.write(answers, (json.dumps(told or {"unavailable": "the tests could not be collected"}) + "\n").encode())
     return 0
 

@@ -36,6 +36,8 @@ async def reproduce(state: State, work: Work) -> State:
     )
     if not red:
         return {"ending": pack(_why_not_red(rounds))}
+    if stopped := next((run for run in base if run.stopped_at and oracle.must_turn[run.check]), None):
+        return {"ending": pack(endings.stopped_before(stopped))}
     if all(_never_began(run) for run in base if oracle.must_turn[run.check]):
         return {"ending": pack(_could_not_start(next(run for run in base if oracle.must_turn[run.check])))}
     shaky = unsteady(rounds)
@@ -65,6 +67,8 @@ def _why_not_red(rounds: list[Round]) -> Ending:
         return endings.flaky(counts, len(rounds))
     for runs in rounds:
         for run in runs:
+            if run.stopped_at:
+                return endings.stopped_before(run)
             if run.ending != "finished":
                 return endings.inconclusive(run)
     if not any(run.verdicts for run in rounds[0]) and all(run.exit_code in (None, 0, 5) for run in rounds[0]):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import platform
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,7 @@ from sandbox.install.manifests import Project
 from sandbox.install.npm_registry import Registry
 from sandbox.install.placing import ASKED, CERTIFICATES, SOCKET, WAY, Place
 
+Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
 FORM = 1  # raise it when the same manifests would become something else
 FRESH_SECONDS = 86_400.0  # how long an answer without a lock counts as today's
 PROJECT, MADE = "project", "/made"
@@ -49,6 +51,19 @@ to=$(cd "$2" && pwd) && cd "$1" || exit 1
 find . -name node_modules -type d -prune | while read -r one; do
     rm -rf "$to/$one" && mkdir -p "$to/${one%node_modules}" && cp -a --reflink=auto "$one" "$to/$one" || exit 1
 done
+"""
+
+
+# Both in one command, where nothing can be made aside for all.
+_ALONE = f"""
+asked=$1 folder=$2 locked=$3; shift 3
+here=$(pwd) made=$(mktemp -d) || exit 1
+(set -- "$asked" "$made" "$locked" "$@"
+{_MAKE}) && (cd "$here" && set -- "$made" "$folder"
+{_COPY})
+ended=$?
+rm -rf "$made"
+exit $ended
 """
 
 
@@ -87,46 +102,60 @@ async def install(folders: Sequence[str], place: Place, cache: Path, python: str
 
 
 async def _install(folder: str, recipe: Recipe, place: Place, cache: Path, python: str) -> None:
-    said: list[Completed] = []
-    if place.sharing is None:  # code could write what others use too
+    kitchen = Kitchen(place, recipe, python)
+    if (sharing := place.sharing) is None:  # code could write what others use too
         with tempfile.TemporaryDirectory() as made:
+            await asyncio.to_thread(os.chmod, made, 0o755)
             await asyncio.to_thread(recipe.write, Path(made))
-            (tree := Path(made) / environments.TREE).mkdir()
-            if not await _make(place, recipe, python, said, Path(made), made, str(tree)):
-                raise _failed(said)
-            await _copy(tree, folder, place)
+            if not await kitchen.run(place.install_command, _ALONE, await place.see(Path(made), ASKED), folder or "."):
+                raise kitchen.failed()
         return
-    start = partial(_make, place, recipe, python, said)
-    fresh = None if recipe.project.locked else time.time() - FRESH_SECONDS
-    held = await environments.prepared(cache, recipe, lambda made: start(made, ASKED, place.env), since=fresh)
+
+    async def make(made: Path) -> bool:
+        return await kitchen.run(partial(sharing.prepare, made), _MAKE, ASKED, place.env)
+
+    since = None if recipe.project.locked else time.time() - FRESH_SECONDS
+    held = await environments.prepared(cache, recipe, make, since=since)
     if held is None:
-        raise _failed(said)
+        raise kitchen.failed()
     try:
         await _copy(held.folder / environments.TREE, folder, place)
     finally:
         await asyncio.shield(asyncio.to_thread(shelf.put_back, held))
 
 
-async def _make(place: Place, recipe: Recipe, python: str, said: list[Completed], folder: Path, asked: str, tree: str) -> bool:
-    """Run npm on the recipe's files, which are at `asked` as seen inside; what it says is added to `said`."""
-    registry = recipe.registry
-    locked = "locked" if recipe.project.locked else "free"
-    argv = ["/bin/sh", "-c", _MAKE, "sh", asked, tree, locked, *_OPTIONS, f"--registry={registry.url}"]
-    env = {}
-    if registry.certificates is not None:
-        env["NODE_EXTRA_CA_CERTS"] = await place.see(registry.certificates, CERTIFICATES)
-    run = place.install_command if place.sharing is None else partial(place.sharing.prepare, folder)
-    async with AsyncExitStack() as open_:
-        if place.way_out is not None:
-            await open_.enter_async_context(IndexProxy(registry.hosts).serve(place.way_out / SOCKET))
-            way = await place.see(place.way_out, WAY)
-            through = await place.see(Path(forwarder.__file__), "/installer/forwarder.py")
-            argv = [python, "-I", through, f"{way}/{SOCKET}", *argv]
-        try:
-            said.append(await run(argv, env))
-        except DeadlinePassed as late:
-            raise InstallFailed(f"npm took longer than {late.seconds:.0f} s", _text(late.stdout, late.stderr)) from late
-    return said[-1].exit_code == 0
+class Kitchen:
+    """Has npm make a recipe; keeps what it said last."""
+
+    def __init__(self, place: Place, recipe: Recipe, python: str) -> None:
+        self._place, self._recipe, self._python = place, recipe, python
+        self._said: Completed | None = None
+
+    async def run(self, start: Start, script: str, asked: str, target: str) -> bool:
+        """`script` gets the recipe's files, which are at `asked` as seen inside, and where to. Raises `InstallFailed`."""
+        registry, place = self._recipe.registry, self._place
+        locked = "locked" if self._recipe.project.locked else "free"
+        argv = ["/bin/sh", "-c", script, "sh", asked, target, locked, *_OPTIONS, f"--registry={registry.url}"]
+        env = {}
+        if registry.certificates is not None:
+            env["NODE_EXTRA_CA_CERTS"] = await place.see(registry.certificates, CERTIFICATES)
+        async with AsyncExitStack() as opened:
+            if place.way_out is not None:
+                await opened.enter_async_context(IndexProxy(registry.hosts).serve(place.way_out / SOCKET))
+                way = await place.see(place.way_out, WAY)
+                through = await place.see(Path(forwarder.__file__), "/installer/forwarder.py")
+                argv = [self._python, "-I", through, f"{way}/{SOCKET}", *argv]
+            try:
+                self._said = await start(argv, env)
+            except DeadlinePassed as late:
+                raise InstallFailed(f"npm took longer than {late.seconds:.0f} s", _text(late.stdout, late.stderr)) from late
+        return self._said.exit_code == 0
+
+    def failed(self) -> InstallFailed:
+        text = "" if self._said is None else _text(self._said.stdout, self._said.stderr)
+        lines = [line.removeprefix("npm error").strip() for line in text.splitlines() if line.startswith("npm error")]
+        telling = next((line for line in lines if line and not line.startswith("code ")), "npm did not say why")
+        return InstallFailed(f"npm could not install the dependencies: {telling[:300]}", text)
 
 
 async def _copy(tree: Path, folder: str, place: Place) -> None:
@@ -134,13 +163,6 @@ async def _copy(tree: Path, folder: str, place: Place) -> None:
     ended = await place.install_command(["/bin/sh", "-c", _COPY, "sh", source, folder or "."], {})
     if ended.exit_code:
         raise InstallFailed("the packages that npm installed cannot be copied", _text(ended.stdout, ended.stderr))
-
-
-def _failed(said: Sequence[Completed]) -> InstallFailed:
-    text = _text(said[-1].stdout, said[-1].stderr) if said else ""
-    lines = [line.removeprefix("npm error").strip() for line in text.splitlines() if line.startswith("npm error")]
-    telling = next((line for line in lines if line and not line.startswith("code ")), "npm did not say why")
-    return InstallFailed(f"npm could not install the dependencies: {telling[:300]}", text)
 
 
 def _text(*parts: bytes) -> str:

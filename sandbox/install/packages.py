@@ -46,6 +46,7 @@ _BUILT = re.compile(r"^\s*Built ([\w.-]+?)(?:==| @ )|^\s*Building wheel for ([\w
 
 WHEELS, UV, PIP = "/wheels", "/installer/uv", "/installer/pip/pip"
 UV_OPTIONS = ("--no-cache", "--link-mode=copy", "--compile-bytecode", "--index-strategy=unsafe-best-match")
+CANNOT_START = 127  # as a shell says it, and a loader that misses a library
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
 
 
@@ -118,6 +119,9 @@ async def _install(place: Place, installer: Installer, wanted: Wanted, found: Wh
     """What the installer said."""
     start = await installer.start()
     said = await _run(place.install_command, [*start, "--no-index", *wanted.targets], {})
+    if said.exit_code == CANNOT_START and installer.forgo_uv():
+        start = await installer.start()
+        said = await _run(place.install_command, [*start, "--no-index", *wanted.targets], {})
     if said.exit_code:
         said = await _with_a_way_out(place, index, start, wanted.targets)
     if said.exit_code:
@@ -140,6 +144,11 @@ class Installer:
             return "pip", metadata.version("pip")
         what = self._uv.stat()
         return "uv", str(what.st_size), str(what.st_mtime_ns), *UV_OPTIONS
+
+    def forgo_uv(self) -> bool:
+        """Where the place is no kin of the worker's machine, its uv may not start there; pip needs nothing but a Python."""
+        had, self._uv, self._start = self._uv is not None, None, ()
+        return had
 
     async def start(self) -> tuple[str, ...]:
         """The start of an argv that installs from the wheels at hand."""

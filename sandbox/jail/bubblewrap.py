@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +44,10 @@ class Mount:
     writable: bool = False
 
 
-def isolation_arguments(limits: Limits, mounts: Sequence[Mount], env: Mapping[str, str], cwd: str) -> list[str]:
-    """Everything before the command. Later mounts win over earlier ones."""
+def isolation_arguments(
+    limits: Limits, mounts: Sequence[Mount], env: Mapping[str, str], cwd: str, hosts: int | None = None
+) -> list[str]:
+    """Everything before the command. Later mounts win over earlier ones; `hosts` is the descriptor of an /etc/hosts."""
     arguments = [
         "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup",
         "--disable-userns", "--assert-userns-disabled", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
@@ -58,7 +61,14 @@ def isolation_arguments(limits: Limits, mounts: Sequence[Mount], env: Mapping[st
     arguments += ["--remount-ro", "/dev", "--perms", "1777", "--size", scratch, "--tmpfs", "/tmp"]  # noqa: S108 - inside
     for mount in mounts:
         arguments += ["--bind" if mount.writable else "--ro-bind", mount.source, mount.inside]
+    if hosts is not None:
+        arguments += ["--ro-bind-data", str(hosts), "/etc/hosts"]
     return [*arguments, "--remount-ro", "/", "--chdir", cwd]
+
+
+def hosts_file(names: Sequence[str]) -> str:
+    """HOSTS, and these names, which come from repositories: what is none is left out."""
+    return HOSTS + "".join(f"127.0.0.1 {name}\n" for name in names if re.fullmatch(r"\w[\w.-]{0,62}", name, re.ASCII))
 
 
 def scratch_bytes(limits: Limits) -> int:

@@ -32,6 +32,7 @@ class Job:
     timeout: float  # seconds
     stdin: bytes = b""
     output_limit: int = 1 << 20  # bytes per stream
+    hosts: Sequence[str] = ()  # names that lead to the sandbox itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class Confinement:
                 await asyncio.shield(asyncio.to_thread(group.remove))
 
     async def _run(self, job: Job, group: Group | None, opened: ExitStack) -> Completed:
-        told = bubblewrap.isolation_arguments(self.limits, job.mounts, job.env, job.cwd)
+        hosts = _memory_file(opened, bubblewrap.hosts_file(job.hosts).encode()) if job.hosts else None
+        told = bubblewrap.isolation_arguments(self.limits, job.mounts, job.env, job.cwd, hosts)
         arguments = _memory_file(opened, "\0".join(told).encode() + b"\0")
         filter_ = _memory_file(opened, seccomp.program())
         # bwrap writes a few short lines here; the pipe holds them until it has ended.
@@ -80,7 +82,7 @@ class Confinement:
                 job.timeout,
                 job.stdin,
                 job.output_limit,
-                (arguments, filter_, status),
+                (arguments, filter_, status, *(() if hosts is None else (hosts,))),
                 cwd="/",
             )
         )

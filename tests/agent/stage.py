@@ -8,7 +8,7 @@ from agent.checks import Runner
 from agent.events import AnyEvent
 from agent.localization import localize
 from agent.proposers.base import Situation
-from agent.task import Check, CheckRun, Oracle, Policy, Reader, Span
+from agent.task import Check, CheckRun, Oracle, Policy, Reader, Span, Step
 from sandbox.base import Sandbox
 
 
@@ -19,9 +19,10 @@ async def situation(
     seconds: float = 15.0,
     env: Mapping[str, str] = {},
     timeout: float = 120.0,
+    before: tuple[Step, ...] = (),
 ) -> Situation:
     """Raises AssertionError when the localisation had to fall back."""
-    check = Check("tests", command, reader, timeout=timeout, env=env)
+    check = Check("tests", command, reader, timeout=timeout, env=env, before=before)
     runner = Runner(sandbox)
     events: list[AnyEvent] = []
 

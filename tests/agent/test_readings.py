@@ -95,7 +95,9 @@ async def test_printing_what_a_runner_prints_makes_nothing_green(run_check: RunC
 async def test_java_without_a_build_tool_is_told_by_its_exit_code(run_check: RunCheck) -> None:
     files = {
         "Calc.java": "class Calc { static int add(int a, int b) { return a - b; } }\n",
-        "CalcTest.java": "class CalcTest { public static void main(String[] a) { if (Calc.add(1, 2) != 3) throw new Error(); } }\n",
+        "CalcTest.java": (
+            "class CalcTest { public static void main(String[] a) { if (Calc.add(1, 2) != 3) throw new Error(); } }"
+        ),
     }
     command = "javac -d out *.java && java -cp out CalcTest"
     assert (await run_check(files, command, "exit")).verdicts == {"exit": FAILED}

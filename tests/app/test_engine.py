@@ -11,7 +11,8 @@ from agent.blobs import MemoryBlobs
 from agent.events import AnyEvent, Verified
 from agent.task import Budget, NoRepair, Repair
 from app import checkout
-from app.engine import Case, Engine
+from app.engine import Engine
+from app.preparing import Case
 from sandbox.base import Limits
 from sandbox.install.index_access import configured
 from sandbox.install.packages import Shop

@@ -15,9 +15,10 @@ from agent.blobs import Blobs
 from agent.events import Emit, Remembered, StepStarted
 from agent.memory import Memory
 from agent.task import NoRepair, Outcome, Reply
-from app.engine import Case, Engine, without_a_run
+from app.engine import Engine
 from app.github import Repository
 from app.jobs import heal
+from app.preparing import Case, without_a_run
 from app.store.models import BlobRow
 from sandbox.base import Limits, Sandbox, SandboxUnavailable
 from tests.app.plant import NAME, Plant

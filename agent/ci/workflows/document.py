@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
-from math import isinf, isnan
 from typing import Any, TypeAlias
 
 import yaml
 
+from agent.ci.expressions.numbers import exact
 from sandbox.base import KIB
 
 SIZE_LIMIT = 512 * KIB
 DEPTH_LIMIT = 100
-NODE_LIMIT = 50_000  # with aliases expanded
+NODE_LIMIT = 50_000  # with aliases expanded; each 100 characters of a text count as one more
 
 Word: TypeAlias = bool | int | float | str | None
 Value: TypeAlias = "Word | list[Value] | dict[str, Value]"
@@ -96,7 +95,7 @@ def text_of(value: Word) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else _number_text(value)
+    return value if isinstance(value, str) else exact(value)
 
 
 def plain(node: Node) -> Value:
@@ -146,7 +145,8 @@ class _Composer:
                 raise Refused(f"The alias '{event.anchor}' has no anchor before it.", line)
             return self._anchors[event.anchor]
         if isinstance(event, yaml.ScalarEvent):
-            found: tuple[Node, int] = Scalar(_word(event), line), 1
+            # Long texts count for more: an alias of one costs no memory, but whoever reads it reads it in full.
+            found: tuple[Node, int] = Scalar(_word(event), line), 1 + len(event.value) // 100
         else:
             if event.anchor:
                 self._open.add(event.anchor)
@@ -185,7 +185,7 @@ class _Composer:
 
 def _within(total: int, event: Any) -> int:
     if total > NODE_LIMIT:
-        raise Refused(f"The file, with its aliases expanded, holds more than {NODE_LIMIT} values.", _line(event))
+        raise Refused(f"The file, with its aliases expanded, is larger than {NODE_LIMIT} values.", _line(event))
     return total
 
 
@@ -230,25 +230,3 @@ def _word(event: Any) -> Word:
 
 def _number(value: float) -> int | float:
     return int(value) if abs(value) < _EXACT and value.is_integer() else value
-
-
-def _number_text(value: float) -> str:
-    """As JavaScript writes a number: the shortest digits that mean it, an exponent from 1e21 and below 1e-6."""
-    if isnan(value) or isinf(value):
-        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    if value == 0:
-        return "0"
-    assert isinstance(exponent, int)
-    shown = "".join(map(str, digits))
-    point = len(shown) + exponent
-    if exponent >= 0 and point <= 21:
-        text = shown + "0" * exponent
-    elif 0 < point <= 21:
-        text = f"{shown[:point]}.{shown[point:]}"
-    elif -6 < point <= 0:
-        text = "0." + "0" * -point + shown
-    else:
-        fraction = f".{shown[1:]}" if len(shown) > 1 else ""
-        text = f"{shown[0]}{fraction}e{'+' if point > 0 else '-'}{abs(point - 1)}"
-    return f"-{text}" if sign else text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from graphlib import CycleError, TopologicalSorter
+
 from agent.ci.workflows import schema
 from agent.ci.workflows.document import Entry, Keys, Node, Problem, Refused, Scalar, plain, read_document
 from agent.ci.workflows.model import Container, Input, Job, RunDefaults, RunsOn, Service, Strategy, Workflow
@@ -143,13 +145,12 @@ def _check_needs(jobs: dict[str, Job]) -> None:
         for need in job.needs:
             if need not in jobs:
                 raise Refused(f"Job '{job.id}' depends on unknown job '{need}'.", job.line)
-    left = dict(jobs)
-    while ready := [job.id for job in left.values() if not any(need in left for need in job.needs)]:
-        for job_id in ready:
-            del left[job_id]
-    for job in left.values():
-        stuck = next(need for need in job.needs if need in left)
-        raise Refused(f"Job '{job.id}' depends on job '{stuck}' which creates a cycle in the dependency graph.", job.line)
+    try:
+        TopologicalSorter({job.id: job.needs for job in jobs.values()}).prepare()
+    except CycleError as error:
+        needed, job_id = error.args[1][:2]  # each is needed by the next
+        sentence = f"Job '{job_id}' depends on job '{needed}' which creates a cycle in the dependency graph."
+        raise Refused(sentence, jobs[job_id].line) from None
 
 
 def _keys(node: Node | None) -> Keys:

@@ -6,75 +6,127 @@ key does not change what a job runs: events, permissions, concurrency and the li
 
 from __future__ import annotations
 
-from agent.ci.workflows.shapes import Shape
+from agent.ci.workflows.shapes import Place, Shape
 
-_ANY = Shape(anything=True, template=True)
-_TEXT = Shape(text=True, template=True)
+# Which contexts are there where, after the table of GitHub's documentation ("Context availability").
+_START = frozenset({"github", "inputs", "vars"})
+_PLANNED = _START | {"needs"}
+_JOB = _PLANNED | {"strategy", "matrix"}
+_RUNNING = _JOB | {"secrets", "steps", "job", "runner", "env"}
+_COMPOSITE = frozenset({"github", "inputs", "strategy", "matrix", "steps", "job", "runner", "env"})
+_STRATEGY_PLACE, _JOB_PLACE, _RUN_PLACE = Place(_PLANNED), Place(_JOB), Place(_JOB | {"env"})
+_STEP_PLACE, _COMPOSITE_PLACE = Place(_RUNNING, hashing=True), Place(_COMPOSITE, hashing=True)
+_ACTION_INPUTS = Place(frozenset({"inputs"}))
+
+_ANY = Shape(anything=True, template=Place(_RUNNING | {"jobs"}, hashing=True))
+_LATER = Shape(later=True)
 _LITERAL = Shape(text=True)
 _FILLED = Shape(filled=True)
-_FLAG = Shape(flag=True, template=True)
-_NUMBER = Shape(number=True, template=True)
-_WORD = Shape(text=True, number=True, flag=True, template=True)
-_TEXTS = Shape(others=_TEXT)  # a mapping of names to text
-_FILLED_ITEMS = Shape(filled=True, template=True, items=Shape(filled=True, template=True))
+
+
+def _text(place: Place) -> Shape:
+    return Shape(text=True, template=place)
+
+
+def _texts(place: Place) -> Shape:
+    """A mapping of names to text."""
+    return Shape(others=_text(place))
+
+
+def _filled(place: Place) -> Shape:
+    return Shape(filled=True, template=place)
+
+
+def _word(place: Place) -> Shape:
+    return Shape(text=True, number=True, flag=True, template=place)
+
+
+def _flag(place: Place) -> Shape:
+    return Shape(flag=True, template=place)
+
+
+def _number(place: Place) -> Shape:
+    return Shape(number=True, template=place)
+
 
 _DEFAULTS = Shape(keys={"run": Shape(keys={"shell": _FILLED, "working-directory": _FILLED})})
-_JOB_DEFAULTS = Shape(
-    keys={
-        "run": Shape(keys={"shell": Shape(filled=True, template=True), "working-directory": Shape(filled=True, template=True)})
-    }
-)
+_JOB_DEFAULTS = Shape(keys={"run": Shape(keys={"shell": _filled(_RUN_PLACE), "working-directory": _filled(_RUN_PLACE)})})
 
 _CONTAINER_KEYS = {
-    "image": Shape(filled=True, template=True),
-    "options": _TEXT,
-    "env": _TEXTS,
-    "ports": Shape(items=Shape(filled=True, template=True), template=True),
-    "volumes": Shape(items=Shape(filled=True, template=True), template=True),
+    "image": _filled(_JOB_PLACE),
+    "options": _text(_JOB_PLACE),
+    "env": _texts(Place(_RUNNING)),
+    "ports": Shape(items=_filled(_JOB_PLACE), template=_JOB_PLACE),
+    "volumes": Shape(items=_filled(_JOB_PLACE), template=_JOB_PLACE),
     "credentials": _ANY,
 }
-_CONTAINER = Shape(text=True, template=True, keys=_CONTAINER_KEYS)
-_SERVICE = Shape(filled=True, template=True, keys={**_CONTAINER_KEYS, "entrypoint": _TEXT, "command": _TEXT})
+_CONTAINER = Shape(text=True, template=_JOB_PLACE, keys=_CONTAINER_KEYS)
+_SERVICE_KEYS = {**_CONTAINER_KEYS, "entrypoint": _text(_JOB_PLACE), "command": _text(_JOB_PLACE)}
+_SERVICE = Shape(filled=True, template=_JOB_PLACE, keys=_SERVICE_KEYS)
 
-_FILTER = Shape(template=True, items=Shape(template=True, others=_ANY))
-_MATRIX = Shape(template=True, keys={"include": _FILTER, "exclude": _FILTER}, others=Shape(template=True, items=_ANY))
-_STRATEGY = Shape(template=True, keys={"fail-fast": _FLAG, "max-parallel": _NUMBER, "matrix": _MATRIX})
-
-_STEP_KEYS = {"name": _TEXT, "id": _FILLED, "if": _TEXT, "env": _TEXTS, "continue-on-error": _FLAG, "timeout-minutes": _NUMBER}
-# Which of the two a step is, is said by whether it has `run` or `uses`.
-RUN_STEP = Shape(keys={**_STEP_KEYS, "run": _TEXT, "shell": _FILLED, "working-directory": _TEXT}, required=("run",))
-USES_STEP = Shape(keys={**_STEP_KEYS, "uses": _FILLED, "with": _TEXTS}, required=("uses",))
-_COMPOSITE_KEYS = {key: shape for key, shape in _STEP_KEYS.items() if key != "timeout-minutes"}
-COMPOSITE_RUN_STEP = Shape(
-    keys={**_COMPOSITE_KEYS, "run": _TEXT, "shell": _TEXT, "working-directory": _TEXT}, required=("run", "shell")
+_CELL = Shape(anything=True, template=_STRATEGY_PLACE)
+_FILTER = Shape(template=_STRATEGY_PLACE, items=Shape(template=_STRATEGY_PLACE, others=_CELL))
+_MATRIX = Shape(
+    template=_STRATEGY_PLACE,
+    keys={"include": _FILTER, "exclude": _FILTER},
+    others=Shape(template=_STRATEGY_PLACE, items=_CELL),
 )
-COMPOSITE_USES_STEP = Shape(keys={**_COMPOSITE_KEYS, "uses": _FILLED, "with": _TEXTS}, required=("uses",))
+_STRATEGY = Shape(
+    template=_STRATEGY_PLACE,
+    keys={"fail-fast": _flag(_STRATEGY_PLACE), "max-parallel": _number(_STRATEGY_PLACE), "matrix": _MATRIX},
+)
+
+
+def _step_keys(place: Place) -> dict[str, Shape]:
+    return {
+        "name": _text(place),
+        "id": _FILLED,
+        "if": _text(Place(place.contexts - {"secrets"}, hashing=True, condition=True)),
+        "env": _texts(place),
+        "continue-on-error": _flag(place),
+    }
+
+
+# Which of the two a step is, is said by whether it has `run` or `uses`.
+_STEP_KEYS = {**_step_keys(_STEP_PLACE), "timeout-minutes": _number(_STEP_PLACE)}
+RUN_STEP = Shape(
+    keys={**_STEP_KEYS, "run": _text(_STEP_PLACE), "shell": _FILLED, "working-directory": _text(_STEP_PLACE)}, required=("run",)
+)
+USES_STEP = Shape(keys={**_STEP_KEYS, "uses": _FILLED, "with": _texts(_STEP_PLACE)}, required=("uses",))
+_COMPOSITE_KEYS = _step_keys(_COMPOSITE_PLACE)
+COMPOSITE_RUN_STEP = Shape(
+    keys={**_COMPOSITE_KEYS, **dict.fromkeys(("run", "shell", "working-directory"), _text(_COMPOSITE_PLACE))},
+    required=("run", "shell"),
+)
+COMPOSITE_USES_STEP = Shape(keys={**_COMPOSITE_KEYS, "uses": _FILLED, "with": _texts(_COMPOSITE_PLACE)}, required=("uses",))
 
 _ANY_JOB_KEYS = {
-    "name": _TEXT,
+    "name": _text(_JOB_PLACE),
     "needs": Shape(filled=True, items=_FILLED),
-    "if": _TEXT,
+    "if": _text(Place(_PLANNED, condition=True, of_jobs=True)),
     "strategy": _STRATEGY,
     "permissions": _ANY,
     "concurrency": _ANY,
 }
+_LABELS = Shape(filled=True, template=_JOB_PLACE, items=_filled(_JOB_PLACE))
+_RUNS_ON = Shape(
+    filled=True, template=_JOB_PLACE, items=_filled(_JOB_PLACE), keys={"group": _filled(_JOB_PLACE), "labels": _LABELS}
+)
 # Which of the two a job is, is said by whether it has `uses`.
 JOB = Shape(
     keys={
         **_ANY_JOB_KEYS,
-        "runs-on": Shape(
-            filled=True, template=True, items=_FILLED_ITEMS, keys={"group": _FILLED_ITEMS, "labels": _FILLED_ITEMS}
-        ),
-        "timeout-minutes": _NUMBER,
-        "cancel-timeout-minutes": _NUMBER,
-        "continue-on-error": _FLAG,
+        "runs-on": _RUNS_ON,
+        "timeout-minutes": _number(_JOB_PLACE),
+        "cancel-timeout-minutes": _number(_JOB_PLACE),
+        "continue-on-error": _flag(_JOB_PLACE),
         "container": _CONTAINER,
         "services": Shape(others=_SERVICE),
-        "env": _TEXTS,
+        "env": _texts(Place(_JOB | {"secrets"})),
         "environment": _ANY,
-        "outputs": _TEXTS,
+        "outputs": _texts(Place(_RUNNING)),
         "defaults": _JOB_DEFAULTS,
-        "steps": Shape(items=Shape(others=_ANY)),
+        "steps": Shape(items=Shape(others=_LATER)),
         "snapshot": _ANY,
     },
     required=("runs-on",),
@@ -83,8 +135,8 @@ CALLING_JOB = Shape(
     keys={
         **_ANY_JOB_KEYS,
         "uses": _FILLED,
-        "with": Shape(others=_WORD),
-        "secrets": Shape(words=frozenset({"inherit"}), others=_WORD),
+        "with": Shape(others=_word(_JOB_PLACE)),
+        "secrets": Shape(words=frozenset({"inherit"}), others=_word(Place(_JOB | {"secrets"}))),
     },
     required=("uses",),
 )
@@ -99,7 +151,7 @@ _CALL = Shape(
                 keys={
                     "type": Shape(words=_INPUT_TYPES),
                     "required": Shape(flag=True),
-                    "default": _WORD,
+                    "default": _word(Place(_START)),
                     "description": _LITERAL,
                     "deprecationMessage": _LITERAL,
                 },
@@ -107,7 +159,10 @@ _CALL = Shape(
             ),
         ),
         "secrets": _ANY,
-        "outputs": Shape(nothing=True, others=Shape(keys={"value": _TEXT, "description": _LITERAL}, required=("value",))),
+        "outputs": Shape(
+            nothing=True,
+            others=Shape(keys={"value": _text(Place(_START | {"jobs"})), "description": _LITERAL}, required=("value",)),
+        ),
     },
 )
 _DISPATCH = Shape(
@@ -138,16 +193,17 @@ WORKFLOW = Shape(
             others=Shape(anything=True),
         ),
         "name": _LITERAL,
-        "run-name": _TEXT,
+        "run-name": _text(Place(_START)),
         "defaults": _DEFAULTS,
-        "env": _TEXTS,
+        "env": _texts(Place(_START | {"secrets"})),
         "permissions": _ANY,
         "concurrency": _ANY,
-        "jobs": Shape(others=Shape(others=_ANY)),
+        "jobs": Shape(others=Shape(others=_LATER)),
     },
     required=("on", "jobs"),
 )
 
+_INPUT_DEFAULT = Place(frozenset({"github", "strategy", "matrix", "job", "runner"}), hashing=True)
 ACTION = Shape(
     keys={
         "name": _FILLED,
@@ -156,21 +212,26 @@ ACTION = Shape(
         "inputs": Shape(
             others=Shape(
                 nothing=True,
-                keys={"default": _TEXT, "required": _ANY, "description": _LITERAL, "deprecationMessage": _LITERAL},
+                keys={
+                    "default": _text(_INPUT_DEFAULT),
+                    "required": _ANY,
+                    "description": _LITERAL,
+                    "deprecationMessage": _LITERAL,
+                },
                 others=_ANY,
             )
         ),
-        "outputs": Shape(others=Shape(keys={"value": _TEXT, "description": _LITERAL})),
+        "outputs": Shape(others=Shape(keys={"value": _text(Place(_COMPOSITE)), "description": _LITERAL})),
         "branding": _ANY,
         "runs": Shape(
             keys={
                 "using": _FILLED,
                 "main": _FILLED,
                 "image": _FILLED,
-                "steps": Shape(items=Shape(others=_ANY)),
-                "env": _TEXTS,
-                "args": Shape(items=_TEXT),
-                **{f"{when}{what}": _TEXT for when in ("pre", "post") for what in ("", "-if", "-entrypoint")},
+                "steps": Shape(items=Shape(others=_LATER)),
+                "env": _texts(_ACTION_INPUTS),
+                "args": Shape(items=_text(_ACTION_INPUTS)),
+                **{f"{when}{what}": _LITERAL for when in ("pre", "post") for what in ("", "-if", "-entrypoint")},
                 "entrypoint": _FILLED,
             },
             required=("using",),

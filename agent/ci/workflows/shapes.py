@@ -8,9 +8,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from agent.ci.expressions.errors import ExpressionError
+from agent.ci.expressions.functions import STATUS_FUNCTIONS, refusal
+from agent.ci.expressions.parser import parse
 from agent.ci.workflows.document import Items, Keys, Node, Refused, Scalar, text_of
 
 OPENING, CLOSING = "${{", "}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What expressions may use where they stand: contexts by name, `hashFiles`, and the status functions of an `if`.
+
+    A `condition` is an expression with or without `${{ }}`; that of a job may ask for the status of jobs by their ids.
+    """
+
+    contexts: frozenset[str]
+    hashing: bool = False
+    condition: bool = False
+    of_jobs: bool = False
+
+    def refusal(self, function: str, count: int) -> str | None:
+        """Why a function cannot be called here with so many arguments, as a clause."""
+        if (function in STATUS_FUNCTIONS and not self.condition) or (function == "hashfiles" and not self.hashing):
+            return "cannot be called here"
+        if function in ("success", "failure") and self.of_jobs:
+            return None
+        return refusal(function, count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +47,9 @@ class Shape:
     number: bool = False
     flag: bool = False
     nothing: bool = False
-    template: bool = False  # `${{ … }}`, whatever its value would be
+    template: Place | None = None  # `${{ … }}`, whatever its value would be
     anything: bool = False
+    later: bool = False  # anything, which whoever reads it checks
     items: Shape | None = None
     keys: Mapping[str, Shape] = field(default_factory=dict)
     required: tuple[str, ...] = ()
@@ -33,6 +58,8 @@ class Shape:
 
 def check(node: Node, shape: Shape) -> None:
     """Raises `Refused` for the first thing that does not fit."""
+    if shape.later:
+        return
     if isinstance(node, Scalar):
         _check_scalar(node, shape)
     elif isinstance(node, Items):
@@ -62,10 +89,20 @@ def expressions(text: str, line: int | None = None) -> Iterator[str]:
 
 
 def _check_scalar(node: Scalar, shape: Shape) -> None:
-    value = node.value
-    if isinstance(value, str) and any(True for _ in list(expressions(value, node.line))):
-        if not shape.template:
-            raise Refused("A template expression is not allowed in this context.", node.line)
+    value, place = node.value, shape.template
+    inner = list(expressions(value, node.line)) if isinstance(value, str) else []
+    if inner and place is None and (shape.keys or shape.others is not None):
+        raise Refused("An expression in place of a whole mapping is not supported here.", node.line)
+    if inner and place is None:
+        raise Refused("A template expression is not allowed in this context.", node.line)
+    bare = place is not None and place.condition and not inner and text_of(value).strip()
+    for expression in [text_of(value)] if bare else inner:
+        assert place is not None
+        try:
+            parse(expression, place.contexts, place.refusal)
+        except ExpressionError as error:
+            raise Refused(f"The expression cannot be read: {error}.", node.line) from None
+    if inner:
         return
     fits = (
         shape.anything

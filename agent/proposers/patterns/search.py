@@ -55,7 +55,7 @@ async def search(situation: Situation, check: Check, found: Sequence[Change]) ->
     ]  # fmt: skip
     stdin = "\n".join(map(json.dumps, [plan, *requests])).encode()
     async with situation.sandbox.candidate() as workspace:
-        asked = await situation.runner.ask(workspace, "search", stdin, seconds + MARGIN, env=check.env)
+        asked = await situation.runner.ask(workspace, "search", stdin, seconds + MARGIN, check=check)
     events = list(_events(asked.output))
     return events or [Event("unavailable", why=asked.problem)] if asked.problem else events
 

@@ -1,56 +1,82 @@
-"""GitHub's own reading of workflow files and expressions, from npm: the judge that ours is held against.
+"""GitHub's own packages as judges of our reading of workflows: `tests/judges/actions`, run by node, installed by npm.
 
-`tests/judges/actions` locks the packages; they are installed beside the lock, into a folder that git ignores.
+What npm brings is kept in the person's cache folder, once for each lock file.
 """
 
 from __future__ import annotations
 
-import fcntl
+import hashlib
 import json
 import shutil
 import subprocess
-from functools import cache
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from platformdirs import user_cache_path
 
-FOLDER = Path(__file__).resolve().parents[2] / "judges" / "actions"
+SCRIPTS = Path(__file__).resolve().parents[2] / "judges" / "actions"
+_LISTS = ("package.json", "package-lock.json")
 
 
 class JudgeMissing(Exception):
-    """The judge cannot be had here; the message says why."""
+    """node, npm or what npm should bring is not to be had here; the message says which."""
 
 
-@cache
-def installed() -> Path:
-    """The folder with the judge's scripts, its packages installed. Raises `JudgeMissing`."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        raise JudgeMissing("node and npm are not installed")
-    lock = FOLDER / "package-lock.json"
-    done = FOLDER / "node_modules" / ".installed"
-    with (FOLDER / "package.json").open() as guard:
-        fcntl.flock(guard, fcntl.LOCK_EX)  # test processes beside each other install once
-        if not done.exists() or done.read_text() != lock.read_text():
-            ran = subprocess.run(
-                ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-                cwd=FOLDER,
-                capture_output=True,
-                text=True,
-                timeout=240,
-            )
-            if ran.returncode != 0:
-                raise JudgeMissing(f"npm could not install it: {ran.stderr.strip()[-300:]}")
-            done.write_text(lock.read_text())
-    return FOLDER
+class Judge:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder  # whose node_modules the scripts use
+
+    def answer(self, script: str, question: object) -> Any:
+        """What the script of this name prints on its last line, as JSON, when it is given `question` as JSON."""
+        done = subprocess.run(
+            ["node", "--input-type=module", "--eval", (SCRIPTS / script).read_text()],
+            cwd=self._folder,
+            input=json.dumps(question),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout.rpartition("\n")[2])
 
 
-def ask(script: str, questions: Any) -> Any:
-    """The answers of one of the judge's scripts; skips the test where there is no judge."""
+@pytest.fixture(scope="session")
+def judge() -> Judge:
+    """Skips where node or npm is missing."""
     try:
-        folder = installed()
+        return Judge(_installed())
     except JudgeMissing as missing:
-        pytest.skip(f"GitHub's own parser is not there: {missing}")
-    ran = subprocess.run(["node", script], cwd=folder, input=json.dumps(questions), capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    return json.loads(ran.stdout)
+        pytest.skip(str(missing))
+
+
+def _installed() -> Path:
+    """The folder with the packages of the lock file. Raises `JudgeMissing`."""
+    for program in ("node", "npm"):
+        if shutil.which(program) is None:
+            raise JudgeMissing(f"{program} is not installed")
+    digest = hashlib.sha256(b"".join((SCRIPTS / name).read_bytes() for name in _LISTS)).hexdigest()[:16]
+    kept = user_cache_path("selfheal-tests") / f"actions-judge-{digest}"
+    if kept.is_dir():
+        return kept
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix="actions-judge-", dir=kept.parent))
+    try:
+        for name in _LISTS:
+            shutil.copy(SCRIPTS / name, draft)
+        done = subprocess.run(
+            ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=draft, capture_output=True, text=True, timeout=180
+        )
+        if done.returncode != 0:
+            raise JudgeMissing(f"npm could not bring GitHub's packages: {done.stderr.strip()[-300:]}")
+        try:
+            draft.rename(kept)  # whole, or not at all
+        except OSError:
+            if not kept.is_dir():  # else another process was quicker
+                raise
+    except subprocess.TimeoutExpired:
+        raise JudgeMissing("npm could not bring GitHub's packages in time") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return kept

@@ -6,6 +6,7 @@ import pytest
 
 from agent.ci import ecosystems
 from agent.ci.commands import read_command
+from agent.ci.installing import installs
 from agent.task import Reader
 from sandbox.base import Packages
 
@@ -61,9 +62,8 @@ def test_a_command_is_read_by_the_runner_that_it_leads_to(text: str, reader: Rea
 
 @pytest.mark.parametrize("text", ["npm ci", "npm install", "yarn install --frozen-lockfile", "yarn", "pnpm install"])
 def test_what_a_manager_installs_is_left_to_the_install_step(text: str) -> None:
-    reading = read_command(text)
-    assert (reading.command, reading.packages) == ("", Packages(node=(".",)))
+    assert installs(text.split()) == Packages(node=(".",))
 
 
 def test_a_single_package_that_a_step_adds_is_no_install_of_the_project() -> None:
-    assert read_command("npm install left-pad").command == "npm install left-pad"
+    assert installs(["npm", "install", "left-pad"]) is None

@@ -1,12 +1,15 @@
 import pytest
 
 from agent.ci.configuration import Configuration, read_configuration
-from agent.ci.plan import FailedJob, plan
+from agent.ci.legs import FailedJob
+from agent.ci.plan import plan
+from agent.task import Outcome
 from sandbox.base import Packages
 from tests.agent.conftest import Repository
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+NOXFILE = "import nox\n@nox.session\ndef tests(session):\n    session.install('attrs')\n    session.run('pytest', '-q')\n"
 TESTS = {"tests/test_a.py": "import pytest\n"}
 PYPROJECT = """
 [build-system]
@@ -24,7 +27,8 @@ docs = []
 
 def job(run: str, failed_step: str | None = None, before: str = "", name: str = "tests") -> FailedJob:
     indented = "\n".join(" " * 10 + line for line in run.split("\n"))
-    workflow = f"on: push\njobs:\n  tests:\n    steps:\n{before}      - name: Go\n        run: |\n{indented}\n"
+    head = "on: push\njobs:\n  tests:\n    runs-on: ubuntu-latest\n    steps:\n"
+    workflow = f"{head}{before}      - name: Go\n        run: |\n{indented}\n"
     return FailedJob(name, workflow, ".github/workflows/ci.yml", failed_step)
 
 
@@ -54,9 +58,9 @@ async def test_the_same_failure_on_several_pythons_is_one_check(repository: Repo
 
 async def test_what_cannot_be_replayed_falls_back_to_detection_with_a_note(repository: Repository) -> None:
     for failed, note in (
-        (job("pytest ${{ inputs.args }}", "Go"), "only GitHub can evaluate"),
         (FailedJob("tests", None), "not known"),
-        (FailedJob("gone", "jobs: {tests: {steps: []}}"), "no job named"),
+        (FailedJob("gone", "on: push\njobs: {tests: {runs-on: x, steps: [{run: a}]}}"), "No job of the workflow is shown as"),
+        (FailedJob("tests", "jobs: [1, 2"), "is not valid YAML"),
     ):
         found = await plan(await repository(TESTS), jobs=(failed,))
         assert [check.command for check in found.checks] == ["python -m pytest"]
@@ -70,6 +74,29 @@ async def test_tox_is_read_from_its_file(repository: Repository) -> None:
     assert found.packages.requirement_files == ("test.txt",)
     assert set(found.packages.requirements) == {"attrs", "pytest"}
     assert "approximated" in found.notes[0]
+
+
+async def test_a_runner_that_cannot_be_followed_is_detected_with_the_reason(repository: Repository) -> None:
+    found = await plan(await repository(TESTS), jobs=(job("tox -e py", "Go"),))
+    assert [check.command for check in found.checks] == ["python -m pytest"]
+    assert "step 1: `tox -e py` is not followed: there is no configuration of tox" in found.notes
+
+
+async def test_without_a_workflow_the_tests_are_those_of_the_repositorys_own_runner(repository: Repository) -> None:
+    tox = "[testenv]\nskip_install = true\ndeps = attrs\nsetenv = MODE=ci\ncommands = pytest -q tests\n"
+    found = await plan(await repository({**TESTS, "tox.ini": tox}))
+    (check,) = found.checks
+    assert (check.command, check.env) == ("pytest -q tests", {"MODE": "ci"})
+    assert set(found.packages.requirements) == {"attrs", "pytest"}
+    assert found.notes == ("the tests were detected as `tox -e py` runs them",)
+
+
+async def test_make_and_nox_are_followed_to_the_tests_with_their_variables(repository: Repository) -> None:
+    files = {"Makefile": "test:\n\tMODE=ci nox -s tests\n", "noxfile.py": NOXFILE, **TESTS}
+    found = await plan(await repository(files), jobs=(job("make test", "Go"),))
+    (check,) = found.checks
+    assert (check.command, check.reader, check.env["MODE"]) == ("pytest -q", "pytest", "ci")
+    assert set(found.packages.requirements) == {"attrs", "pytest"}
 
 
 async def test_a_project_is_installed_with_its_test_extras_and_groups(repository: Repository) -> None:
@@ -93,8 +120,8 @@ async def test_plain_unittest_needs_no_pytest(repository: Repository) -> None:
 async def test_a_repository_without_tests_has_no_checks_and_says_what_to_do(repository: Repository) -> None:
     found = await plan(await repository({"a.py": "", "pyproject.toml": "not [toml", "setup.cfg": "neither"}))
     assert found.checks == ()
-    assert "No tests were found" in found.reason
-    assert ".github/selfheal.yml" in found.next_step
+    assert "No tests were found" in found.ending.reason
+    assert ".github/selfheal.yml" in found.ending.next_step
 
 
 async def test_a_command_and_the_configuration_come_first(repository: Repository) -> None:
@@ -149,4 +176,5 @@ async def test_a_step_that_uses_the_action_of_a_linter_is_run_as_its_command(rep
     assert "ruff==0.6.9" in found.packages.requirements
     other = "      - uses: someone/else@v3\n"
     found = await plan(await repository(TESTS), jobs=(job("pytest", "Run someone/else@v3", other),))
-    assert any("is not run here" in note for note in found.notes)
+    assert (found.checks, found.ending.outcome) == ((), Outcome.NOT_REPRODUCED)
+    assert "the action someone/else@v3` stands in the way" in found.ending.reason

@@ -2,7 +2,13 @@
 import { readFileSync } from "node:fs";
 import { register } from "node:module";
 
-register("./json.mjs", import.meta.url);
+// The packages import their schemas as JSON in a way that node no longer takes; this makes modules of them.
+const json = `import { readFile } from "node:fs/promises";
+export async function load(url, context, next) {
+  if (!url.endsWith(".json")) return next(url, context);
+  return { format: "module", shortCircuit: true, source: "export default " + await readFile(new URL(url), "utf8") };
+}`;
+register(`data:text/javascript,${encodeURIComponent(json)}`);
 const { convertWorkflowTemplate, isMapping, isSequence, NoOperationTraceWriter, parseWorkflow } = await import("@actions/workflow-parser");
 const { parseAction } = await import("@actions/workflow-parser/actions/action-parser");
 const { convertActionTemplate } = await import("@actions/workflow-parser/actions/action-template");

@@ -60,13 +60,13 @@ async def shop(tmp_path: Path) -> LocalSandboxes:
 @needs_npm
 async def test_the_same_lock_is_downloaded_once_for_all_attempts(shop: LocalSandboxes, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[bool] = []
-    really = npm._make
+    really = npm.Kitchen.run
 
-    async def counted(*arguments: object) -> bool:
+    async def counted(self: npm.Kitchen, start: npm.Start, *told: str) -> bool:
         made.append(True)
-        return await really(*arguments)  # type: ignore[arg-type]
+        return await really(self, start, *told)
 
-    monkeypatch.setattr(npm, "_make", counted)
+    monkeypatch.setattr(npm.Kitchen, "run", counted)
     try:
         seconds = []
         for _ in range(2):

@@ -133,6 +133,15 @@ def test_a_bomb_of_keys_is_refused_too() -> None:
     assert str(NODE_LIMIT) in refused("\n".join(rows)).sentence
 
 
+def test_a_bomb_of_one_long_text_is_refused_too() -> None:
+    rows = ["a: &a " + "x" * 100_000] + [f"b{i}: *a" for i in range(100)]
+    assert str(NODE_LIMIT) in refused("\n".join(rows)).sentence
+
+
+def test_a_large_file_without_aliases_is_read() -> None:
+    assert read("a: " + "x" * 500_000)
+
+
 def test_aliases_below_the_limit_are_read() -> None:
     assert read("a: &a [1, 2]\nb: [*a, *a]") == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
 

@@ -13,7 +13,7 @@ from agent.ci.workflows.composite import read_action
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Container, Job, Step, Strategy, Workflow
 from agent.ci.workflows.reading import read_workflow
-from tests.agent.ci.judge import ask
+from tests.agent.ci.judge import Judge
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "workflows"
 VALID = {
@@ -26,9 +26,9 @@ INVALID = {str(path.relative_to(DATA)): path.read_bytes().decode() for path in s
 
 
 @pytest.fixture(scope="module")
-def judged() -> Mapping[str, Any]:
+def judged(judge: Judge) -> Mapping[str, Any]:
     corpus = {**VALID, **INVALID}
-    answers = ask("workflows.mjs", [{"kind": "workflow", "text": text} for text in corpus.values()])
+    answers = judge.answer("workflows.mjs", [{"kind": "workflow", "text": text} for text in corpus.values()])
     return dict(zip(corpus, answers, strict=True))
 
 
@@ -63,9 +63,9 @@ def test_what_github_refuses_is_a_problem(name: str, judged: Mapping[str, Any]) 
         assert ours.line is not None
 
 
-def test_the_composite_action_of_the_ten_is_read_as_github_reads_it() -> None:
+def test_the_composite_action_of_the_ten_is_read_as_github_reads_it(judge: Judge) -> None:
     text = (DATA / "ten" / "composite.action.yml").read_text()
-    [theirs] = ask("workflows.mjs", [{"kind": "action", "text": text}])
+    [theirs] = judge.answer("workflows.mjs", [{"kind": "action", "text": text}])
     assert theirs["errors"] == []
     ours = read_action(text)
     assert not isinstance(ours, Problem)

@@ -1,0 +1,115 @@
+"""What the expressions of a step can see: the run's facts, and what the steps before it have left.
+
+Knows names and values, not files. What only GitHub knows is `Unknown`, never an empty text that might decide something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent.ci.expressions import Scope, Unknown, Value
+from agent.ci.expressions.scope import Files
+
+TOKEN = "GITHUB_TOKEN"  # noqa: S105 - a name
+TEMP = "/tmp"  # noqa: S108 - inside the sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is known of the failed run beside its files. "" where it is not known."""
+
+    workflow: str = ""  # name of the workflow
+    job: str = ""  # id of the job
+    sha: str = ""
+    branch: str = ""
+    repository: str = ""  # "owner/name"
+    event: str = "push"
+    actor: str = ""
+    root: str = "."  # of the repository, as the steps see it
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The contexts of one place in a job that change on the way."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    steps: Mapping[str, Value] = field(default_factory=dict)  # id → {outputs, outcome, conclusion}
+    inputs: Mapping[str, Value] = field(default_factory=dict)
+    action_path: str = ""
+
+
+def scope_of(
+    run: Run, matrix: Mapping[str, Value], seen: Seen, files: Files, ports: Mapping[str, Value] | None = None
+) -> Scope:
+    """`ports` are those of the job's services, as `job.services` has them."""
+    job: dict[str, Value] = {"status": "success", "services": ports or {}}
+    contexts: dict[str, Value] = {
+        "github": _github(run, seen),
+        "env": dict(seen.env),
+        "matrix": dict(matrix),
+        "steps": dict(seen.steps),
+        "inputs": dict(seen.inputs),
+        "job": job,
+        "runner": {
+            "os": "Linux", "arch": "X64", "name": "selfheal", "temp": TEMP, "tool_cache": f"{TEMP}/tools", "debug": "",
+            "environment": "self-hosted", "workspace": run.root,
+        },
+        "strategy": {"fail-fast": True, "job-index": Unknown("strategy.job-index"), "job-total": Unknown("strategy.job-total")},
+        "needs": Unknown("needs"),
+        "vars": Unknown("vars"),
+        "secrets": Unknown("secrets"),
+    }  # fmt: skip
+    return Scope(contexts, files=files)
+
+
+def with_an_empty_token(scope: Scope) -> Scope:
+    """For a text that asks for no other secret: it is empty in many runs, those of forks for example."""
+    return Scope({**scope.contexts, "secrets": {TOKEN: ""}}, scope.status, scope.files)
+
+
+def variables(run: Run) -> dict[str, str]:
+    """What GitHub sets for every step, as far as it is known."""
+    known = {
+        "GITHUB_JOB": run.job,
+        "GITHUB_WORKFLOW": run.workflow,
+        "GITHUB_SHA": run.sha,
+        "GITHUB_REF_NAME": run.branch,
+        "GITHUB_REF": f"refs/heads/{run.branch}" if run.branch else "",
+        "GITHUB_REPOSITORY": run.repository,
+        "GITHUB_EVENT_NAME": run.event,
+        "GITHUB_ACTOR": run.actor,
+        "RUNNER_TEMP": TEMP,
+    }
+    return {"CI": "true", "GITHUB_ACTIONS": "true", "RUNNER_OS": "Linux", "RUNNER_ARCH": "X64"} | {
+        name: value for name, value in known.items() if value
+    }
+
+
+def _github(run: Run, seen: Seen) -> dict[str, Value]:
+    def known(value: str, name: str) -> Value:
+        return value or Unknown(f"github.{name}")
+
+    return {
+        "workspace": run.root,
+        "action_path": seen.action_path,
+        "workflow": run.workflow,
+        "job": run.job,
+        "event_name": run.event,
+        "sha": known(run.sha, "sha"),
+        "ref": f"refs/heads/{run.branch}" if run.branch else Unknown("github.ref"),
+        "ref_name": known(run.branch, "ref_name"),
+        "ref_type": "branch",
+        "head_ref": run.branch if run.event == "pull_request" else "",
+        "base_ref": Unknown("github.base_ref") if run.event == "pull_request" else "",
+        "repository": known(run.repository, "repository"),
+        "repository_owner": known(run.repository.partition("/")[0], "repository_owner"),
+        "actor": known(run.actor, "actor"),
+        "run_number": Unknown("github.run_number"),
+        "run_id": Unknown("github.run_id"),
+        "run_attempt": Unknown("github.run_attempt"),
+        "server_url": "https://github.com",
+        "api_url": "https://api.github.com",
+        "token": "",
+        "event": Unknown("github.event"),
+    }

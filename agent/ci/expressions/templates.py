@@ -1,0 +1,98 @@
+"""Expressions where a workflow has them: bare, in a text with any number of `${{ }}`, and as a condition."""
+
+from __future__ import annotations
+
+from agent.ci.expressions.bounds import within
+from agent.ci.expressions.errors import ExpressionError
+from agent.ci.expressions.evaluation import Evaluator
+from agent.ci.expressions.functions import STATUS_FUNCTIONS, refusal
+from agent.ci.expressions.parser import parse
+from agent.ci.expressions.scope import Scope
+from agent.ci.expressions.syntax import Expression
+from agent.ci.expressions.values import Unknown, Value, text, truth
+
+
+def evaluate(text: str, scope: Scope) -> Value:
+    """The value of what stands inside `${{ }}`, or of a bare `if:`. Raises `ExpressionError`."""
+    evaluator = Evaluator(scope)
+    return evaluator.value(_parse(text, evaluator))
+
+
+def render(template: str, scope: Scope) -> str | Unknown:
+    """`template` with each `${{ }}` replaced by its value as text; the first `Unknown` it needs. Raises `ExpressionError`."""
+    evaluator = Evaluator(scope)
+    return _rendered(_pieces(template, evaluator), evaluator)
+
+
+def value_of(template: str, scope: Scope) -> Value:
+    """As `render`, but what is exactly one `${{ }}` keeps the type of its value. Raises `ExpressionError`."""
+    evaluator = Evaluator(scope)
+    pieces = _pieces(template, evaluator)
+    if len(pieces) == 1 and isinstance(pieces[0], Expression):
+        return evaluator.value(pieces[0])
+    return _rendered(pieces, evaluator)
+
+
+def condition(text: str | None, scope: Scope) -> bool | Unknown:
+    """Whether an `if:` holds: `success() &&` goes before one that calls no status function. Raises `ExpressionError`.
+
+    A `${{ }}` with more text around it makes a text, as at GitHub: one that is not empty, so that it always holds.
+    """
+    if text is None or not text.strip():
+        return scope.status == "success"
+    evaluator = Evaluator(scope)
+    pieces: list[str | Expression]
+    pieces = _pieces(text, evaluator) if "${{" in text else [_parse(text, evaluator)]
+    expressions = [piece for piece in pieces if isinstance(piece, Expression)]
+    if scope.status != "success" and not any(STATUS_FUNCTIONS & expression.calls for expression in expressions):
+        return False
+    value = evaluator.value(expressions[0]) if len(pieces) == 1 else _rendered(pieces, evaluator)
+    true = truth(value) if len(expressions) == len(pieces) else True
+    return Unknown(value.what) if isinstance(value, Unknown) and true is None else bool(true)
+
+
+def _parse(text: str, evaluator: Evaluator) -> Expression:
+    return parse(text, evaluator.contexts, refusal)
+
+
+def _pieces(template: str, evaluator: Evaluator) -> list[str | Expression]:
+    pieces: list[str | Expression] = []
+    at = 0
+    while (start := template.find("${{", at)) >= 0:
+        if start > at:
+            pieces.append(template[at:start])
+        end = _closing(template, start)
+        pieces.append(_parse(template[start + 3 : end], evaluator))
+        at = end + 2
+    if at < len(template):
+        pieces.append(template[at:])
+    return pieces
+
+
+def _closing(template: str, start: int) -> int:
+    """Where the `}}` of the expression that opens at `start` stands; one in a text in single quotes does not count."""
+    at = start + 3
+    while True:
+        end = template.find("}}", at)
+        if end < 0:
+            raise ExpressionError("a ${{ is not closed by }}", template, start + 1)
+        quote = template.find("'", at, end)
+        if quote < 0:
+            return end
+        # A doubled quote closes one text and opens the next, which comes to the same.
+        at = template.find("'", quote + 1) + 1
+        if not at:
+            raise ExpressionError("a ${{ is not closed by }}", template, start + 1)
+
+
+def _rendered(pieces: list[str | Expression], evaluator: Evaluator) -> str | Unknown:
+    parts: list[str] = []
+    size = 0
+    for piece in pieces:
+        value = piece if isinstance(piece, str) else evaluator.value(piece)
+        if isinstance(value, Unknown):
+            return Unknown(value.what)
+        parts.append(text(value))
+        size += len(parts[-1])
+        within(size)
+    return "".join(parts)

@@ -1,0 +1,73 @@
+"""What is replayed, and what a walk through its steps gives: values that readers, players and pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from agent.ci.contexts import Run
+from agent.ci.expressions import Value
+from agent.ci.services import Wanted
+from agent.ci.workflows.model import Job, Workflow
+from agent.endings import Ending
+from agent.task import Check, CheckRun
+from sandbox.base import Packages
+
+Does = Literal["runs", "fails", "installs", "sets up", "nothing", "left out", "skipped", "not reached"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One run of one job: what is to be replayed."""
+
+    workflow: Workflow
+    job: Job
+    source: str  # for people: "workflow ci.yml, job tests (3.12)"
+    run: Run = field(default_factory=Run)
+    matrix: Mapping[str, Value] = field(default_factory=dict)
+    inputs: Mapping[str, Value] = field(default_factory=dict)  # of a workflow that is called
+    wanted: Wanted = field(default_factory=Wanted)  # its services
+    failed_step: str | None = None  # as GitHub shows it; None: it is to be found
+    conclusions: Mapping[str, str] = field(default_factory=dict)  # of the steps in CI, by the names that GitHub shows
+    notes: tuple[str, ...] = ()  # what was guessed of it, and what is different of where it runs
+    python: str | None = None  # of the image that it runs in
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What becomes of one step, for people. `number` is "3", or "3.1" within an action of the repository."""
+
+    number: str
+    title: str
+    does: Does
+    detail: str = ""  # its command, or why it is not run
+
+
+class Performed(NamedTuple):
+    """What running a step gave, and what it left for those after it."""
+
+    run: CheckRun
+    outputs: Mapping[str, Value]
+    env: Mapping[str, str]
+
+    @property
+    def is_red(self) -> bool:
+        return self.run.ending != "finished" or self.run.exit_code != 0
+
+
+Perform = Callable[[Check], Awaitable[Performed]]
+"""Runs one step after the others, in one workspace. Raises `SandboxError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """Where the walk led: to the `check` that shows the failure, to an `ending`, or to what only a run can tell (`asks`)."""
+
+    told: tuple[Told, ...]
+    packages: Packages
+    check: Check | None = None
+    tool: str = ""  # what the check's command calls
+    ending: Ending | None = None
+    asks: str = ""  # what must be known to go on
+    notes: tuple[str, ...] = ()

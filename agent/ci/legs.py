@@ -1,0 +1,137 @@
+"""From what CI, or a person, says of a job to the leg that is replayed: its workflow, its matrix values, its services."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from agent.ci.actions import python_version
+from agent.ci.contexts import Run, Seen, scope_of
+from agent.ci.detect import Project
+from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, value_of
+from agent.ci.expressions.scope import no_files
+from agent.ci.expressions.values import text
+from agent.ci.leg import Leg
+from agent.ci.services import Wanted, read_services
+from agent.ci.workflows.document import Problem
+from agent.ci.workflows.model import Job, Workflow
+from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, pick
+from agent.ci.workflows.reading import read_workflow
+from agent.ci.workflows.reuse import find
+from agent.guest.text import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A job that failed in CI: what is known of it. Texts come from outside and are data only."""
+
+    name: str  # as GitHub shows it, "tests (3.11)"
+    workflow: str | None  # text of its workflow file at the failing commit
+    workflow_path: str = ""
+    failed_step: str | None = None  # as GitHub shows it; None: it is not known, so it is looked for
+    conclusions: Mapping[str, str] = field(default_factory=dict)  # of its steps, by the names that GitHub shows
+    run: Run = field(default_factory=Run)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenJob:
+    """A job that a person names, and values of its matrix."""
+
+    workflow: str  # text
+    workflow_path: str
+    job: str | None = None  # id, or the name that GitHub shows; None: the only one
+    matrix: Mapping[str, str] = field(default_factory=dict)
+
+
+def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | Problem:
+    """`root` is the path of the repository as its steps see it."""
+    if asked.workflow is None:
+        return Problem("The workflow file is not known.")
+    workflow = read_workflow(asked.workflow)
+    if isinstance(workflow, Problem):
+        return workflow
+    run = asked.run if isinstance(asked, FailedJob) else Run()
+    run = replace(run, workflow=workflow.name or asked.workflow_path, root=root)
+
+    def evaluate(template: str, contexts: Mapping[str, Value]) -> Value:
+        scope = scope_of(run, {}, Seen(), no_files)
+        return value_of(template, Scope({**scope.contexts, **contexts}))
+
+    def choose(workflow: Workflow, inputs: Mapping[str, Value]) -> JobLeg | Problem:
+        if isinstance(asked, FailedJob):
+            return find_leg(workflow, asked.name, evaluate, inputs)
+        return pick(workflow, asked.job, asked.matrix, evaluate)
+
+    found = find(workflow, asked.workflow_path, choose, evaluate, _reader(project))
+    if isinstance(found, Problem):
+        return found
+    target = found.target
+    shown = asked.name if isinstance(asked, FailedJob) else target.job.id
+    values = ", ".join(target.leg.shown)
+    if values and values not in shown:
+        shown = f"{shown} ({values})"
+    render = partial(_rendered, evaluate, {"matrix": target.leg.values, "inputs": found.inputs})
+    wanted = _services(target, render)
+    return Leg(
+        workflow=found.workflow,
+        job=target.job,
+        source=f"workflow {found.path or '?'}, job {one_line(shown, 100)}",
+        run=replace(run, job=target.job.id),
+        matrix=target.leg.values,
+        inputs=found.inputs,
+        wanted=wanted,
+        python=_python(render(target.job.container.image)) if target.job.container is not None else None,
+        failed_step=asked.failed_step if isinstance(asked, FailedJob) else None,
+        conclusions=asked.conclusions if isinstance(asked, FailedJob) else {},
+        notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes, *_place(target.job, render)),
+    )
+
+
+def _place(job: Job, render: Callable[[str], str]) -> list[str]:
+    """What is different of where the job runs."""
+    notes: list[str] = []
+    labels = [render(label) for label in job.runs_on.labels] if job.runs_on is not None else []
+    if other := next((label for label in labels if re.match(r"(?i)windows|macos", label)), None):
+        notes.append(f"the job runs on {one_line(other, 60)} in CI, and on Linux here")
+    if job.container is not None:
+        image = one_line(render(job.container.image), 100)
+        notes.append(f"the job runs in the image {image} in CI, and on the sandbox's own system here")
+    return notes
+
+
+def _python(image: str) -> str | None:
+    """ "python:3.12-slim" → "3.12"."""
+    name, _, tag = image.rpartition("/")[2].partition(":")
+    return python_version(tag) if name == "python" else None
+
+
+def _services(target: JobLeg, render: Callable[[str], str]) -> Wanted:
+    """The job's services, their texts evaluated."""
+    asked: dict[str, object] = {}
+    for service in target.job.services:
+        one = service.container
+        asked[service.id] = {
+            "image": render(one.image),
+            "env": {name: render(text) for name, text in one.env.items()},
+            "ports": [render(port) for port in ([one.ports] if isinstance(one.ports, str) else one.ports)],
+            "volumes": [render(volume) for volume in ([one.volumes] if isinstance(one.volumes, str) else one.volumes)],
+            "options": render(one.options),
+            "entrypoint": render(service.entrypoint),
+            "command": render(service.command),
+        }
+    return read_services(asked, in_container=target.job.container is not None)
+
+
+def _rendered(evaluate: Evaluate, contexts: Mapping[str, Value], template: str) -> str:
+    try:
+        value = evaluate(template, contexts)
+    except ExpressionError:
+        return template
+    return template if isinstance(value, Unknown) else text(value)
+
+
+def _reader(project: Project) -> Callable[[str], str | None]:
+    return lambda path: project.texts.get(posixpath.normpath(path))

@@ -1,0 +1,150 @@
+"""Makes lines and steps of a raw job log: bounded, without stamps, colours, marks. Knows how GitHub writes logs, and no tool.
+
+A log may have any size: its head and its tail are kept. A carriage return ends a line, as what it would overwrite may
+be what matters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from agent.guest.text import clean
+
+HEAD = 512 * 1024  # characters kept of a log's beginning
+TAIL = 3 * 1024 * 1024
+LINE = 2000  # characters kept of a line
+_CUT = "\n[…]\n"
+# "job\tstep\t" is what `gh run view --log` puts before each line.
+_STAMP = re.compile(r"^\ufeff?(?:[^\t\n]{0,200}\t[^\t\n]{0,200}\t\ufeff?)?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
+_MARK = re.compile(r"^##\[(\w+)\]")
+_COMMAND = re.compile(r"^::(group|endgroup|error|warning|notice|debug)(?: .*?)?::")
+_ENDINGS = re.compile(
+    r"^(?:Process completed with exit code (\d+)|The operation was canceled|The process '.{1,300}' failed with exit code|"
+    r"The (?:hosted |self-hosted )?runner\b|The job running on runner|The action .{1,300} has timed out|"
+    r"Docker .{1,80} failed with exit code)"
+)
+_ACTION = re.compile(r"^Run \.{0,2}/?[\w.-]+/[\w./-]+(?:@|$)")
+
+
+@dataclass(slots=True)
+class Step:
+    """One step: what it printed, without the lines in which the runner shows the command itself."""
+
+    title: str = ""
+    lines: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)  # what was marked as an error
+    ended: bool = False  # by the runner, as failed
+    exit_code: int | None = None
+
+
+class Kept:
+    """The head and the tail of a log that arrives in pieces of bytes; memory is bounded whatever its size."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._cut = False
+
+    def feed(self, piece: bytes) -> None:
+        room = HEAD - len(self._head)
+        if room > 0:
+            self._head += piece[:room]
+            piece = piece[room:]
+        self._tail += piece[-TAIL:]
+        self._cut |= len(piece) > TAIL
+        if len(self._tail) > 2 * TAIL:  # not for each piece: moving the tail costs its length
+            del self._tail[:-TAIL]
+            self._cut = True
+
+    def text(self) -> str:
+        if not self._cut:
+            return bytes(self._head + self._tail).decode("utf-8", "replace")
+        return self._head.decode("utf-8", "replace") + _CUT + self._tail.decode("utf-8", "replace")
+
+
+def read_steps(log: str) -> list[Step]:
+    """The steps of a log in their order; a log without GitHub's marks is one step without a title."""
+    steps = [Step()]
+    header = False  # inside the lines in which the runner shows a step's command
+    pending: list[str] | None = None  # of a group that may be a step's beginning
+    title = ""
+    for line in _lines(log):
+        marked = _MARK.match(line)
+        mark = marked[1] if marked else ""
+        text = line[marked.end() :] if marked else line
+        if header and pending is not None:
+            if mark == "endgroup":
+                if _begins_step(title, pending):
+                    steps.append(Step(title.removeprefix("Run ").strip()))
+                else:
+                    steps[-1].lines += [title, *pending]
+                header, pending = False, None
+                continue
+            if not mark and len(pending) < 2000:
+                pending.append(text)
+                continue
+            steps[-1].lines += [title, *pending]
+            header, pending = False, None
+        if mark == "group" and text.startswith(("Run ", "Starting ")):
+            title, header, pending = text, True, []
+            continue
+        if mark in ("endgroup", "debug", "notice"):
+            continue
+        if line == "Post job cleanup.":
+            steps.append(Step("Post job cleanup"))
+        step = steps[-1]
+        step.lines.append(text)
+        if mark == "error":
+            step.errors.append(text)
+            ending = _ENDINGS.match(text)
+            if ending:
+                step.ended = True
+                step.exit_code = int(ending[1]) if ending[1] and len(ending[1]) < 6 else step.exit_code
+    if pending is not None:
+        steps[-1].lines += [title, *pending]
+    return steps
+
+
+def failed_step(steps: list[Step]) -> Step:
+    """The first step that the runner ended as failed; else the first with an error marked; else all of it."""
+    for wanted in (lambda step: step.ended, lambda step: bool(step.errors)):
+        found = next((step for step in steps if wanted(step)), None)
+        if found is not None:
+            return found
+    return Step("", [line for step in steps for line in step.lines])
+
+
+def _begins_step(title: str, shown: list[str]) -> bool:
+    """Tools print groups of their own: a step's shows its shell, or is an action."""
+    return _ACTION.match(title) is not None or any(line.startswith("shell: ") for line in shown)
+
+
+def _lines(log: str) -> Iterator[str]:
+    if len(log) > HEAD + TAIL:
+        log = log[:HEAD] + _CUT + log[-TAIL:]
+    for raw in _split(log):
+        line = _STAMP.sub("", raw[: LINE + 300], count=1)[:LINE]
+        if not line.isprintable():
+            line = clean(line, LINE).replace("\n", " ")
+        line = line.rstrip()
+        if line.startswith("::"):
+            line = _as_marked(line)
+        yield line
+
+
+def _split(log: str) -> Iterable[str]:
+    for ended in log.split("\n"):
+        line = ended.rstrip("\r")
+        if "\r" in line:
+            stamp = _STAMP.match(line[:500])
+            yield from (part for part in line[stamp.end() if stamp else 0 :].split("\r") if part)
+        else:
+            yield line
+
+
+def _as_marked(line: str) -> str:
+    """A workflow command as GitHub shows it: "::error file=a.py,line=3::text" is "##[error]text"."""
+    command = _COMMAND.match(line)
+    return f"##[{command[1]}]{line[command.end() :].split('%0A')[0]}" if command else line

@@ -1,0 +1,103 @@
+"""Reads the errors of compilers: gcc and clang, the linker, rustc and clippy, javac and Maven, Go's compiler and vet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agent.ci.logs.reading import Cause, Told, ToldFailure, failure, located
+
+_C = re.compile(r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d{1,9}):(?P<column>\d{1,9}): (?:fatal )?error: (?P<text>.*)$")
+_C_CODE = re.compile(r"\[(?P<code>-W[\w=+-]+)(?:,[^\]\n]*)?\]$")
+_LINKER = re.compile(r"undefined reference to [`'](?P<symbol>[^'\n]{1,300})'|^Undefined symbols? for architecture")
+_RUST = re.compile(r"^error(?:\[(?P<code>E\d{4})\])?: (?P<text>\S.*)$")
+_ARROW = re.compile(r"^ *--> (?P<path>\S.*):(?P<line>\d{1,9}):(?P<column>\d{1,9})$")
+_CLIPPY = re.compile(r"(?:https?://\S*/index\.html#|`-D )(?P<lint>clippy::[\w-]+|[a-z_]+)$")
+_LINT_NOTE = re.compile(r"`(?:-D|#\[deny\()? ?(?P<lint>clippy::[\w-]+)|index\.html#(?P<page>[a-z_]+)")
+_JAVA = re.compile(r"^(?P<path>[^\s:][^:\n]*\.(?:java|kt|scala)):(?P<line>\d{1,9}): error: (?P<text>.*)$")
+_MAVEN = re.compile(
+    r"^\[ERROR\] (?P<path>/?[^\s:\[][^:\[\n]*\.(?:java|kt|scala)):\[(?P<line>\d{1,9}),(?P<column>\d{1,9})\] (?P<text>.*)$"
+)
+_GO = re.compile(r"^(?:vet: )?(?P<path>[^\s:][^:\n]*\.go):(?P<line>\d{1,9}):(?P<column>\d{1,9}): (?P<text>\S.*)$")
+
+
+def read(lines: Sequence[str]) -> tuple[Told, ...]:
+    found: dict[tuple[str, Cause], dict[str, ToldFailure]] = {}
+    evidence: dict[tuple[str, Cause], str] = {}
+    vet = _vets(lines)
+    for at, line in enumerate(lines):
+        read_one = _c(line) or _java(line) or _go(line, vet) or _rust(lines, at)
+        if read_one is not None:
+            cause, told = read_one
+            found.setdefault((told.tool, cause), {}).setdefault(told.id, told)
+            evidence.setdefault((told.tool, cause), line)
+    return tuple(Told(tool, cause, evidence[tool, cause], tuple(told.values())) for (tool, cause), told in found.items())
+
+
+def _c(line: str) -> tuple[Cause, ToldFailure] | None:
+    if "error: " in line:
+        at = _C.match(line)
+        if at and not at["path"].endswith((".py", ".pyi", ".java", ".kt", ".ts")):
+            code = _C_CODE.search(line[-200:])
+            return Cause.BUILD, located(
+                at["path"], at["line"], at["column"], code["code"] if code else "error", at["text"], "cc"
+            )
+    if "ndefined " in line and (symbol := _LINKER.search(line)):
+        return Cause.BUILD, failure(f"undefined reference to `{symbol['symbol']}'" if symbol["symbol"] else line, line, "ld")
+    return None
+
+
+def _java(line: str) -> tuple[Cause, ToldFailure] | None:
+    if "error: " in line and (at := _JAVA.match(line)):
+        return Cause.BUILD, located(at["path"], at["line"], None, "error", at["text"], "javac")
+    if line.startswith("[ERROR] ") and (at := _MAVEN.match(line)):
+        return Cause.BUILD, located(at["path"], at["line"], at["column"], "error", at["text"], "maven")
+    return None
+
+
+def _vets(lines: Sequence[str]) -> bool:
+    """`go vet` and the compiler write alike, but vet alone exits 1 with "vet:" or was asked for by name."""
+    return any(line.startswith(("vet: ", "# [")) for line in lines) or not any(
+        line.startswith(("FAIL\t", "note: module requires")) or line.endswith("too many errors") or _compiles(line)
+        for line in lines
+    )
+
+
+def _compiles(line: str) -> bool:
+    told = _GO.match(line)
+    return (
+        told is not None
+        and re.search(
+            r"undefined:|imported and not used|declared (?:and|but) not used|cannot use|syntax error|missing return",
+            told["text"],
+        )
+        is not None
+    )
+
+
+def _go(line: str, vet: bool) -> tuple[Cause, ToldFailure] | None:
+    if ".go:" not in line or not (at := _GO.match(line)):
+        return None
+    tool = "go vet" if vet else "go build"
+    return Cause.LINT if vet else Cause.BUILD, located(at["path"], at["line"], at["column"], "error", at["text"], tool)
+
+
+def _rust(lines: Sequence[str], at: int) -> tuple[Cause, ToldFailure] | None:
+    error = _RUST.match(lines[at]) if lines[at].startswith("error") else None
+    if error is None:
+        return None
+    arrow = next((found for line in lines[at + 1 : at + 6] if (found := _ARROW.match(line))), None)
+    if arrow is None:
+        return None
+    lint = None
+    for line in lines[at + 1 : at + 60]:
+        if _RUST.match(line):
+            break
+        lint = lint or (_LINT_NOTE.search(line) if "clippy" in line else None)
+    if lint and not error["code"]:
+        code = lint["lint"] or f"clippy::{lint['page']}"
+        return Cause.LINT, located(
+            arrow["path"], arrow["line"], arrow["column"], code.replace("-", "_"), error["text"], "clippy"
+        )
+    code = error["code"] or "error"
+    return Cause.BUILD, located(arrow["path"], arrow["line"], arrow["column"], code, error["text"], "rustc")

@@ -1,0 +1,40 @@
+"""Reads what `python -m doctest` and its runner print: a section for each example that failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agent.ci.logs.reading import Cause, Told, ToldFailure, failure
+
+TOOL = "doctest"
+_RULE = "*" * 70
+_PLACE = re.compile(r'^File "(?P<path>[^"\n]+)", line (?P<line>\d{1,9}), in (?P<name>\S.*)$')
+_END = re.compile(r"^\*\*\*Test Failed\*\*\* \d+ failures?\.?")
+
+
+def read(lines: Sequence[str]) -> tuple[Told, ...]:
+    failures: dict[str, ToldFailure] = {}
+    start = end = None
+    for at, line in enumerate(lines):
+        if (
+            line == _RULE
+            and at + 2 < len(lines)
+            and lines[at + 2] == "Failed example:"
+            and (place := _PLACE.match(lines[at + 1]))
+        ):
+            start = at if start is None else start
+            body = []
+            for below in lines[at + 2 : at + 100]:
+                if below == _RULE:
+                    break
+                body.append(below)
+            end = at + 2 + len(body)
+            wanted = " ".join(" ".join(body[1:]).split())
+            failures.setdefault(place["name"], failure(place["name"], wanted, TOOL, place["path"], place["line"], body))
+        elif _END.match(line):
+            end = at + 1
+    if start is None or end is None:
+        return ()
+    evidence = next((line for line in lines[start:end] if _END.match(line)), lines[start + 1])
+    return (Told(TOOL, Cause.TEST, evidence, tuple(failures.values()), (range(start, end),)),)

@@ -1,0 +1,34 @@
+"""Reads eslint's stylish form: a file, then its findings indented below."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agent.ci.logs.reading import Cause, Told, ToldFailure, located
+
+TOOL = "eslint"
+_FILE = re.compile(r"^(?:/|[A-Za-z]:\\|\.?\w)\S.*\.\w{1,10}$")
+_FINDING = re.compile(r"^ {1,6}(?P<line>\d{1,9}):(?P<column>\d{1,9}) +(?P<level>error|warning) +(?P<text>\S.*)$")
+_COUNT = re.compile(r"^✖ \d+ problems? \(\d+ errors?, \d+ warnings?\)$")
+
+
+def read(lines: Sequence[str]) -> tuple[Told, ...]:
+    count = next((line for line in lines if _COUNT.match(line)), None)
+    if count is None:
+        return ()
+    failures: list[ToldFailure] = []
+    path, evidence = "", ""
+    for line in lines:
+        finding = _FINDING.match(line)
+        if finding and path:
+            if finding["level"] == "error":
+                text, _, rule = finding["text"].rpartition("  ")
+                told = (text.strip(), rule) if text and " " not in rule else (finding["text"], "error")
+                failures.append(located(path, finding["line"], finding["column"], told[1], told[0], TOOL))
+                evidence = evidence or line.strip()
+        elif _FILE.match(line):
+            path = line
+        elif not line.strip():
+            path = ""
+    return (Told(TOOL, Cause.LINT, evidence or count, tuple(failures)),)

@@ -1,0 +1,88 @@
+"""Reads JUnit XML that a job printed, or that was uploaded: the ids as the tool that wrote it would tell them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml import DefusedXmlException, ElementTree
+
+from agent.ci.logs.reading import Cause, Told, ToldFailure, failure
+
+TOOL = "junit"
+LIMIT = 2 * 1024 * 1024  # characters of one report
+_BEGIN = re.compile(r"<(?P<root>testsuites?)\b")
+
+
+def read(lines: Sequence[str]) -> tuple[Told, ...]:
+    found: list[Told] = []
+    closings = [at for at, line in enumerate(lines) if "</testsuite" in line]
+    at = 0
+    while closings and at <= closings[-1]:
+        begin = _BEGIN.search(lines[at]) if "<testsuite" in lines[at] else None
+        if begin is None:
+            at += 1
+            continue
+        closing = f"</{begin['root']}>"
+        stop = next((line for line in closings if line >= at and closing in lines[line]), None)
+        if stop is None:  # a suite that is never closed: none after it is either, but for what another root closes
+            break
+        text = "\n".join(lines[at : stop + 1])[begin.start() : LIMIT]
+        failures = read_report(text[: text.rfind(closing) + len(closing)])
+        if failures:
+            found.append(Told(TOOL, Cause.TEST, f"JUnit report: {len(failures)} failed", failures, (range(at, stop + 1),)))
+        at = stop + 1
+    return tuple(found)
+
+
+def read_report(xml: str) -> tuple[ToldFailure, ...]:
+    """The failures of one JUnit XML report; none where it is no well-formed report, or one that tries tricks with entities."""
+    try:
+        root = ElementTree.fromstring(xml[:LIMIT], forbid_dtd=True)
+    except (ParseError, DefusedXmlException, ValueError):
+        return ()
+    return tuple(_failures(root, (), False))
+
+
+def _failures(element: Element, above: tuple[str, ...], pytest: bool) -> Iterator[ToldFailure]:
+    stack: list[tuple[Element, tuple[str, ...], bool]] = [(element, above, pytest)]
+    while stack:
+        node, names, by_pytest = stack.pop()
+        if node.tag == "testcase":
+            why = next((child for child in node if child.tag in ("failure", "error")), None)
+            if why is not None:
+                yield _failure(node, why, names, by_pytest)
+            continue
+        if node.tag == "testsuite":
+            names, by_pytest = (*names, node.get("name", "")), by_pytest or node.get("name", "") == "pytest"
+        stack += [(child, names, by_pytest) for child in reversed(node)]
+
+
+def _failure(case: Element, why: Element, suites: tuple[str, ...], pytest: bool) -> ToldFailure:
+    name, group, path = case.get("name", ""), case.get("classname", ""), case.get("file", "")
+    text = why.text or ""
+    message = why.get("message") or text
+    if pytest:
+        return failure(_node_id(group, name, path), message, "pytest", path or _module(group), None, text)
+    if group in ("", "test") and suites:  # node's suites are nested and carry no class
+        return failure(" > ".join((*suites, name)), message, TOOL, path, None, text)
+    if group == "test":
+        return failure(name, message, TOOL, path, None, text)
+    return failure(f"{group}.{name}" if group else name, message, TOOL, path, case.get("line"), text)
+
+
+def _node_id(group: str, name: str, path: str) -> str:
+    """pytest's class names are dotted modules with the classes behind; xunit1 tells the file too."""
+    path = path or _module(group)
+    if not group:
+        return name or path
+    classes = group.removeprefix(path.removesuffix(".py").replace("/", ".")).strip(".")
+    return "::".join([path, *(classes.split(".") if classes else ()), name])
+
+
+def _module(group: str) -> str:
+    """Classes begin with a capital; what stands before them is the module."""
+    parts = group.split(".")
+    own = next((at for at, part in enumerate(parts) if part[:1].isupper()), len(parts))
+    return "/".join(parts[:own]) + ".py" if own else group

@@ -1,0 +1,111 @@
+"""Reads the two shapes of node's own test runner: the tree of its spec reporter, and TAP (of any tool that nests it so)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agent.ci.logs.reading import Cause, Told, ToldFailure, failure
+
+TOOL = "node:test"
+_NODE = re.compile(r"^(?P<indent> *)(?P<mark>[▶✖✔﹣]) (?P<name>\S.*?)(?P<time> \(\d+(?:\.\d+)?ms\))?(?: # .*)?$")
+_COUNT = re.compile(r"^(?:ℹ|#) (?P<what>tests|fail|pass|duration_ms) \d+(?:\.\d+)?$")
+_TAP = re.compile(r"^(?P<indent> *)(?P<ok>not ok|ok) \d+(?: -)? (?P<name>\S.*)$")
+_SUBTEST = re.compile(r"^(?P<indent> *)# Subtest: (?P<name>\S.*)$")
+_LOCATION = re.compile(r"^ *location: '?(?P<path>[^'\n]+?):(?P<line>\d{1,9}):\d+'?$")
+_AT = re.compile(r"^ *test at (?P<path>\S.*?):(?P<line>\d{1,9}):\d+$")
+_DIRECTIVE = re.compile(r" # (?:SKIP|TODO|time=).*$", re.IGNORECASE)
+
+
+def read(lines: Sequence[str]) -> tuple[Told, ...]:
+    for told in (_tap(lines), _spec(lines)):
+        if told is not None:
+            return (told,)
+    return ()
+
+
+def _tap(lines: Sequence[str]) -> Told | None:
+    start = next((at for at, line in enumerate(lines) if line.startswith("TAP version ")), None)
+    if start is None:
+        return None
+    above: list[tuple[int, str]] = []
+    failures: list[ToldFailure] = []
+    deep: list[int] = []  # indents of failures told since: their parent is not one of its own
+    end = start
+    for at in range(start, len(lines)):
+        line = lines[at]
+        subtest, told = _SUBTEST.match(line), _TAP.match(line)
+        if subtest:
+            above = [each for each in above if each[0] < len(subtest["indent"])]
+            above.append((len(subtest["indent"]), subtest["name"]))
+        elif told:
+            end, indent = at, len(told["indent"])
+            above = [each for each in above if each[0] < indent]
+            inner = any(each > indent for each in deep)
+            deep = [each for each in deep if each <= indent]
+            if told["ok"] == "not ok" and not re.search(r" # (?:SKIP|TODO)", told["name"], re.IGNORECASE):
+                deep.append(indent)
+                if not inner:
+                    name = _DIRECTIVE.sub("", told["name"]).replace("\\#", "#")
+                    failures.append(_of_tap([*(each[1] for each in above), name], lines[at + 1 : at + 60]))
+        elif _COUNT.match(line):
+            end = at
+    evidence = next((line for line in lines[start : end + 1] if line.startswith("# fail ")), "")
+    if not evidence and failures:
+        evidence = next(line for line in lines[start:] if line.lstrip().startswith("not ok"))
+    return Told(TOOL, Cause.TEST, evidence, tuple(failures), (range(start, end + 1),))
+
+
+def _of_tap(names: Sequence[str], below: Sequence[str]) -> ToldFailure:
+    body = []
+    for line in below:
+        if _TAP.match(line) or _SUBTEST.match(line):
+            break
+        body.append(line)
+        if line.strip() == "...":
+            break
+    place = next((found for line in body if (found := _LOCATION.match(line))), None)
+    error = next((at for at, line in enumerate(body) if line.strip().startswith("error:")), None)
+    message = ""
+    if error is not None:
+        message = body[error].strip().removeprefix("error:").strip().strip("'\"")
+        if message in ("|-", "|", ">-") and error + 1 < len(body):
+            message = body[error + 1].strip()
+    return failure(" > ".join(names), message, TOOL, place["path"] if place else "", place["line"] if place else None, body)
+
+
+def _spec(lines: Sequence[str]) -> Told | None:
+    counts = [at for at, line in enumerate(lines) if _COUNT.match(line) and line.startswith("ℹ")]
+    start = next((at for at, line in enumerate(lines) if _NODE.match(line)), None)
+    if not counts or start is None or counts[0] < start:
+        return None
+    above: list[tuple[int, str]] = []
+    failures: list[ToldFailure] = []
+    for at in range(start, counts[0]):
+        node = _NODE.match(lines[at])
+        if not node:
+            continue
+        indent, name = len(node["indent"]), node["name"]
+        closes = (indent, name) in above
+        above = [each for each in above if each[0] < indent]
+        if node["mark"] == "▶" and not node["time"]:
+            above.append((indent, name))
+        elif node["mark"] == "✖" and not closes:
+            failures.append(_of_spec([*(each[1] for each in above), name], lines[at + 1 : counts[0]]))
+    evidence = next((lines[at] for at in counts if lines[at].startswith("ℹ fail")), lines[counts[0]])
+    listed = [found for at in range(counts[-1], len(lines)) if (found := _AT.match(lines[at]))]
+    if len(listed) == len(failures):  # the list at the end says where each test begins
+        failures = [
+            failure(each.id, each.message, TOOL, place["path"], place["line"], each.traceback)
+            for each, place in zip(failures, listed, strict=True)
+        ]
+    return Told(TOOL, Cause.TEST, evidence, tuple(failures), (range(start, len(lines)),))
+
+
+def _of_spec(names: Sequence[str], below: Sequence[str]) -> ToldFailure:
+    body = []
+    for line in below[:100]:
+        if _NODE.match(line):
+            break
+        body.append(line)
+    return failure(" > ".join(names), next((line for line in body if line.strip()), ""), TOOL, traceback=body)

@@ -1,0 +1,50 @@
+"""What stands between a step in CI and the same step here, in words for the person who reads the ending. Pure."""
+
+from __future__ import annotations
+
+from agent.endings import Ending
+from agent.task import Outcome
+
+
+class Needs(Exception):
+    """A step cannot be as in CI: it needs `what`, "secrets.TOKEN" or whatever else only GitHub has."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+def named(what: str) -> str:
+    return f"the secret `{what.partition('.')[2] or 'of a name that is not known'}`" if _is_secret(what) else f"`{what}`"
+
+
+def _is_secret(what: str) -> bool:
+    return what.lower().partition(".")[0] == "secrets"
+
+
+def in_the_way(title: str, what: str, kind: str = "step") -> Ending:
+    if _is_secret(what):
+        return Ending(
+            Outcome.NEEDS_SECRET,
+            f"The {kind} `{title}` needs {named(what)}, and no secret ever enters the sandbox.",
+            "Make the tests run without it (skip what needs it), or name a command that does under `test:` in "
+            "`.github/selfheal.yml`.",
+        )
+    return Ending(
+        Outcome.NOT_REPRODUCED,
+        f"The {kind} `{title}` cannot be run as in CI: {named(what)} stands in the way.",
+        "Name the command that shows the failure under `test:` in `.github/selfheal.yml`.",
+    )
+
+
+def needs_services(sentence: str) -> Ending:
+    return Ending(
+        Outcome.NEEDS_SERVICES,
+        sentence,
+        "Install the servers on the machine (or in the image) of the sandbox, or name a command that does without them under "
+        "`test:` in `.github/selfheal.yml`.",
+    )
+
+
+def invalid(why: str) -> Ending:
+    return Ending(Outcome.REFUSED, f"The workflow cannot be followed. {why}.", "Mend the workflow file, and push.")

@@ -1,0 +1,54 @@
+"""Runs the steps of a job in one workspace, one after the other, up to the one that fails.
+
+For jobs whose failing step only a run tells, or whose texts need what earlier steps print. What is found is a check like any
+other: it is reproduced anew, in fresh workspaces, before anything is believed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from agent.checks import Runner
+from agent.ci.detect import Project
+from agent.ci.expressions import Value
+from agent.ci.expressions.scope import Files
+from agent.ci.leg import Leg, Performed, Walked
+from agent.ci.walking import walk
+from agent.guest import stepping
+from agent.task import Check, CheckRun
+from sandbox.base import Sandbox, Workspace
+
+Ran = Callable[[Check, CheckRun], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where jobs are replayed. `ran` hears of every step as it is done; `until` is of `time.monotonic()`."""
+
+    sandbox: Sandbox
+    runner: Runner
+    ran: Ran
+    until: float
+
+    async def replay(self, leg: Leg, project: Project, files: Files) -> Walked:
+        """Raises `SandboxError`."""
+        async with self.sandbox.candidate() as workspace:
+            return await walk(leg, project, files, Play(self, workspace).perform)
+
+
+class Play:
+    """One workspace, and the PATH that grows on the way."""
+
+    def __init__(self, stage: Stage, workspace: Workspace) -> None:
+        self.stage, self.workspace = stage, workspace
+        self.path: list[str] = []
+
+    async def perform(self, check: Check) -> Performed:
+        seconds = max(1.0, min(check.timeout, self.stage.until - time.monotonic()))
+        run, left = await self.stage.runner.step(self.workspace, check, timeout=seconds, path=self.path)
+        await self.stage.ran(check, run)
+        self.path = stepping.paths(left.get("path", "")) + self.path
+        outputs: Mapping[str, Value] = stepping.values(left.get("output", ""))
+        return Performed(run, outputs, stepping.environment(left.get("env", "")))

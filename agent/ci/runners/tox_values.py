@@ -1,0 +1,120 @@
+"""The small languages inside tox's values: generative names, factor conditions, brace substitution.
+
+Follows tox 4 (`tox/config/loader`), and is compared with what it says (tests/agent/ci/runners/tox_recorded.json). Pure text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+
+NAMES_LIMIT = 2000  # environments of one list
+_LATEST = (11, 15)  # minors that an open range of tox 4 stands for
+_DEPTH = 100
+_SIZE = 64 * 1024
+_BRACES = re.compile(r"((?:\{[^}]+\})+)|,")
+_FACTOR = re.compile(r"!?[\w.][\w.-]*|")
+_RANGE = re.compile(r"(?<![\w.-])(?:(\d+)-(\d+)|(\d+)-)(?=[,}])|(?<=[{,])-(\d+)(?=[,}])")
+# Braces that are text for good are kept as characters that no file holds.
+_HIDE = str.maketrans("{}:[]", "\ue000\ue001\ue002\ue003\ue004")
+_SHOW = str.maketrans("\ue000\ue001\ue002\ue003\ue004", "{}:[]")
+
+
+class ToxError(ValueError):
+    """A value that tox itself would refuse, or one too large to read; the message is a clause."""
+
+
+def names(text: str) -> list[str]:
+    """`py{39,310}-a, lint` → ["py39-a", "py310-a", "lint"]. Raises `ToxError`."""
+    found: dict[str, None] = {}
+    for line in text.split("\n"):
+        for name in _generate(line.strip()):
+            if name:
+                found[name] = None
+            if len(found) > NAMES_LIMIT:
+                raise ToxError("its list of environments is too long")
+    return list(found)
+
+
+def _generate(text: str) -> Iterator[str]:
+    text = _RANGE.sub(_numbers, text)
+    if len(text) > _SIZE:
+        raise ToxError("its list of environments is too long")
+    for is_name, group in itertools.groupby(_BRACES.split(text), key=bool):
+        if not is_name:
+            continue
+        parts = re.split(r"\{([^}]+)\}", "".join(group).strip())
+        for variant in itertools.product(*([item.strip() for item in part.split(",")] for part in parts)):
+            name = "".join(variant)
+            if not all(_FACTOR.fullmatch(factor) for factor in name.split("-")):
+                raise ToxError(f"{name[:60]!r} is no name of an environment")
+            yield name
+
+
+def _numbers(match: re.Match[str]) -> str:
+    first = int(match[1] or match[3] or _LATEST[0])
+    last = int(match[2] or match[4] or _LATEST[1])
+    if abs(last - first) > NAMES_LIMIT:
+        raise ToxError("its list of environments is too long")
+    step = 1 if first <= last else -1
+    return ",".join(str(number) for number in range(first, last + step, step))
+
+
+def conditional(value: str, env: str) -> str | None:
+    """The lines of a value that hold for an environment, without comments; None where it has lines and none holds."""
+    factors = {*env.split("-"), "linux"}
+    kept: list[str] = []
+    skipped = False  # the line before ended in a backslash and was left out
+    stripped = "\n".join(
+        re.sub(r"\s*(?<!\\)#.*", "", line).replace("\\#", "#") for line in value.split("\n") if not line.startswith("#")
+    )
+    for line in stripped.split("\n"):
+        marker = re.search(r":(?=\s|$)", line)
+        groups: list[list[str]] | None = None
+        if marker is not None and not skipped:
+            try:
+                groups = [name.split("-") for name in itertools.islice(_generate(line[: marker.start()].strip()), NAMES_LIMIT)]
+            except ToxError:
+                groups = None  # a colon of the value's own
+        if groups is None:
+            if not skipped:
+                kept.append(line)
+            skipped = skipped and line.endswith("\\")
+        elif any(all((factor.lstrip("!") in factors) != factor.startswith("!") for factor in group) for group in groups):
+            kept.append(line[marker.end() :].strip() if marker else line)
+        else:
+            skipped = line.endswith("\\")
+    text = "\n".join(line for line in kept)
+    if not text.strip() and stripped.strip():
+        return None
+    return text.replace("\\\n", "")
+
+
+def substitute(text: str, value: Callable[[str], str | None]) -> str:
+    """Replace `{…}` from the inside out; `value` gives what stands for the inside, None leaves it as it is.
+
+    Raises `ToxError` where it does not end.
+    """
+    text = re.sub(r"\\([{}:\[\]])", lambda match: match[1].translate(_HIDE), text)
+    text = text.replace("{}", "{:}") if "{}" in text else text
+    for _ in range(_DEPTH):
+        changed = re.sub(r"\{([^{}]*)\}", lambda match: _one(match, value), text)
+        if len(changed) > _SIZE:
+            raise ToxError("a value grows without end")
+        if changed == text:
+            return changed.translate(_SHOW)
+        text = changed
+    raise ToxError("its substitutions are nested too deeply")
+
+
+def _one(match: re.Match[str], value: Callable[[str], str | None]) -> str:
+    found = value(match[1])
+    if found is not None and match[0] in found:
+        raise ToxError(f"its substitutions go in a circle: {match[0][:80]}")
+    return match[0].translate(_HIDE) if found is None else found
+
+
+def literal(text: str) -> str:
+    """Text that is not substituted any more."""
+    return text.translate(_HIDE)

@@ -1,0 +1,143 @@
+"""The texts of steps as their runner would see them: templates filled in from the leg, the steps before, and what they export.
+
+What only GitHub knows is never made up: a text that needs it is refused (`Needs`), and what running the earlier steps would
+tell is asked for (`Asks`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent.ci.contexts import Seen, scope_of, with_an_empty_token
+from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, render, value_of
+from agent.ci.expressions.scope import Files
+from agent.ci.leg import Leg
+from agent.ci.obstacles import Needs, named
+from agent.ci.services import ports_context
+from agent.ci.workflows.model import Step
+from agent.guest.text import one_line
+
+SHELL = "bash -e {0}"  # of a step that names none
+MINUTES = (10.0, 60.0)  # of a step that names none; at most
+
+
+class Asks(Exception):
+    """Only a run of the steps so far can tell `what`."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+@dataclass(slots=True)
+class Frame:
+    """Steps that share their defaults and outputs: the job's own, or those of one action of the repository."""
+
+    env: Mapping[str, str]
+    inputs: Mapping[str, Value]
+    cwd: str
+    shell: str
+    action: str = ""  # folder of the action
+    prefix: str = ""
+    depth: int = 0
+    steps: dict[str, Value] = field(default_factory=dict)  # the context of that name
+
+
+class Texts:
+    """The texts of one leg. `runs` says whether steps are run on the way."""
+
+    def __init__(self, leg: Leg, files: Files, *, runs: bool) -> None:
+        self.leg, self.files, self.runs = leg, files, runs
+        self.exported: dict[str, str] = {}
+        self.unseen: set[str] = set()  # ids of steps whose outputs a run would tell; "env"
+        self.notes: list[str] = []
+
+    def text(self, template: str, frame: Frame) -> str:
+        """Raises `Needs` for what only GitHub knows, and `Asks` for what a run would tell."""
+        if "env" in self.unseen and "env." in template:
+            self.ask_for("env")
+        scope = self.scope(frame)
+        words = template.lower()
+        if 0 < words.count("secrets.") == words.count("secrets.github_token"):
+            self.notes.append("the token that GitHub gives each run is empty here")
+            scope = with_an_empty_token(scope)
+        text = render(template, scope)
+        if isinstance(text, Unknown):
+            self.ask_for(text.what)
+            raise Needs(text.what)
+        return text
+
+    def value(self, template: str, frame: Frame) -> Value:
+        return value_of(template, self.scope(frame))
+
+    def known(self, template: str, frame: Frame) -> str:
+        """An input of a known action; what is not known here is rarely what matters of it."""
+        text = render(template, self.scope(frame))
+        return "" if isinstance(text, Unknown) else text
+
+    def own(self, step: Step, frame: Frame) -> dict[str, str]:
+        """The step's own variables; a step needs what they need."""
+        return {name: self.text(text, frame) for name, text in step.env.items()}
+
+    def outer(self, env: Mapping[str, str], templates: Mapping[str, str]) -> dict[str, str]:
+        """Those of a workflow or a job: steps mostly do without one that is not known here."""
+        found = dict(env)
+        for name, template in templates.items():
+            text = render(template, self.scope(Frame(found, self.leg.inputs, ".", SHELL)))
+            if isinstance(text, Unknown):
+                self.notes.append(f"the variable {one_line(name, 60)} is left out: it needs {named(text.what)}")
+            else:
+                found[name] = text
+        return found
+
+    def ask_for(self, what: str) -> None:
+        """Ends the walk where running the steps so far would tell it."""
+        context, _, rest = what.lower().partition(".")
+        if not self.runs and (what == "env" or (context == "steps" and rest.partition(".")[0] in self.unseen)):
+            raise Asks(what)
+
+    def scope(self, frame: Frame) -> Scope:
+        path = posixpath.join(self.leg.run.root, frame.action) if frame.action else ""
+        seen = Seen({**frame.env, **self.exported}, frame.steps, frame.inputs, path)
+        return scope_of(self.leg.run, self.leg.matrix, seen, self.files, ports_context(self.leg.wanted))
+
+    def title(self, step: Step, frame: Frame) -> str:
+        try:
+            text = render(shown(step), self.scope(frame))
+        except ExpressionError:
+            text = shown(step)
+        return " ".join((shown(step) if isinstance(text, Unknown) else text).split())
+
+    def seconds(self, step: Step, frame: Frame) -> float:
+        minutes = _number(step.timeout_minutes, self.scope(frame))
+        return 60.0 * (MINUTES[0] if minutes is None or minutes <= 0 else min(minutes, MINUTES[1]))
+
+    def may_fail(self, step: Step, frame: Frame) -> bool:
+        flag = step.continue_on_error
+        return flag if isinstance(flag, bool) else self.value(flag, frame) is True
+
+    def path(self, cwd: str) -> str:
+        """Relative to the repository's root, wherever that stands."""
+        if cwd.startswith(self.leg.run.root + "/") or cwd == self.leg.run.root:
+            cwd = cwd[len(self.leg.run.root) :].lstrip("/")
+        return posixpath.normpath(cwd or ".")
+
+
+def shown(step: Step) -> str:
+    """As GitHub shows a step without a name of its own."""
+    if step.name:
+        return step.name
+    lines = (step.uses or (step.run or "").strip()).split("\n")
+    return f"Run {lines[0]}"
+
+
+def _number(value: float | str | None, scope: Scope) -> float | None:
+    if isinstance(value, str):
+        found = value_of(value, scope)
+        try:
+            return float(found) if isinstance(found, (str, int, float)) else None
+        except ValueError:
+            return None
+    return value

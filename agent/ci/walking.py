@@ -1,0 +1,302 @@
+"""Goes through the steps of one leg of a job, as the runner of GitHub Actions would, up to the one that fails.
+
+What a step comes to here is decided in one place, for whoever only reads (no `perform`: what a step would print or export is
+then not known) and for whoever runs each step on the way (`replay`). Starts nothing itself.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from agent.ci import detect
+from agent.ci.actions import meaning_of, python_version
+from agent.ci.commands import read_command, tools_of
+from agent.ci.contexts import variables
+from agent.ci.detect import Project
+from agent.ci.expressions import ExpressionError, Unknown, Value, condition, render, value_of
+from agent.ci.expressions.scope import Files
+from agent.ci.installing import merge
+from agent.ci.leg import Does, Leg, Perform, Told, Walked
+from agent.ci.obstacles import Needs, in_the_way, invalid, named, needs_services
+from agent.ci.runners.follow import follow_script
+from agent.ci.runners.followed import Followed
+from agent.ci.texts import SHELL, Asks, Frame, Texts, shown
+from agent.ci.workflows.composite import read_action
+from agent.ci.workflows.document import Problem
+from agent.ci.workflows.model import Step
+from agent.ci.workflows.step_names import find_step
+from agent.endings import Ending, stopped_before
+from agent.guest.text import one_line
+from agent.task import Check
+from agent.task import Step as Before
+from sandbox.base import Packages
+
+DEPTH = 10  # actions within actions, as at GitHub
+
+
+class _Over(Exception):
+    """The walk has come to its end."""
+
+
+class _Here(NamedTuple):
+    """The step that the walk has come to. `number` is "3", or "3.1" within an action."""
+
+    step: Step
+    frame: Frame
+    number: str
+    title: str  # as GitHub shows it
+    is_target: bool  # CI tells that it fails
+
+
+class _Kept(NamedTuple):
+    """A step that ran, and the program that tells how it went."""
+
+    check: Check
+    tool: str
+    number: str
+
+
+async def walk(leg: Leg, project: Project, files: Files, perform: Perform | None = None) -> Walked:
+    """Never raises for what the files hold; `SandboxError` where `perform` does."""
+    walker = _Walker(leg, project, files, perform)
+    try:
+        await walker.job()
+    except _Over:
+        pass
+    except Needs as needs:
+        walker.ending = in_the_way(leg.job.id, needs.what, "job")
+    except ExpressionError as error:
+        walker.ending = invalid(f"{leg.source}: {error}")
+    return walker.walked()
+
+
+class _Walker:
+    def __init__(self, leg: Leg, project: Project, files: Files, perform: Perform | None) -> None:
+        self.leg, self.project, self.perform = leg, project, perform
+        self.texts = Texts(leg, files, runs=perform is not None)
+        self.wants: Literal["target", "tests", "red"] = "red"
+        self.target: int | None = None
+        self.told: list[Told] = []
+        self.notes: list[str] = list(leg.notes)
+        self.packages = Packages(python=leg.python)
+        self.kept: list[_Kept] = []
+        self.check: Check | None = None
+        self.tool = ""
+        self.ending: Ending | None = None
+        self.missed: Ending | None = None  # why a step that may have been the failing one was left out
+        self.asks = ""
+
+    def walked(self) -> Walked:
+        check, told = self.check, self.told
+        packages = self.packages
+        if self.asks:
+            check = None
+            for kept in self.kept:
+                packages = merge(packages, tools_of(kept.check, kept.tool))
+        if check is not None:
+            # Whoever only looks leaves nothing for the check, save what another tool reports on.
+            looks = ("findings", "pytest", "unittest") if check.runs_tests else ("findings",)
+            before = [kept for kept in self.kept if kept.check is not check]
+            left_out = {kept.number for kept in before if kept.check.reader in looks}
+            check = replace(check, before=tuple(_before(kept.check) for kept in before if kept.number not in left_out))
+            told = [replace(one, does="left out") if one.number in left_out else one for one in told]
+        reached = {one.number.partition(".")[0] for one in told}
+        rest = [
+            Told(str(step.number), shown(step), "not reached") for step in self.leg.job.steps if str(step.number) not in reached
+        ]
+        if check is None and self.ending is None and not self.asks:
+            self.ending = self.missed
+        notes = tuple(dict.fromkeys([*self.notes, *self.texts.notes]))
+        return Walked((*told, *rest), packages, check, self.tool, self.ending, self.asks, notes)
+
+    async def job(self) -> None:
+        leg = self.leg
+        env = self.texts.outer({}, leg.workflow.env)
+        env = self.texts.outer(env, leg.job.env)
+        job, outer = leg.job.defaults, leg.workflow.defaults
+        frame = Frame(env, leg.inputs, ".", job.shell or outer.shell or SHELL)
+        frame.cwd = self.texts.text(job.working_directory or outer.working_directory or ".", frame)
+        if leg.failed_step is not None:
+            found = find_step(leg.job, leg.failed_step, lambda template: render(template, self.texts.scope(frame)))
+            if isinstance(found, Problem):
+                self.notes.append(f"{leg.source}: {str(found).rstrip('.')}; each step is tried")
+            else:
+                self.wants, self.target = "target", found.number
+        await self._steps(leg.job.steps, frame)
+        if self.wants != "target" and self.perform is None and self.kept:
+            self.asks = "which step fails"
+        elif self.kept and self.missed is None and not self.asks:
+            # All are green here: what tests the most is asked again.
+            kept = next((kept for kept in self.kept if kept.check.runs_tests), self.kept[-1])
+            self.kept = self.kept[: self.kept.index(kept)]
+            self._found(kept, "runs")
+
+    async def _steps(self, steps: tuple[Step, ...], frame: Frame) -> None:
+        for step in steps:
+            number = f"{frame.prefix}{step.number}"
+            is_target = self.wants == "target" and number == str(self.target)
+            here = _Here(step, frame, number, self.texts.title(step, frame), is_target)
+            try:
+                if not is_target and not self._runs(here):
+                    self._tell(here, "skipped", "its condition does not hold")
+                    frame.steps |= _context(step, {}, "skipped")
+                elif step.uses:
+                    await self._use(here)
+                else:
+                    await self._run(self.texts.text(step.run or "", frame), here)
+            except Needs as needs:
+                self._left_out(here, needs.what)
+            except Asks as asks:
+                # Reading goes on, for what the later steps install.
+                self.asks = self.asks or asks.what
+
+    def _runs(self, here: _Here) -> bool:
+        if not here.frame.prefix and here.title in self.leg.conclusions:
+            return self.leg.conclusions[here.title] != "skipped"
+        holds = condition(here.step.condition, self.texts.scope(here.frame))
+        if not isinstance(holds, Unknown):
+            return holds
+        try:
+            self.texts.ask_for(holds.what)
+            self.notes.append(f"whether `{here.title}` runs depends on `{holds.what}`, which is not known here: it is run")
+        except Asks as asks:
+            self.asks = self.asks or asks.what
+        return True
+
+    async def _use(self, here: _Here) -> None:
+        uses = here.step.uses or ""
+        if uses.startswith("./"):
+            await self._action(here)
+            return
+        inputs = {name: self.texts.known(text, here.frame) for name, text in here.step.inputs.items()}
+        meaning = meaning_of(uses, inputs)
+        if meaning.kind == "runs":
+            await self._run(meaning.command, here)
+            return
+        if meaning.kind == "unknown" or here.is_target:
+            raise Needs(f"the action {one_line(uses, 100)}")
+        if meaning.python is not None:
+            self.packages = replace(self.packages, python=meaning.python)
+        elif "python-version-file" in inputs:
+            text = self.project.texts.get(inputs["python-version-file"].removeprefix("./"), "")
+            self.packages = replace(self.packages, python=python_version(text) or self.packages.python)
+        self._tell(here, "sets up" if meaning.kind == "sets_up" else "nothing", meaning.why)
+        here.frame.steps |= _context(here.step, dict(meaning.outputs or {}))
+
+    async def _action(self, here: _Here) -> None:
+        """An action of the repository itself: its own steps."""
+        step, frame = here.step, here.frame
+        folder = posixpath.normpath((step.uses or "").removeprefix("./"))
+        texts = (self.project.texts.get(posixpath.join(folder, name)) for name in ("action.yml", "action.yaml"))
+        text = next((text for text in texts if text is not None), None)
+        action = read_action(text) if text is not None else Problem("there is no such action in the repository")
+        if isinstance(action, Problem):
+            self.notes.append(f"{step.uses}: {action}")
+            raise Needs(f"the action {one_line(step.uses or '', 100)}")
+        if action.using != "composite" or frame.depth >= DEPTH:
+            raise Needs(f"the action {one_line(step.uses or '', 100)}, which is a program of its own")
+        given = {name.lower(): self.texts.value(text, frame) for name, text in step.inputs.items()}
+        scope = self.texts.scope(frame)
+        defaults = {one.id: value_of(str(one.default or ""), scope) for one in action.inputs}
+        inputs = {name: given.get(name.lower(), default) for name, default in defaults.items()}
+        env = {**frame.env, **self.texts.own(step, frame)}
+        inner = Frame(env, inputs, ".", SHELL, folder, f"{here.number}.", frame.depth + 1)
+        if here.is_target:
+            self.wants = "red"
+        self._tell(here, "runs", f"the steps of {folder}")
+        await self._steps(action.steps, inner)
+        if here.is_target and self.perform is None:
+            raise Asks("which step of the action fails")
+        outputs = {name: self.texts.value(text, inner) for name, text in action.outputs.items()}
+        frame.steps |= _context(step, outputs)
+
+    async def _run(self, text: str, here: _Here) -> None:
+        check, tool = self._read(text, here)
+        if check is None:
+            self._tell(here, "installs", text.strip())
+            if here.is_target:
+                self.notes.append(f"{self.leg.source}: the failing step only installs; the job's tests are run instead")
+                self.wants = "tests"
+            here.frame.steps |= _context(here.step, {})
+            return
+        if here.is_target or (self.wants == "tests" and check.runs_tests):
+            self._found(_Kept(check, tool, here.number))
+        outputs: Value = Unknown(f"steps.{here.step.id}.outputs")
+        if self.perform is None:
+            self.texts.unseen |= {(here.step.id or "").lower(), *(("env",) if "GITHUB_ENV" in text else ())}
+        else:
+            done = await self.perform(check)
+            if done.is_red and not self.texts.may_fail(here.step, here.frame):
+                if self.wants != "red":
+                    self.ending = stopped_before(replace(done.run, stopped_at=here.title))
+                    raise _Over
+                self._found(_Kept(check, tool, here.number))
+            self.texts.exported |= done.env
+            outputs = done.outputs
+        self._tell(here, "runs", check.command)
+        self.kept.append(_Kept(check, tool, here.number))
+        here.frame.steps |= _context(here.step, outputs)
+
+    def _read(self, text: str, here: _Here) -> tuple[Check | None, str]:
+        """What a step's text comes to, without what it installs, and the program that tells."""
+        step, frame, texts = here.step, here.frame, self.texts
+        shell = step.shell or frame.shell
+        cwd = texts.path(texts.text(step.working_directory or frame.cwd, frame))
+        env = {**variables(self.leg.run), **frame.env, **texts.exported, **texts.own(step, frame)}
+        found = Followed(text, Packages(), env, cwd)
+        if shell.split()[0] in ("bash", "sh"):
+            found = follow_script(text, self.project, env, cwd, self.packages.python)
+        self.packages = merge(self.packages, found.packages)
+        self.packages = replace(self.packages, python=found.python or self.packages.python)
+        self.notes += [f"step {here.number}: {note}" for note in found.notes]
+        if not found.command.strip():
+            return None, ""
+        reading = read_command(found.command, self._script(found.cwd))
+        if reading.tool in ("tox", "nox") and (detected := detect.detect_check(self.project)) is not None:
+            # It would make environments of its own, from an index; why it is not followed is said.
+            self.notes.append(f"`{one_line(found.command, 80)}` is approximated by `{detected.command}`, which was detected")
+            self.packages = merge(self.packages, detect.detect_packages(self.project))
+            found = replace(found, command=detected.command, cwd=".", env={**found.env, **detected.env})
+            reading = read_command(found.command, self._script("."))
+        source = f"{self.leg.source}, step {here.number}"
+        seconds = texts.seconds(step, frame)
+        check = Check(here.title, found.command, reading.reader, seconds, found.cwd, found.env, source, shell)
+        return check if check.reader == "findings" else replace(check, services=self.leg.wanted.services), reading.tool
+
+    def _found(self, kept: _Kept, does: Does = "fails") -> None:
+        if self.leg.wanted.refusals and kept.check.reader != "findings":
+            self.ending = needs_services(self.leg.wanted.sentence)
+            raise _Over
+        self.check, self.tool = kept.check, kept.tool
+        self.told = [one for one in self.told if one.number != kept.number]
+        self.told.append(Told(kept.number, kept.check.name, does, kept.check.command))
+        raise _Over
+
+    def _left_out(self, here: _Here, what: str) -> None:
+        """A step that cannot be as in CI is in the way of the failing one, or it is passed over."""
+        ending = in_the_way(here.title, what)
+        if here.is_target:
+            self.ending = ending
+            raise _Over
+        if self.wants == "red":
+            self.missed = self.missed or ending
+        self._tell(here, "left out", f"it needs {named(what)}")
+        self.notes.append(f"step {here.number}, `{here.title}`, is left out: it needs {named(what)}")
+        here.frame.steps |= _context(here.step, Unknown(f"steps.{here.step.id}.outputs"))
+
+    def _tell(self, here: _Here, does: Does, detail: str) -> None:
+        self.told.append(Told(here.number, here.title, does, detail))
+
+    def _script(self, cwd: str) -> Callable[[str], str]:
+        return lambda path: self.project.texts.get(posixpath.normpath(posixpath.join(cwd, path)), "")
+
+
+def _before(check: Check) -> Before:
+    return Before(check.name, check.command, check.shell, check.cwd, check.env)
+
+
+def _context(step: Step, outputs: Value, conclusion: str = "success") -> dict[str, Value]:
+    return {} if step.id is None else {step.id: {"outputs": outputs, "outcome": conclusion, "conclusion": conclusion}}

@@ -1,0 +1,153 @@
+"""From a job that calls a reusable workflow of the same repository to the job that runs in it.
+
+Where a called file comes from is the caller's matter: it gives a reader of paths. Workflows of other repositories are not
+fetched: they are a problem that names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from posixpath import normpath
+from typing import TypeAlias
+
+from agent.ci.expressions import ExpressionError, Unknown, Value
+from agent.ci.expressions.values import text
+from agent.ci.workflows.document import Problem
+from agent.ci.workflows.model import Input, Job, Workflow
+from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, pick
+from agent.ci.workflows.reading import read_workflow
+
+NESTING_LIMIT = 10  # workflows in one another, the first one counted, as GitHub allows
+_FOLDER = ".github/workflows/"
+_KINDS: Mapping[type, str] = {bool: "boolean", int: "number", float: "number"}
+
+# The text of a file by its path from the repository's root, None where there is none.
+ReadFile: TypeAlias = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The job that runs: the last of the calls, in the workflow of `path`, with that workflow's `inputs`.
+
+    `calls` are the jobs that called, from the outside; empty where the job stands in the first file.
+    """
+
+    target: JobLeg
+    workflow: Workflow
+    path: str
+    inputs: Mapping[str, Value]
+    calls: tuple[JobLeg, ...] = ()
+
+
+def find(
+    workflow: Workflow,
+    path: str,
+    choose: Callable[[Workflow, Mapping[str, Value]], JobLeg | Problem],
+    evaluate: Evaluate,
+    read: ReadFile,
+) -> Found | Problem:
+    """The job that `choose` takes in `workflow`, followed through the workflows it calls.
+
+    In a called workflow the rest of the shown name chooses; where nothing is left of it, its only job.
+    """
+    inputs: Mapping[str, Value] = {}
+    paths, calls = [normpath(path)], list[JobLeg]()
+    target = choose(workflow, inputs)
+    while not isinstance(target, Problem) and target.job.uses is not None:
+        called = called_path(target.job)
+        if isinstance(called, Problem):
+            return called
+        if called in paths:
+            return Problem(f"The workflow {called} calls itself, through {' → '.join(paths)}.", target.job.line)
+        if len(paths) >= NESTING_LIMIT:
+            return Problem(f"Workflows are called more than {NESTING_LIMIT} deep: {' → '.join(paths)}.", target.job.line)
+        inner = read_called(called, read)
+        if isinstance(inner, Problem):
+            return inner
+        given = inputs_of(target, inner, evaluate, inputs)
+        if isinstance(given, Problem):
+            return given
+        paths.append(called)
+        calls.append(target)
+        workflow, inputs = inner, given
+        target = _inside(workflow, target, evaluate, inputs)
+    return target if isinstance(target, Problem) else Found(target, workflow, paths[-1], inputs, tuple(calls))
+
+
+def called_path(job: Job) -> str | Problem:
+    """The path of the workflow that a job calls, or why it cannot be read here."""
+    uses = job.uses or ""
+    if not uses.startswith("./"):
+        return Problem(
+            f"The job '{job.id}' calls the workflow {uses[:200]!r} of another repository, which is not read.", job.line
+        )
+    path = normpath(uses)
+    if not path.startswith(_FOLDER) or "/" in path.removeprefix(_FOLDER) or "@" in path:
+        return Problem(f"The job '{job.id}' calls {uses[:200]!r}; only files directly in {_FOLDER} can be called.", job.line)
+    return path
+
+
+def read_called(path: str, read: ReadFile) -> Workflow | Problem:
+    source = read(path)
+    if source is None:
+        return Problem(f"The called workflow {path} is not in the repository.")
+    workflow = read_workflow(source)
+    if isinstance(workflow, Problem):
+        return Problem(f"The called workflow {path} cannot be read: {workflow}", None)
+    if "workflow_call" not in workflow.events:
+        return Problem(f"The workflow {path} cannot be called: its 'on' has no workflow_call.")
+    return workflow
+
+
+def inputs_of(
+    caller: JobLeg, called: Workflow, evaluate: Evaluate, outer: Mapping[str, Value]
+) -> Mapping[str, Value] | Problem:
+    """The `inputs` context of a called workflow: what the call gives, of the types that are asked for, and the defaults."""
+    job = caller.job
+    declared = {one.id.lower(): one for one in called.call_inputs}
+    for name in job.inputs:
+        if name.lower() not in declared:
+            return Problem(
+                f"The job '{job.id}' gives the input '{name[:100]}', which the called workflow does not have.", job.line
+            )
+    given = {name.lower(): value for name, value in job.inputs.items()}
+    contexts: dict[str, Value] = {"inputs": outer, "matrix": caller.leg.values or None}
+    values: dict[str, Value] = {}
+    for key, one in declared.items():
+        if key not in given and one.required:
+            return Problem(
+                f"The job '{job.id}' does not give the input '{one.id}', which the called workflow requires.", job.line
+            )
+        written = given.get(key, one.default)
+        try:
+            # A default sees nothing of the caller.
+            value = evaluate(written, contexts if key in given else {}) if isinstance(written, str) else written
+        except ExpressionError as error:
+            return Problem(f"The input '{one.id}' of the job '{job.id}' cannot be evaluated: {error}.", job.line)
+        fitting = _typed(one, value)
+        if isinstance(fitting, Problem):
+            return Problem(f"{fitting.sentence} It comes from the job '{job.id}'.", job.line)
+        values[one.id] = fitting
+    return values
+
+
+def _typed(one: Input, value: Value) -> Value | Problem:
+    if isinstance(value, Unknown):
+        return value
+    if value is None:
+        return {"boolean": False, "number": 0}.get(one.type, "")
+    if one.type not in ("boolean", "number"):
+        fitting: Value = text(value) if isinstance(value, str | int | float) else None
+    else:
+        fitting = value if _KINDS.get(type(value)) == one.type else None
+    return Problem(f"The input '{one.id}' must be a {one.type}, not {text(value)[:100]!r}.") if fitting is None else fitting
+
+
+def _inside(workflow: Workflow, caller: JobLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -> JobLeg | Problem:
+    if caller.within:
+        return find_leg(workflow, caller.within, evaluate, inputs)
+    if len(workflow.jobs) > 1:
+        names = ", ".join(job.id for job in workflow.jobs)
+        return Problem(f"The workflow that '{caller.job.id}' calls has several jobs; name one of: {names}.", caller.job.line)
+    return pick(workflow, None, {}, evaluate, inputs)

@@ -1,0 +1,74 @@
+"""What comes before the tests of a check, for those who run them otherwise than by its command.
+
+Knows servers and steps, whose output nobody reads here; nothing of tests.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from . import services, starting
+
+SHARE = 0.5  # of the time for everything
+
+
+class Failed(Exception):
+    """The tests would not find what they need; the message says why."""
+
+
+@contextlib.contextmanager
+def played(request, root):
+    """Servers run and steps have run inside of this; the environment of this process is then that of the tests.
+
+    `request` has what `prelude_of` gives, and `seconds` for everything, from which the time that this took is taken off.
+    Raises Failed.
+    """
+    if not (request["before"] or request["services"] or request["path"]):
+        yield
+        return
+    started = time.monotonic()
+    deadline = started + SHARE * request["seconds"]
+    folder, servers = tempfile.mkdtemp(prefix="selfheal-"), services.Services()
+    try:
+        servers.start(request["services"], deadline)
+        starter = starting.Starter(dict(request, root=root, guest=sys.path[0]), folder)
+        for step in request["before"]:
+            _run(step, starter, deadline)
+            starter.take_over()
+        _enter(starter.surroundings())
+        request["seconds"] -= time.monotonic() - started
+        yield
+    except services.Failed as failed:
+        raise Failed("the service %s could not be started: %s" % (failed.service, failed)) from None
+    finally:
+        servers.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(step, starter, deadline):
+    process = starter.step(step, output=subprocess.DEVNULL)
+    try:
+        process.wait(max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise Failed("the step %s before the tests took too long" % step["name"]) from None
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)  # and what it left running
+        except OSError:
+            pass
+        process.wait()
+    if process.returncode:
+        raise Failed("the step %s before the tests did not pass" % step["name"])
+
+
+def _enter(environment):
+    os.environ.clear()
+    os.environ.update(environment)
+    for path in reversed(environment.get("PYTHONPATH", "").split(os.pathsep)):
+        if path and path not in sys.path:
+            sys.path.insert(1, path)

@@ -1,0 +1,41 @@
+"""The first step of the repair alone: is it really red? For whoever wants to see the failure and nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.budget import Ledger
+from agent.checks import Runner
+from agent.endings import Ending
+from agent.nodes.reproduce import reproduce
+from agent.state import Context, Work, unpack
+from agent.task import CheckRun, NoRepair, Oracle, ReflectionLog, Task, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Red:
+    """The failure, seen. `base` is the first run of each check."""
+
+    oracle: Oracle
+    base: tuple[CheckRun, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """Ids of what must turn green, sorted."""
+        return tuple(sorted(id_ for ids in self.oracle.must_turn.values() for id_ in ids))
+
+
+async def reproduced(task: Task, context: Context) -> Red | NoRepair:
+    """Raises `SandboxError` when the sandbox is lost."""
+    runner = Runner(task.sandbox)
+    await runner.prepare()
+    ledger = Ledger(task.budget, 0, Usage(), 0.0, context.monotonic(), context.monotonic)
+    state = await reproduce({}, Work(task, context, runner, ledger))
+    notes = tuple(state.get("notes", ()))
+    if "ending" in state:
+        ending = unpack(Ending, state["ending"])
+        log = ReflectionLog(None, (), (), (), notes)
+        return NoRepair(ending.outcome, ending.reason, ending.next_step, Usage(), log)
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    return Red(oracle, await context.recall(tuple[CheckRun, ...], state["base_ref"]), notes)

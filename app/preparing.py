@@ -1,0 +1,146 @@
+"""From a commit's files to a task for the repair engine: unpack, read what is to be run, install, replay what comes before.
+
+Knows sandboxes and plans; nothing of GitHub, of attempts, or of how a repair is found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from agent.checks import Runner
+from agent.ci.configuration import NO_CONFIGURATION, Configuration
+from agent.ci.legs import ChosenJob, FailedJob
+from agent.ci.plan import Plan, complete, plan
+from agent.ci.replay import Stage
+from agent.events import Emit, StepDone, StepStarted
+from agent.task import Budget, Check, CheckRun, NoRepair, Outcome, Policy, ReflectionLog, Task, Usage
+from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is to be healed: one commit's files, and what is known of its failure."""
+
+    id: str  # names the thread of checkpoints
+    label: str  # for people
+    archive: AsyncIterator[bytes]  # gzipped tar with one top folder
+    jobs: tuple[FailedJob | ChosenJob, ...] = ()
+    configuration: Configuration = NO_CONFIGURATION
+    command: str | None = None  # a person's own test command
+    hints: tuple[str, ...] = ()
+    model: str | None = None  # LiteLLM name of the one that a person chose; None is the installation's
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A task whose sandbox is ready, and what was understood on the way."""
+
+    task: Task
+    plan: Plan
+    installed: Installed
+
+
+async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, budget: Budget) -> Prepared | NoRepair:
+    """Unpack, read what is to be run, install: everything that comes before the first red."""
+    started = time.monotonic()
+    await emit(StepStarted(step="unpack", text="Unpacking the repository"))
+    try:
+        await sandbox.unpack(case.archive)
+    except UnsafeArchive as error:
+        return without_a_run(
+            Outcome.REFUSED,
+            f"The repository's archive is not one that is safe to unpack: {error.reason}.",
+            "Remove what leads outside of the repository (a link, a path) from this commit, then try again.",
+        )
+    except LimitExceeded as error:
+        return _too_small(error)
+    planned = await plan(sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command)
+    await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
+    if not planned.is_open:
+        return _ended(planned)
+    started = time.monotonic()
+    await emit(StepStarted(step="install", text="Installing the dependencies"))
+    try:
+        installed = await sandbox.install(planned.packages)
+    except InstallFailed as error:
+        return without_a_run(
+            Outcome.INFRASTRUCTURE,
+            f"The dependencies could not be installed: {error.reason}.",
+            "Look at the installer's words in the log; if the index was out of reach, try again later.",
+            error.output[-2000:],
+        )
+    except LimitExceeded as error:
+        return _too_small(error)
+    await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
+    planned = await _replayed(planned, sandbox, emit, budget.seconds / 2)
+    if not planned.checks:
+        return _ended(planned)
+    isolation = sandbox.isolation
+    task = Task(
+        id=case.id,
+        sandbox=sandbox,
+        checks=planned.checks,
+        policy=policy,
+        budget=budget,
+        hints=case.hints,
+        environment=f"{_python(planned, installed)}, sandbox {isolation.name}, "
+        f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
+        approximated=planned.notes,
+        packages=planned.packages,
+    )
+    return Prepared(task, planned, installed)
+
+
+async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float) -> Plan:
+    """With what only a run of the steps before the failing one could tell."""
+    if not (planned.asks or planned.services):
+        return planned
+    started = time.monotonic()
+    await emit(StepStarted(step="replay", text="Replaying the steps of the failing job"))
+
+    async def ran(check: Check, run: CheckRun) -> None:
+        how = "passed" if run.exit_code == 0 else "red" if run.ending == "finished" else run.ending
+        await emit(StepDone(step="replay", text=f"Step `{check.name}`: {how} ({run.seconds:.1f} s)", seconds=run.seconds))
+
+    stage = Stage(sandbox, Runner(sandbox), ran, time.monotonic() + seconds)
+    planned = await complete(planned, stage)
+    await emit(StepDone(step="replay", text=_understood(planned), seconds=time.monotonic() - started))
+    return planned
+
+
+def _ended(planned: Plan) -> NoRepair:
+    ending = planned.ending
+    return without_a_run(ending.outcome, ending.reason, ending.next_step, *planned.notes)
+
+
+def _too_small(error: LimitExceeded) -> NoRepair:
+    return without_a_run(
+        Outcome.INFRASTRUCTURE,
+        f"Preparing the repository reached the sandbox's {error.which} limit ({error.limit:,}).",
+        "Raise the sandbox's limits in the settings, or make the repository's checkout smaller.",
+    )
+
+
+def _understood(planned: Plan) -> str:
+    if not planned.checks:
+        return planned.ending.reason if not planned.asks else "Will replay " + ", ".join(planned.asks)
+    return "Will run " + ", ".join(f"`{check.command.strip().splitlines()[0]}` ({check.source})" for check in planned.checks)
+
+
+def _python(planned: Plan, installed: Installed) -> str:
+    wanted = planned.packages.python
+    is_it = wanted is None or f"{installed.python}.".startswith(f"{wanted}.")
+    return f"Python {installed.python}" + ("" if is_it else f" in the place of {wanted}")
+
+
+def _installed(installed: Installed) -> str:
+    built = f", built {', '.join(installed.built)}" if installed.built else ""
+    return f"Python {installed.python} is ready{built}" + (f". {installed.note}" if installed.note else "")
+
+
+def without_a_run(outcome: Outcome, reason: str, next_step: str, *notes: str) -> NoRepair:
+    """An ending from before the graph began: nothing was tried, nothing was spent."""
+    log = ReflectionLog(diagnosis=None, iterations=(), lessons=(), rungs=(), notes=notes)
+    return NoRepair(outcome=outcome, reason=reason, next_step=next_step, usage=Usage(), log=log)

@@ -1,0 +1,227 @@
+"""`selfheal reproduce`: see a local checkout's failure as its CI would, and tell what was understood of it. Repairs nothing.
+
+Progress goes to standard error, the result to standard output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json as jsonlib
+import re
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+from uuid import uuid4
+
+from rich.console import Console
+from rich.table import Table
+
+from agent import words
+from agent.ci.detect import Project
+from agent.ci.leg import Told as Step
+from agent.ci.legs import ChosenJob, leg_of
+from agent.ci.workflows.document import Problem
+from agent.ci.workflows.model import Job
+from agent.ci.workflows.reading import read_workflow
+from agent.reproducing import Red
+from agent.task import NoRepair
+from app import checkout, local, terminal
+from app.engine import Reproduction
+from app.preparing import Case
+from app.settings import Settings
+from app.showing import Screen
+from app.terminal import plain
+from sandbox.base import MIB, SandboxError
+
+WORKFLOWS = ".github/workflows"
+_TESTS = re.compile(r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha)\b|\btests?\b")
+_SHOWN = 30  # failing ids that a person is shown
+_STYLES = {"fails": "bold red", "runs": "", "installs": "cyan", "sets up": "cyan", "left out": "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which job a person wants to see: options of the command line."""
+
+    workflow: str | None = None  # file below the checkout, or only its name
+    job: str | None = None
+    matrix: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.workflow is not None or self.job is not None or bool(self.matrix)
+
+
+class NoSuchJob(Exception):
+    """What is wished for is not in the checkout; the message lists what is."""
+
+
+async def run(root: Path, settings: Settings, *, wish: Wish, test: str | None, json: bool) -> bool:
+    """Reproduce the failure of the checkout at `root`; True when it is red. Raises `NoSuchJob`."""
+    chosen = await asyncio.to_thread(choose, root, wish)
+    progress = terminal.console(stderr=True)
+    started = time.monotonic()
+    async with AsyncExitStack() as stack:
+        if progress.is_terminal:
+            stack.enter_context(progress.status("reproducing …"))
+        seen = await _reproduce(root, settings, chosen, test, Screen(progress, started))
+    told = Told(seen, time.monotonic() - started)
+    if json:
+        print(jsonlib.dumps(told.as_json(), indent=2))  # noqa: T201 - the command's answer
+    else:
+        told.show(terminal.console())
+    return isinstance(seen.result, Red)
+
+
+def choose(root: Path, wish: Wish) -> ChosenJob | None:
+    """The job that is wished for; without a wish the first one that tests, None where there is none. Raises `NoSuchJob`."""
+    texts = _workflows(root)
+    paths = [path for path in texts if _is(path, wish.workflow)]
+    if wish and not paths:
+        there = f"there are: {', '.join(sorted(texts))}" if texts else f"it has none in {WORKFLOWS}"
+        raise NoSuchJob(f"the checkout has no workflow {wish.workflow or ''!r}; {there}")
+    project = Project.of_texts(texts)
+    problems: list[str] = []
+    for path in paths:
+        workflow = read_workflow(texts[path])
+        if isinstance(workflow, Problem):
+            problems.append(f"{path}: {workflow}")
+            continue
+        if wish.job is None and wish.workflow is None and not {"push", "pull_request"} & set(workflow.events):
+            continue
+        testing = next((job.id for job in workflow.jobs if _tests(job)), None)
+        chosen = ChosenJob(texts[path], path, wish.job or testing or (None if wish else ""), wish.matrix)
+        if chosen.job == "":
+            continue
+        leg = leg_of(chosen, project, ".")
+        if not isinstance(leg, Problem):
+            return chosen
+        problems.append(f"{path}: {leg}")
+    if wish:
+        raise NoSuchJob("\n".join(problems) or "no workflow of the checkout has such a job")
+    return None
+
+
+def _workflows(root: Path) -> dict[str, str]:
+    """Path below the checkout → text, of its workflows and of the actions that they may call."""
+    folder = root / ".github"
+    files = sorted([*folder.glob("workflows/*.y*ml"), *folder.glob("actions/**/action.y*ml")])
+    texts: dict[str, str] = {}
+    for path in files:
+        if path.suffix in (".yml", ".yaml") and path.is_file():
+            with path.open(encoding="utf-8", errors="replace") as file:
+                texts[path.relative_to(root).as_posix()] = file.read(MIB)
+    return texts
+
+
+def _is(path: str, wished: str | None) -> bool:
+    if not path.startswith(f"{WORKFLOWS}/"):
+        return False
+    return wished is None or PurePosixPath(path).match(PurePosixPath(wished).name)
+
+
+def _tests(job: Job) -> bool:
+    return any(_TESTS.search(step.run or "") for step in job.steps)
+
+
+async def _reproduce(
+    root: Path, settings: Settings, chosen: ChosenJob | None, test: str | None, screen: Screen
+) -> Reproduction:
+    configuration = local.configuration(root)
+    if isinstance(configuration, NoRepair):
+        return Reproduction(configuration, None)
+    try:
+        engine = await local.engine(settings, screen)
+        case = Case(
+            id=uuid4().hex,
+            label=root.name,
+            archive=checkout.packed(root),
+            jobs=() if chosen is None else (chosen,),
+            configuration=configuration,
+            command=test,
+        )
+        return await engine.reproduce(case, emit=screen.emit)
+    except checkout.CheckoutUnreadable as error:
+        return Reproduction(local.unreadable(error), None)
+    except SandboxError as error:
+        return Reproduction(local.failed(error), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A reproduction as it is told."""
+
+    seen: Reproduction
+    seconds: float
+
+    @property
+    def outcome(self) -> str:
+        return "reproduced" if isinstance(self.seen.result, Red) else self.seen.result.outcome.value
+
+    def as_json(self) -> dict[str, Any]:
+        """The same keys however it ended; what there is not is null or empty."""
+        result, prepared = self.seen.result, self.seen.prepared
+        ended = result if isinstance(result, NoRepair) else None
+        plan = prepared.plan if prepared else None
+        return {
+            "outcome": self.outcome,
+            "reason": ended.reason if ended else None,
+            "next_step": ended.next_step if ended else None,
+            "failing": list(result.failing) if isinstance(result, Red) else [],
+            "failures": [asdict(failure) for run in result.base for failure in run.failures] if isinstance(result, Red) else [],
+            "jobs": [
+                {"source": source, "steps": [asdict(step) for step in steps]} for source, steps in (plan.steps if plan else ())
+            ],
+            "checks": [asdict(check) for check in (plan.checks if plan else ())],
+            "packages": asdict(plan.packages) if plan else None,
+            "environment": prepared.task.environment if prepared else None,
+            "approximated": self._approximated(),
+            "seconds": round(self.seconds, 3),
+        }
+
+    def show(self, console: Console) -> None:
+        result, prepared = self.seen.result, self.seen.prepared
+        for source, steps in prepared.plan.steps if prepared else ():
+            console.print(plain(f"\n{source[0].upper()}{source[1:]}", "bold"))
+            console.print(_steps(steps))
+        for check in prepared.plan.checks if prepared and not prepared.plan.steps else ():
+            console.print(plain(f"\nRuns `{check.command}` ({check.source})", "bold"))
+        if approximated := self._approximated():
+            console.print(plain("\nNot as in CI", "bold"))
+            for note in approximated:
+                console.print(plain(f"  - {note}"))
+        console.print()
+        if isinstance(result, Red):
+            console.print(plain(f"Reproduced: {words.counted(len(result.failing), 'failing result')}", "bold red"))
+            for id_ in result.failing[:_SHOWN]:
+                console.print(plain(f"  {id_}"))
+            if len(result.failing) > _SHOWN:
+                console.print(plain(f"  … and {len(result.failing) - _SHOWN} more; --json lists all"))
+        else:
+            console.print(plain(f"Not reproduced ({result.outcome.value}): {result.reason}", "bold yellow"))
+            console.print(plain(f"Next: {result.next_step}"))
+        environment = f"{prepared.task.environment}, " if prepared else ""
+        console.print(plain(f"{environment}{words.took(self.seconds)}", "dim"))
+
+    def _approximated(self) -> list[str]:
+        result, prepared = self.seen.result, self.seen.prepared
+        if prepared is None:
+            return list(result.log.notes) if isinstance(result, NoRepair) else []
+        notes = [*prepared.plan.notes, *((prepared.installed.note,) if prepared.installed.note else ())]
+        return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, Red) else result.log.notes)]))
+
+
+def _steps(steps: Sequence[Step]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    for step in steps:
+        first = step.detail.strip().partition("\n")[0]
+        more = " …" if "\n" in step.detail.strip() else ""
+        table.add_row(
+            plain(f"  {step.number}"),
+            plain(step.does, _STYLES.get(step.does, "dim")),
+            plain(step.title),
+            plain(first + more, "dim"),
+        )
+    return table

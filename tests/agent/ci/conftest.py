@@ -1,0 +1,3 @@
+from tests.agent.ci.judge import judge
+
+__all__ = ["judge"]

@@ -1,0 +1,290 @@
+"""What the steps of a job come to, read and run: conditions, variables, outputs, own actions, what stands in the way."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from textwrap import dedent
+
+import pytest
+
+from agent.checks import Runner
+from agent.ci.detect import Project, read_project
+from agent.ci.expressions.scope import no_files
+from agent.ci.leg import Leg, Walked
+from agent.ci.legs import FailedJob, leg_of
+from agent.ci.replay import Play, Stage
+from agent.ci.walking import walk
+from agent.ci.workflows.document import Problem
+from agent.task import Check, CheckRun, Outcome
+from sandbox.base import Sandbox
+from tests.agent.conftest import Repository
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TEST = "def test_a(): assert 1 == 2\n"
+
+
+def workflow(steps: str, job: str = "", head: str = "") -> str:
+    """A workflow of one job, `tests`."""
+    body = dedent(steps).strip("\n").replace("\n", "\n      ")
+    job = dedent(job).strip("\n").replace("\n", "\n    ")
+    return f"on: push\n{dedent(head)}\njobs:\n  tests:\n    runs-on: ubuntu-latest\n    {job}\n    steps:\n      {body}\n"
+
+
+class Walks:
+    def __init__(self, sandbox: Sandbox, repository: Repository) -> None:
+        self.sandbox, self.repository = sandbox, repository
+
+    async def read(
+        self, text: str, files: Mapping[str, str] | None = None, *, failed: str | None = None, **known: str
+    ) -> Walked:
+        """As it is known without running anything."""
+        leg, project = await self._leg(text, files or {}, failed, known)
+        return await walk(leg, project, no_files)
+
+    async def run(self, text: str, files: Mapping[str, str] | None = None, *, failed: str | None = None) -> Walked:
+        """As running the steps tells it."""
+        leg, project = await self._leg(text, files or {}, failed, {})
+        runner = Runner(self.sandbox)
+
+        async def ran(check: Check, run: CheckRun) -> None:
+            self.ran.append(check.name)
+
+        self.ran: list[str] = []
+        stage = Stage(self.sandbox, runner, ran, float("inf"))
+        return await walk(leg, project, no_files, Play(stage, await self.repository(files or {})).perform)
+
+    async def _leg(
+        self, text: str, files: Mapping[str, str], failed: str | None, conclusions: Mapping[str, str]
+    ) -> tuple[Leg, Project]:
+        workspace = await self.repository(files)
+        project = await read_project(workspace)
+        leg = leg_of(FailedJob("tests", text, ".github/workflows/ci.yml", failed, conclusions), project, workspace.root)
+        assert not isinstance(leg, Problem), leg
+        return replace(leg, job=replace(leg.job)), project
+
+
+@pytest.fixture
+def walks(sandbox: Sandbox, repository: Repository) -> Walks:
+    return Walks(sandbox, repository)
+
+
+def does(walked: Walked) -> list[tuple[str, str]]:
+    return [(told.number, told.does) for told in walked.told]
+
+
+async def test_the_failing_step_keeps_the_steps_before_it_that_do_more_than_look(walks: Walks) -> None:
+    text = workflow(
+        """
+        - uses: actions/checkout@v5
+        - uses: actions/setup-python@v6
+          with: {python-version: '3.12'}
+        - run: pip install -e .[test]
+        - run: ruff check .
+        - name: Generate
+          run: python generate.py
+        - run: pytest -q
+        - run: echo done
+        """
+    )
+    walked = await walks.read(text, failed="Run pytest -q")
+    assert walked.check is not None
+    assert walked.check.command == "pytest -q"
+    assert [(step.name, step.command) for step in walked.check.before] == [("Generate", "python generate.py")]
+    assert walked.packages.projects == (".[test]",)
+    assert walked.packages.python == "3.12"
+    assert does(walked) == [
+        ("1", "nothing"), ("2", "sets up"), ("3", "installs"), ("4", "left out"), ("5", "runs"), ("6", "fails"),
+        ("7", "not reached"),
+    ]  # fmt: skip
+
+
+async def test_variables_of_workflow_job_and_step_and_where_it_runs(walks: Walks) -> None:
+    text = workflow(
+        """
+        - name: Go
+          env: {C: step, D: "${{ env.A }}-${{ matrix.folder }}"}
+          working-directory: ${{ matrix.folder }}
+          run: pytest ${{ runner.os }}
+        """,
+        job="""
+        env: {B: job, C: job}
+        defaults: {run: {shell: bash}}
+        strategy: {matrix: {folder: [backend]}}
+        name: tests${{ '' }}
+        """,
+        head="env: {A: workflow, B: workflow}",
+    )
+    check = (await walks.read(text, failed="Go")).check
+    assert check is not None
+    assert (check.command, check.cwd, check.shell) == ("pytest Linux", "backend", "bash")
+    wanted = {"A": "workflow", "B": "job", "C": "step", "D": "workflow-backend", "CI": "true"}
+    assert {name: check.env[name] for name in wanted} == wanted
+
+
+async def test_conditions_decide_and_what_ci_tells_of_a_step_decides_first(walks: Walks) -> None:
+    steps = """
+        - {name: Windows, if: runner.os == 'Windows', run: make windows}
+        - {name: Unsure, if: github.event.number > 3, run: make unsure}
+        - {name: Go, run: pytest}
+        """
+    walked = await walks.read(workflow(steps), failed="Go")
+    assert does(walked) == [("1", "skipped"), ("2", "runs"), ("3", "fails")]
+    assert any("`github.event.number`, which is not known here" in note for note in walked.notes)
+    told = await walks.read(workflow(steps), failed="Go", Windows="success", Unsure="skipped")
+    assert does(told) == [("1", "runs"), ("2", "skipped"), ("3", "fails")]
+
+
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        ("{name: Go, run: 'pytest --token ${{ secrets.API_KEY }}'}", "API_KEY"),
+        ("{name: Go, run: pytest, env: {KEY: '${{ secrets.API_KEY }}'}}", "API_KEY"),
+    ],
+)
+async def test_a_failing_step_that_needs_a_secret_ends_there(walks: Walks, step: str, name: str) -> None:
+    walked = await walks.read(workflow(f"- {step}"), failed="Go")
+    assert walked.check is None
+    assert walked.ending is not None
+    assert walked.ending.outcome is Outcome.NEEDS_SECRET
+    assert f"`{name}`" in walked.ending.reason
+
+
+async def test_a_secret_that_only_other_steps_need_is_not_in_the_way(walks: Walks) -> None:
+    text = workflow(
+        """
+        - {name: Report, run: 'upload ${{ secrets.REPORT }}'}
+        - {name: Go, run: pytest, env: {TOKEN: '${{ secrets.GITHUB_TOKEN }}'}}
+        """,
+        job="env: {OUTER: '${{ secrets.OUTER }}'}",
+    )
+    walked = await walks.read(text, failed="Go")
+    assert walked.check is not None
+    assert walked.check.env["TOKEN"] == ""
+    assert "OUTER" not in walked.check.env
+    assert does(walked) == [("1", "left out"), ("2", "fails")]
+    assert any("`OUTER`" in note for note in walked.notes)
+
+
+async def test_an_unknown_action_is_passed_over_unless_what_it_gives_is_needed(walks: Walks) -> None:
+    steps = "- {id: x, uses: someone/thing@v1}\n- {name: Go, run: 'pytest %s'}"
+    walked = await walks.read(workflow(steps % "-q"), failed="Go")
+    assert walked.check is not None
+    assert any("someone/thing@v1" in note for note in walked.notes)
+    needed = await walks.read(workflow(steps % "${{ steps.x.outputs.args }}"), failed="Go")
+    assert needed.ending is not None
+    assert needed.ending.outcome is Outcome.NOT_REPRODUCED
+    assert "steps.x.outputs.args" in needed.ending.reason
+
+
+OUTPUTS = """
+    - {id: set, name: Set, run: 'echo "args=-k a" >> "$GITHUB_OUTPUT"; echo "WHERE=tests" >> "$GITHUB_ENV"'}
+    - {name: Never, if: steps.set.outputs.args == '', run: exit 1}
+    - {name: Go, run: 'pytest ${{ steps.set.outputs.args }} ${{ env.WHERE }}'}
+    """
+
+
+async def test_what_a_step_prints_for_later_ones_is_asked_of_a_run(walks: Walks) -> None:
+    files = {"tests/test_a.py": TEST}
+    assert (await walks.read(workflow(OUTPUTS), files, failed="Go")).asks == "steps.set.outputs.args"
+    walked = await walks.run(workflow(OUTPUTS), files, failed="Go")
+    assert walked.check is not None, walked
+    assert walked.check.command == "pytest -k a tests"
+    assert does(walked) == [("1", "runs"), ("2", "skipped"), ("3", "fails")]
+    assert walks.ran == ["Set"]  # the failing step itself is reproduced by whoever asked
+
+
+async def test_without_a_word_from_ci_the_first_red_step_is_the_failing_one(walks: Walks) -> None:
+    text = workflow("- {name: Fine, run: 'true'}\n- {name: May fail, run: 'false', continue-on-error: true}\n"
+                    "- {name: Tests, run: pytest}\n- {name: After, run: 'true'}")  # fmt: skip
+    assert (await walks.read(text)).asks == "which step fails"
+    walked = await walks.run(text, {"test_a.py": TEST})
+    assert walked.check is not None
+    assert (walked.check.name, walked.check.reader) == ("Tests", "pytest")
+    assert walks.ran == ["Fine", "May fail", "Tests"]
+    green = await walks.run(text, {"test_a.py": "def test_a(): pass\n"})
+    assert green.check is not None
+    assert green.check.name == "Tests"  # what tests the most is asked again: it may be flaky
+    assert walks.ran[-1] == "After"
+
+
+async def test_a_step_that_passed_in_ci_and_fails_here_is_said(walks: Walks) -> None:
+    text = workflow("- {id: net, name: Fetch, run: 'exit 7'}\n- {name: Go, run: 'pytest ${{ steps.net.outputs.x }}'}")
+    walked = await walks.run(text, failed="Go")
+    assert walked.ending is not None
+    assert walked.ending.outcome is Outcome.NOT_REPRODUCED
+    assert "`Fetch` comes before it and does not pass here" in walked.ending.reason
+
+
+ACTION = """
+name: Set up
+inputs:
+  folder: {default: tests}
+  extra: {required: true}
+outputs:
+  args: {value: "${{ steps.inner.outputs.args }}"}
+runs:
+  using: composite
+  steps:
+    - run: pip install -r requirements-${{ inputs.extra }}.txt
+      shell: bash
+    - id: inner
+      run: echo "args=${{ inputs.folder }}" >> "$GITHUB_OUTPUT"
+      shell: bash
+"""
+
+
+async def test_an_action_of_the_repository_is_its_own_steps(walks: Walks) -> None:
+    files = {".github/actions/setup/action.yml": ACTION, "requirements-ci.txt": "", "tests/test_a.py": TEST}
+    text = workflow(
+        """
+        - {id: setup, uses: ./.github/actions/setup, with: {extra: ci}}
+        - {name: Go, run: 'pytest ${{ steps.setup.outputs.args }}'}
+        """
+    )
+    read = await walks.read(text, files, failed="Go")
+    assert read.packages.requirement_files == ("requirements-ci.txt",)
+    walked = await walks.run(text, files, failed="Go")
+    assert walked.check is not None, walked
+    assert walked.check.command == "pytest tests"
+    assert does(walked) == [("1", "runs"), ("1.1", "installs"), ("1.2", "runs"), ("2", "fails")]
+
+
+async def test_an_action_that_uses_itself_ends(walks: Walks) -> None:
+    action = "name: a\nruns: {using: composite, steps: [{uses: ./loop}]}\n"
+    walked = await walks.read(workflow("- uses: ./loop\n- {name: Go, run: pytest}"), {"loop/action.yml": action}, failed="Go")
+    assert walked.check is not None
+    assert len(walked.told) < 15
+
+
+async def test_an_expression_that_github_refuses_is_refused_with_its_place(walks: Walks) -> None:
+    walked = await walks.read(workflow("- {name: Go, run: 'pytest ${{ fromJSON(matrix) }}'}"), failed="Go")
+    assert walked.ending is not None
+    assert walked.ending.outcome is Outcome.REFUSED
+    assert "fromJSON" in walked.ending.reason
+
+
+async def test_services_come_with_what_runs_and_those_that_cannot_be_had_are_named(walks: Walks) -> None:
+    steps = "- {name: Lint, run: ruff check .}\n- {name: Go, run: 'pytest ${{ job.services.db.ports[5432] }}'}"
+    job = "services: {db: {image: 'postgres:${{ matrix.db }}', ports: ['5433:5432']}%s}"
+    job += "\nstrategy: {matrix: {db: [15]}}\nname: tests${{ '' }}"
+    check = (await walks.read(workflow(steps, job % ""), failed="Go")).check
+    assert check is not None
+    assert check.command == "pytest 5433"
+    assert [(one.kind, one.port, one.image) for one in check.services] == [("postgresql", 5433, "postgres:15")]
+    search = ", search: {image: 'elasticsearch:8'}"
+    needs = (await walks.read(workflow(steps, job % search), failed="Go")).ending
+    assert needs is not None
+    assert (needs.outcome, "search (" in needs.reason) == (Outcome.NEEDS_SERVICES, True)
+    lint = (await walks.read(workflow(steps, job % search), failed="Lint")).check
+    assert lint is not None
+    assert lint.services == ()
+
+
+async def test_where_a_job_runs_in_ci_is_said_where_it_is_different(walks: Walks) -> None:
+    text = workflow("- {name: Go, run: pytest}", "container: 'python:3.12-slim'").replace("ubuntu-latest", "windows-2022")
+    walked = await walks.read(text, failed="Go")
+    assert walked.packages.python == "3.12"
+    assert walked.notes == (
+        "the job runs on windows-2022 in CI, and on Linux here",
+        "the job runs in the image python:3.12-slim in CI, and on the sandbox's own system here",
+    )
