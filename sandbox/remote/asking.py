@@ -42,8 +42,10 @@ SECONDS = 60.0  # that a question may take which runs nothing of the repository
 ARCHIVE_SECONDS = 300.0
 PREPARING_SECONDS = 3 * INSTALL_SECONDS  # an install step is several commands
 GRACE = 30.0  # for the line: the other side keeps the time of a command itself
-KEPT_WHEELS = 768 * MIB  # bytes of one answer that are worth a transfer
-LONGEST = 2048 * MIB  # bytes of one answer
+KEPT_WHEELS = 256 * MIB  # bytes that are worth a transfer
+ANSWER = 64 * MIB  # bytes of one answer, where the question bounds it no better
+SLOWEST = MIB  # bytes a second, of a line that is worth using
+FRAME = MIB  # bytes of an answer beside what was asked for
 MESSENGER = f"{wire.HOME}/code/sandbox/remote/messenger.py"
 WHEELS = "wheels.tar"
 
@@ -82,8 +84,10 @@ class Line:
         await self._machine.put(f"{wire.ASKED}/{name}", content, seconds)
         return name
 
-    async def ask(self, head: Head, *blobs: bytes, seconds: float = SECONDS) -> tuple[Head, tuple[bytes, ...]]:
-        """`seconds` bound what is asked for. Raises what the other side tells, and `SandboxLost`."""
+    async def ask(
+        self, head: Head, *blobs: bytes, seconds: float = SECONDS, longest: int = ANSWER
+    ) -> tuple[Head, tuple[bytes, ...]]:
+        """`seconds` bound what is asked for, `longest` the bytes of the answer. Raises what it tells, and `SandboxLost`."""
         name, question = token_hex(16), wire.pack(head, *blobs)
         inline = base64.b64encode(question).decode() if len(question) <= wire.INLINE else ""
         if not inline:
@@ -92,13 +96,13 @@ class Line:
         while (left := until - time.monotonic()) > 0:
             script = shlex.join((wire.INTERPRETER, "-I", "-S", MESSENGER, wire.SOCKET, name, inline))
             said = await self._machine.run(script, left)
-            answer = _whole(said) or await self._machine.get(f"{wire.ANSWERED}/{name}", LONGEST, max(left, GRACE))
+            answer = _whole(said) or await self._machine.get(f"{wire.ANSWERED}/{name}", longest, max(left, GRACE))
             if answer is not None:
                 try:
                     told, content = wire.unpack(answer)
-                    wire.raise_error(told, content)
-                except (KeyError, TypeError) as error:
-                    raise SandboxLost(f"the machine's answer cannot be read: {error!r}") from error
+                except ValueError as error:
+                    raise SandboxLost(f"the machine's answer cannot be read: {error}") from error
+                wire.raise_error(told, content)
                 return told, content
             if said.startswith(b"no server"):
                 break
@@ -148,19 +152,26 @@ class RemoteWorkspace:
     async def _run(self, command: Command) -> Completed:
         asked = {"do": "run", "workspace": self._name, "command": wire.command_to(command)}
         try:
-            head, blobs = await self._line.ask(asked, command.stdin, seconds=command.timeout + GRACE)
+            longest = 2 * command.output_limit + FRAME
+            head, blobs = await self._line.ask(asked, command.stdin, seconds=command.timeout + GRACE, longest=longest)
             return wire.completed_from(head, blobs)
         except SandboxLost as lost:
             raise SandboxLost(lost.reason, command.argv) from lost
+        except (LookupError, TypeError, ValueError) as error:
+            raise SandboxLost(f"the machine's answer cannot be read: {error!r}", command.argv) from error
 
     async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
         parts_of(path)
-        _, blobs = await self._ask({"do": "read", "path": path, "limit": limit})
+        asked = {"do": "read", "path": path, "limit": limit, "workspace": self._name}
+        self._check_open()
+        _, blobs = await self._line.ask(asked, seconds=SECONDS + limit / SLOWEST, longest=limit + FRAME)
         return blobs[0]
 
     async def write(self, path: str, content: bytes, *, executable: bool | None = None) -> None:
         parts_of(path)
-        await self._ask({"do": "write", "path": path, "executable": executable}, content)
+        asked = {"do": "write", "path": path, "executable": executable, "workspace": self._name}
+        self._check_open()
+        await self._line.ask(asked, content, seconds=SECONDS + len(content) / SLOWEST)
 
     async def remove(self, path: str) -> None:
         parts_of(path)
@@ -182,10 +193,13 @@ class RemoteWorkspace:
         if running:
             await asyncio.wait(running)
 
-    async def _ask(self, head: Head, *blobs: bytes) -> tuple[Head, tuple[bytes, ...]]:
+    async def _ask(self, head: Head) -> tuple[Head, tuple[bytes, ...]]:
+        self._check_open()
+        return await self._line.ask({**head, "workspace": self._name})
+
+    def _check_open(self) -> None:
         if not self._open:
             raise SandboxLost("the workspace is closed")
-        return await self._line.ask({**head, "workspace": self._name}, *blobs)
 
 
 class RemoteSandbox:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from sandbox.base import (
@@ -22,7 +22,6 @@ from sandbox.base import (
     LimitExceeded,
     Limits,
     Packages,
-    SandboxError,
     SandboxLost,
     SandboxUnavailable,
     UnsafeArchive,
@@ -75,23 +74,23 @@ def packages_to(packages: Packages) -> Head:
 
 
 def packages_from(head: Head) -> Packages:
-    named: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in head.items()}
-    return Packages(**named)
+    return Packages(**_with_tuples(head))
 
 
 def command_to(command: Command) -> Head:
     """Without its standard input, which is a blob."""
-    return {
-        "argv": list(command.argv),
-        "timeout": command.timeout,
-        "cwd": command.cwd,
-        "env": dict(command.env),
-        "output_limit": command.output_limit,
+    return {each.name: getattr(command, each.name) for each in fields(command) if each.name != "stdin"} | {
+        "env": dict(command.env)
     }
 
 
 def command_from(head: Head, stdin: bytes) -> Command:
-    return Command(tuple(head["argv"]), head["timeout"], head["cwd"], head["env"], stdin, head["output_limit"])
+    return Command(**_with_tuples(head), stdin=stdin)
+
+
+def _with_tuples(head: Head) -> Head:
+    """JSON has lists alone."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in head.items()}
 
 
 def completed_to(ended: Completed) -> bytes:
@@ -153,14 +152,14 @@ def raise_error(head: Head, blobs: tuple[bytes, ...]) -> None:
     match head.get("error"):
         case None:
             return
-        case "deadline":
-            raise DeadlinePassed(float(head["seconds"]), *blobs)
-        case "limit" if head["which"] in ("memory", "disk", "output", "processes"):
-            raise LimitExceeded(head["which"], int(head["limit"]))
+        case "deadline" if len(blobs) == 2:
+            raise DeadlinePassed(float(head.get("seconds", 0)), *blobs)
+        case "limit" if head.get("which") in ("memory", "disk", "output", "processes"):
+            raise LimitExceeded(head["which"], int(head.get("limit", 0)))
         case "archive":
             raise UnsafeArchive(reason)
         case "install":
-            raise InstallFailed(reason, str(head["output"]))
+            raise InstallFailed(reason, str(head.get("output", "")))
         case "unavailable":
             raise SandboxUnavailable(reason)
         case "missing":
@@ -170,4 +169,4 @@ def raise_error(head: Head, blobs: tuple[bytes, ...]) -> None:
         case "lost":
             raise SandboxLost(reason)
         case other:
-            raise SandboxError(f"the machine answered with an unknown error: {str(other)[:80]}")
+            raise SandboxLost(f"the machine answered with an unknown error: {str(other)[:80]}")

@@ -70,11 +70,15 @@ async def engine(kind: str, folder: Path) -> AsyncIterator[Backend]:
 async def e2b(folder: Path) -> AsyncIterator[Backend]:
     need_machines()
     async with E2B.serve() as stand_in:
-        stand_in.machines.environment["PIP_RETRIES"] = "0"
-        account, imports = stand_in.account, "from sandbox.e2b.plan import *; from tests.sandbox.contract.backends import *"
+        stand_in.machines.environment["PIP_NO_INDEX"] = "1"
+        account = stand_in.account
+        again = f"Account({account.api_key!r}, per_second=100.0, api_url={stand_in.url!r}, sandbox_url={stand_in.url!r})"
         yield Backend(
             e2b_sandboxes(folder, account),
-            (imports, f"e2b_sandboxes(Path({str(folder)!r}), replace({account!r}, api_key={account.api_key!r}))"),
+            (
+                "from tests.sandbox.contract.backends import Account, e2b_sandboxes",
+                f"e2b_sandboxes(Path({str(folder)!r}), {again})",
+            ),
             lambda: folders_in(folder / "open") + list(stand_in.machines.all) + groups(),
         )
 

@@ -85,6 +85,15 @@ async def test_long_arguments_and_odd_ones_arrive_as_they_are(sandbox: Sandbox) 
     assert ended.stdout.decode().split("\0")[:-1] == list(odd)
 
 
+async def test_a_name_that_is_given_to_the_sandbox_leads_to_itself(sandbox: Sandbox) -> None:
+    if "network" not in sandbox.isolation.promises:
+        return  # it has the names of this machine
+    async with sandbox.candidate() as workspace:
+        ended = await workspace.run(Command(("getent", "hosts", "database"), 20.0, hosts=("database",)))
+        assert ended.stdout.split()[:1] == [b"127.0.0.1"]
+        assert (await sh(workspace, "getent hosts database")).exit_code != 0
+
+
 async def test_commands_of_several_candidates_run_beside_each_other(sandbox: Sandbox) -> None:
     """Those of one that takes turns are all done too."""
 

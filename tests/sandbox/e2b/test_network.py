@@ -93,10 +93,11 @@ async def test_a_way_that_does_not_close_ends_the_machine(e2b: E2B, index: Index
     index.add_wheel("answering")
     async with e2b_sandboxes(tmp_path, e2b.account, index.access).open("open") as sandbox:
         await sandbox.unpack(tarball(REPOSITORY))
-        async with sandbox.way.opened():
-            e2b.faults.add(Fault(NETWORK, kind="deaf"))
-            with pytest.raises(SandboxLost, match="cannot be closed"):
-                await sandbox.way._close()
+        opened = sandbox.way.opened()
+        await opened.__aenter__()
+        e2b.faults.add(Fault(NETWORK, kind="deaf"))
+        with pytest.raises(SandboxLost, match="cannot be closed"):
+            await opened.__aexit__(None, None, None)
         assert not e2b.machines.all
         with pytest.raises(SandboxLost):
             await sandbox.base.run(Command(("true",), 10.0))

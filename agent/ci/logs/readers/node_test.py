@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, failure
+from agent.ci.logs.reading import FAILURES, Cause, Told, ToldFailure, failure
 
 TOOL = "node:test"
 _NODE = re.compile(r"^(?P<indent> *)(?P<mark>[▶✖✔﹣]) (?P<name>\S.*?)(?P<time> \(\d+(?:\.\d+)?ms\))?(?: # .*)?$")
@@ -44,8 +44,8 @@ def _tap(lines: Sequence[str]) -> Told | None:
             inner = any(each > indent for each in deep)
             deep = [each for each in deep if each <= indent]
             if told["ok"] == "not ok" and not re.search(r" # (?:SKIP|TODO)", told["name"], re.IGNORECASE):
-                deep.append(indent)
-                if not inner:
+                deep = [*deep, indent] if indent not in deep else deep
+                if not inner and len(failures) < FAILURES:
                     name = _DIRECTIVE.sub("", told["name"]).replace("\\#", "#")
                     failures.append(_of_tap([*(each[1] for each in above), name], lines[at + 1 : at + 60]))
         elif _COUNT.match(line):
