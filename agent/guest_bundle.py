@@ -26,7 +26,7 @@ def guest_bundle() -> bytes:
     sources = {
         f"{PACKAGE}/{entry.name}": entry.read_bytes()
         for entry in resources.files("agent.guest").iterdir()
-        if entry.name.endswith(".py")
+        if entry.name.endswith((".py", ".cjs", ".mjs"))
     }
     sources["__main__.py"] = _MAIN.encode()
     packed = io.BytesIO()
@@ -34,7 +34,8 @@ def guest_bundle() -> bytes:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(sources):
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), sources[name])
-            archive.writestr(zipfile.ZipInfo(f"{name}c", _EPOCH), _compiled(name, sources[name]))
+            if name.endswith(".py"):
+                archive.writestr(zipfile.ZipInfo(f"{name}c", _EPOCH), _compiled(name, sources[name]))
     return packed.getvalue()
 
 

@@ -120,7 +120,8 @@ class Limits:
 class Packages:
     """What the install step puts beside the repository: names and paths, never commands.
 
-    Paths are relative to the repository's root. `projects` are installed editable, with their extras ("." or "sub[test]").
+    Paths are relative to the repository's root. `projects` are installed editable, with their extras ("." or "sub[test]");
+    `node` are folders with a `package.json`, whose dependencies npm brings.
     """
 
     requirements: tuple[str, ...] = ()  # PEP 508
@@ -128,10 +129,11 @@ class Packages:
     constraint_files: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()  # dependency groups of the root pyproject.toml
     projects: tuple[str, ...] = ()
+    node: tuple[str, ...] = ()
     python: str | None = None  # wanted version, "3.12"; the nearest one at hand is used and told in `Installed`
 
     def __bool__(self) -> bool:
-        return bool(self.requirements or self.requirement_files or self.groups or self.projects)
+        return bool(self.requirements or self.requirement_files or self.groups or self.projects or self.node)
 
 
 @dataclass(frozen=True, slots=True)

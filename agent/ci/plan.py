@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent.ci import detect
+from agent.ci import detect, ecosystems
 from agent.ci.commands import read_command, tools_of
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.detect import Project
@@ -184,9 +184,15 @@ class _Planner:
         ending = self.ending()
         if not self.checks and ending is None and not any(planned.walked.asks for planned in self.legs):
             found = detect.detect_check(self.project)
-            if found is None:
+            other = ecosystems.detect(self.project.paths, self.project.texts)
+            if found is None and other is None:
                 return Plan((), Packages(python=configuration.python), tuple(self.notes), legs=tuple(self.legs))
-            self._add(self._as_written_down(found, configuration), found.reader)
+            if found is not None:
+                self._add(self._as_written_down(found, configuration), found.reader)
+            elif other is not None:
+                self._add(other.check, other.check.reader)
+                self.packages = merge(self.packages, other.packages)
+                self.notes += other.notes
         packages = self.packages
         if configuration.packages is not None:
             packages = merge(configuration.packages, Packages(requirements=packages.requirements))
@@ -194,6 +200,8 @@ class _Planner:
             packages = merge(packages, Packages(projects=() if packages.projects else detected.projects))
         elif not (packages.requirement_files or packages.groups or packages.projects):
             packages = merge(packages, detect.detect_packages(self.project))
+        if not packages.node:
+            packages = merge(packages, Packages(node=tuple(c.cwd for c in self.checks if c.reader == "javascript")))
         packages = self._existing(packages)
         return Plan(
             tuple(self.checks),
@@ -247,12 +255,16 @@ class _Planner:
             prefix = "" if folder in (".", "") else folder + "/"
             return any(prefix + name in paths for name in ("pyproject.toml", "setup.py", "setup.cfg"))
 
+        def is_node(path: str) -> bool:
+            return ("package.json" if path == "." else f"{path}/package.json") in paths
+
         groups = self.project.table("dependency-groups")
         return replace(
             packages,
             requirement_files=tuple(path for path in packages.requirement_files if is_there(path)),
             constraint_files=tuple(path for path in packages.constraint_files if is_there(path)),
             projects=_joined(tuple(path for path in packages.projects if is_project(path))),
+            node=tuple(dict.fromkeys(path for path in packages.node if is_node(path))),
             groups=tuple(name for name in packages.groups if name in groups),
         )
 
