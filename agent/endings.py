@@ -103,6 +103,23 @@ def inconclusive(run: CheckRun) -> Ending:
     )
 
 
+def stopped_before(run: CheckRun) -> Ending:
+    """Something that the check needs before it did not come to its end: not what failed in CI."""
+    last = next((line for line in reversed(run.output.splitlines()[:-1]) if line.strip()), "it printed nothing")
+    if run.stopped_at.startswith("service "):
+        return Ending(
+            Outcome.NEEDS_SERVICES,
+            f"The {run.stopped_at} did not start in the sandbox: {last.strip()[:200]}",
+            "See its output in the log; mend how it is asked for, or name a command that does without it under `test:` in "
+            "`.github/selfheal.yml`.",
+        )
+    return Ending(
+        Outcome.NOT_REPRODUCED,
+        f"The failing step cannot be reached: `{run.stopped_at}` comes before it and does not pass here: {last.strip()[:200]}",
+        "If it needs the network or a program, name the failing command under `test:` in `.github/selfheal.yml`.",
+    )
+
+
 def limit_reached(problem: str) -> Ending:
     return Ending(
         Outcome.INFRASTRUCTURE,

@@ -182,7 +182,7 @@ class Prober:
         self.tried += 1
         for check, base in zip(work.task.checks, self.rounds[0], strict=True):
             mine = None if only is None else only & base.verdicts.keys()
-            if not check.runs_tests or (mine is not None and not mine):
+            if not check.is_python or (mine is not None and not mine):
                 continue
             try:
                 async with work.task.sandbox.candidate() as workspace:

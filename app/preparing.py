@@ -31,6 +31,7 @@ class Case:
     command: str | None = None  # a person's own test command
     hints: tuple[str, ...] = ()
     heals_flakiness: bool = False  # a person asked to repair also what comes and goes
+    image: str | None = None  # that the sandbox was opened with, for the job that asks for it
     model: str | None = None  # LiteLLM name of the one that a person chose; None is the installation's
 
 
@@ -57,7 +58,7 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
         )
     except LimitExceeded as error:
         return _too_small(error)
-    planned = await plan(sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command)
+    planned = await plan(sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command, image=case.image)
     await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
     if not planned.is_open:
         return _ended(planned)
@@ -86,9 +87,10 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
         checks=planned.checks,
         policy=policy,
         budget=budget,
-        hints=(*planned.notes, *case.hints),
+        hints=case.hints,
         environment=f"{_python(planned, installed)}, sandbox {isolation.name}, "
         f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
+        approximated=planned.notes,
         packages=planned.packages,
         told=tuple(dict.fromkeys(id_ for job in failed for id_ in job.told)),
         seed=next((job.seed for job in failed if job.seed is not None), None),
@@ -100,7 +102,7 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
 
 async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float) -> Plan:
     """With what only a run of the steps before the failing one could tell."""
-    if not planned.asks:
+    if not (planned.asks or planned.services):
         return planned
     started = time.monotonic()
     await emit(StepStarted(step="replay", text="Replaying the steps of the failing job"))

@@ -39,9 +39,11 @@ class Seen:
     action_path: str = ""
 
 
-def scope_of(run: Run, matrix: Mapping[str, Value], seen: Seen, files: Files, ports: Value = None) -> Scope:
+def scope_of(
+    run: Run, matrix: Mapping[str, Value], seen: Seen, files: Files, ports: Mapping[str, Value] | None = None
+) -> Scope:
     """`ports` are those of the job's services, as `job.services` has them."""
-    job: dict[str, Value] = {"status": "success", "services": ports if ports is not None else {}}
+    job: dict[str, Value] = {"status": "success", "services": ports or {}}
     contexts: dict[str, Value] = {
         "github": _github(run, seen),
         "env": dict(seen.env),

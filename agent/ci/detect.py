@@ -15,6 +15,7 @@ from agent.task import Check
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is looked into
+LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is long by nature
 TEST_FILES_READ = 40
 TELLING_FILES_READ = 60
 # Extras and groups that hold what tests need, by the names that people give them.
@@ -28,7 +29,7 @@ _REQUIREMENTS = re.compile(
 _TELLS = re.compile(
     r"^(?:[^/]+/){0,2}(?:(?:GNU)?[Mm]akefile|[^/]+\.mk|\.?[Jj]ustfile|[Tt]askfile(?:\.dist)?\.ya?ml|tox\.(?:ini|toml)|noxfile\.py"
     r"|setup\.(?:py|cfg)|pyproject\.toml|hatch\.toml|Pipfile(?:\.lock)?|(?:uv|poetry|pdm)\.lock|poe_tasks\.toml"
-    r"|\.python-version|\.pre-commit-config\.yaml|action\.ya?ml)$"
+    r"|package\.json|go\.mod|Cargo\.toml|pom\.xml|build\.gradle(?:\.kts)?|\.python-version|\.pre-commit-config\.yaml|action\.ya?ml)$"
     r"|^\.github/(?:workflows/[^/]+|actions/(?:[^/]+/){1,3}action)\.ya?ml$"
 )
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$")
@@ -168,7 +169,7 @@ def _strings(value: object) -> list[str]:
 
 async def _text(workspace: Workspace, path: str) -> str:
     try:
-        return (await workspace.read(path, READ_LIMIT)).decode("utf-8", "replace")
+        return (await workspace.read(path, LOCK_LIMIT if path.endswith(".lock") else READ_LIMIT)).decode("utf-8", "replace")
     except (FileNotFoundError, LimitExceeded, ValueError):
         return ""
 

@@ -8,9 +8,10 @@ from typing import Literal, NamedTuple
 
 from agent.ci.contexts import Run
 from agent.ci.expressions import Value
+from agent.ci.services import Wanted
 from agent.ci.workflows.model import Job, Workflow
 from agent.endings import Ending
-from agent.task import Check, Service
+from agent.task import Check, CheckRun
 from sandbox.base import Packages
 
 Does = Literal["runs", "fails", "installs", "sets up", "nothing", "left out", "skipped", "not reached"]
@@ -26,11 +27,12 @@ class Leg:
     run: Run = field(default_factory=Run)
     matrix: Mapping[str, Value] = field(default_factory=dict)
     inputs: Mapping[str, Value] = field(default_factory=dict)  # of a workflow that is called
-    services: tuple[Service, ...] = ()
-    ports: Value = None  # of those, as `job.services` has them
+    wanted: Wanted = field(default_factory=Wanted)  # its services
     failed_step: str | None = None  # as GitHub shows it; None: it is to be found
     conclusions: Mapping[str, str] = field(default_factory=dict)  # of the steps in CI, by the names that GitHub shows
-    notes: tuple[str, ...] = ()  # what was guessed of it
+    notes: tuple[str, ...] = ()  # what was guessed of it, and what is different of where it runs
+    image: str | None = None  # that it runs in; None where it has none
+    python: str | None = None  # of that image
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,13 @@ class Told:
 class Performed(NamedTuple):
     """What running a step gave, and what it left for those after it."""
 
-    is_red: bool
+    run: CheckRun
     outputs: Mapping[str, Value]
     env: Mapping[str, str]
+
+    @property
+    def is_red(self) -> bool:
+        return self.run.ending != "finished" or self.run.exit_code != 0
 
 
 Perform = Callable[[Check], Awaitable[Performed]]

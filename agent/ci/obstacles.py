@@ -22,29 +22,29 @@ def _is_secret(what: str) -> bool:
     return what.lower().partition(".")[0] == "secrets"
 
 
-def in_the_way(title: str, what: str) -> Ending:
+def in_the_way(title: str, what: str, kind: str = "step") -> Ending:
     if _is_secret(what):
         return Ending(
             Outcome.NEEDS_SECRET,
-            f"The step `{title}` needs {named(what)}, and no secret ever enters the sandbox.",
+            f"The {kind} `{title}` needs {named(what)}, and no secret ever enters the sandbox.",
             "Make the tests run without it (skip what needs it), or name a command that does under `test:` in "
             "`.github/selfheal.yml`.",
         )
     return Ending(
         Outcome.NOT_REPRODUCED,
-        f"The step `{title}` cannot be run as in CI: {named(what)} stands in the way.",
+        f"The {kind} `{title}` cannot be run as in CI: {named(what)} stands in the way.",
         "Name the command that shows the failure under `test:` in `.github/selfheal.yml`.",
+    )
+
+
+def needs_services(sentence: str) -> Ending:
+    return Ending(
+        Outcome.NEEDS_SERVICES,
+        sentence,
+        "Install the servers on the machine (or in the image) of the sandbox, or name a command that does without them under "
+        "`test:` in `.github/selfheal.yml`.",
     )
 
 
 def invalid(why: str) -> Ending:
     return Ending(Outcome.REFUSED, f"The workflow cannot be followed. {why}.", "Mend the workflow file, and push.")
-
-
-def fails_only_here(title: str) -> Ending:
-    """A step before the failing one."""
-    return Ending(
-        Outcome.NOT_REPRODUCED,
-        f"The failing step cannot be reached: `{title}` comes before it, passed in CI, and does not pass in the sandbox.",
-        "See its output in the log; if it needs the network or a program, name the failing command in `.github/selfheal.yml`.",
-    )

@@ -51,5 +51,4 @@ class Play:
         await self.stage.ran(check, run)
         self.path = stepping.paths(left.get("path", "")) + self.path
         outputs: Mapping[str, Value] = stepping.values(left.get("output", ""))
-        is_red = run.ending != "finished" or run.exit_code != 0
-        return Performed(is_red, outputs, stepping.environment(left.get("env", "")))
+        return Performed(run, outputs, stepping.environment(left.get("env", "")))

@@ -15,6 +15,7 @@ from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, render,
 from agent.ci.expressions.scope import Files
 from agent.ci.leg import Leg
 from agent.ci.obstacles import Needs, named
+from agent.ci.services import ports_context
 from agent.ci.workflows.model import Step
 from agent.guest.text import one_line
 
@@ -100,7 +101,7 @@ class Texts:
     def scope(self, frame: Frame) -> Scope:
         path = posixpath.join(self.leg.run.root, frame.action) if frame.action else ""
         seen = Seen({**frame.env, **self.exported}, frame.steps, frame.inputs, path)
-        return scope_of(self.leg.run, self.leg.matrix, seen, self.files, self.leg.ports)
+        return scope_of(self.leg.run, self.leg.matrix, seen, self.files, ports_context(self.leg.wanted))
 
     def title(self, step: Step, frame: Frame) -> str:
         try:

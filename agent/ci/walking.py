@@ -13,13 +13,14 @@ from typing import Literal, NamedTuple
 
 from agent.ci import detect
 from agent.ci.actions import meaning_of, python_version
-from agent.ci.commands import merge, read_command, tools_of
+from agent.ci.commands import read_command, tools_of
 from agent.ci.contexts import variables
 from agent.ci.detect import Project
 from agent.ci.expressions import ExpressionError, Unknown, Value, condition, render, value_of
 from agent.ci.expressions.scope import Files
+from agent.ci.installing import merge
 from agent.ci.leg import Does, Leg, Perform, Told, Walked
-from agent.ci.obstacles import Needs, fails_only_here, in_the_way, invalid, named
+from agent.ci.obstacles import Needs, in_the_way, invalid, named, needs_services
 from agent.ci.runners.follow import follow_script
 from agent.ci.runners.followed import Followed
 from agent.ci.texts import SHELL, Asks, Frame, Texts, shown
@@ -27,7 +28,7 @@ from agent.ci.workflows.composite import read_action
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Step
 from agent.ci.workflows.step_names import find_step
-from agent.endings import Ending
+from agent.endings import Ending, stopped_before
 from agent.guest.text import one_line
 from agent.task import Check
 from agent.task import Step as Before
@@ -65,6 +66,8 @@ async def walk(leg: Leg, project: Project, files: Files, perform: Perform | None
         await walker.job()
     except _Over:
         pass
+    except Needs as needs:
+        walker.ending = in_the_way(leg.job.id, needs.what, "job")
     except ExpressionError as error:
         walker.ending = invalid(f"{leg.source}: {error}")
     return walker.walked()
@@ -78,7 +81,7 @@ class _Walker:
         self.target: int | None = None
         self.told: list[Told] = []
         self.notes: list[str] = list(leg.notes)
-        self.packages = Packages()
+        self.packages = Packages(python=leg.python)
         self.kept: list[_Kept] = []
         self.check: Check | None = None
         self.tool = ""
@@ -228,7 +231,7 @@ class _Walker:
             done = await self.perform(check)
             if done.is_red and not self.texts.may_fail(here.step, here.frame):
                 if self.wants != "red":
-                    self.ending = fails_only_here(here.title)
+                    self.ending = stopped_before(replace(done.run, stopped_at=here.title))
                     raise _Over
                 self._found(_Kept(check, tool, here.number))
             self.texts.exported |= done.env
@@ -261,9 +264,12 @@ class _Walker:
         source = f"{self.leg.source}, step {here.number}"
         seconds = texts.seconds(step, frame)
         check = Check(here.title, found.command, reading.reader, seconds, found.cwd, found.env, source, shell)
-        return replace(check, services=self.leg.services), reading.tool
+        return check if check.reader == "findings" else replace(check, services=self.leg.wanted.services), reading.tool
 
     def _found(self, kept: _Kept, does: Does = "fails") -> None:
+        if self.leg.wanted.refusals and kept.check.reader != "findings":
+            self.ending = needs_services(self.leg.wanted.sentence)
+            raise _Over
         self.check, self.tool = kept.check, kept.tool
         self.told = [one for one in self.told if one.number != kept.number]
         self.told.append(Told(kept.number, kept.check.name, does, kept.check.command))

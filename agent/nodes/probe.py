@@ -75,7 +75,7 @@ async def _red(work: Work, found: Flakiness, plain: Round, series: tuple[Conditi
     base: list[CheckRun] = []
     ids = frozenset(found.ids)
     for check, run in zip(work.task.checks, plain, strict=True):
-        fixed = replace(check, conditions=series) if check.runs_tests and ids & run.verdicts.keys() else check
+        fixed = replace(check, conditions=series) if check.is_python and ids & run.verdicts.keys() else check
         for _ in range(TRIES if fixed is not check else 0):
             async with work.task.sandbox.candidate() as workspace:
                 run = await work.runner.run(workspace, fixed, timeout=work.patience(check))

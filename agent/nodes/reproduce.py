@@ -43,6 +43,8 @@ async def reproduce(state: State, work: Work) -> State:
     )
     if not red:
         return await _not_red(work, rounds)
+    if stopped := next((run for run in base if run.stopped_at and oracle.must_turn[run.check]), None):
+        return {"ending": pack(endings.stopped_before(stopped))}
     if all(_never_began(run) for run in base if oracle.must_turn[run.check]):
         return {"ending": pack(_could_not_start(next(run for run in base if oracle.must_turn[run.check])))}
     if (ending := _for_want_of_network(work, red, base, len(rounds))) is not None:
@@ -71,7 +73,7 @@ async def _once(work: Work, at: int) -> CheckRun:
 
 async def _not_red(work: Work, rounds: list[Round]) -> State:
     """Tests that ran are run under other conditions; whatever else is not red has its ending."""
-    ran = any(check.runs_tests and run.verdicts for check, run in zip(work.task.checks, rounds[0], strict=True))
+    ran = any(check.is_python and run.verdicts for check, run in zip(work.task.checks, rounds[0], strict=True))
     if ran and (unsteady(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
         return {"rounds_ref": await work.context.keep(tuple(rounds))}
     return {"ending": pack(why_not_red(rounds))}
@@ -98,6 +100,8 @@ def why_not_red(rounds: Sequence[Round], probed: int = 0) -> Ending:
         return endings.flaky(Flakiness(tuple(ids), counts[ids[0]], len(rounds), "unknown"))
     for runs in rounds:
         for run in runs:
+            if run.stopped_at:
+                return endings.stopped_before(run)
             if run.ending != "finished":
                 return endings.inconclusive(run)
     if not any(run.verdicts for run in rounds[0]) and all(run.exit_code in (None, 0, 5) for run in rounds[0]):

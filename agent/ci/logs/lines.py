@@ -135,7 +135,8 @@ def _lines(log: str) -> Iterator[str]:
 
 
 def _split(log: str) -> Iterable[str]:
-    for line in log.split("\n"):
+    for ended in log.split("\n"):
+        line = ended.rstrip("\r")
         if "\r" in line:
             stamp = _STAMP.match(line[:500])
             yield from (part for part in line[stamp.end() if stamp else 0 :].split("\r") if part)

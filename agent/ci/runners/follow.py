@@ -1,6 +1,6 @@
 """The door to the runners: a command line, or shell text, and what it comes to in the one prepared environment.
 
-Runners may call runners (make → tox → pytest); each round is bounded. Nothing is executed.
+Runners may call runners (make → tox → pytest); how deep and how often is bounded. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from agent.ci.commands import installs, merge
 from agent.ci.detect import Project
+from agent.ci.installing import installs, merge
+from agent.ci.provisioning import provisions
 from agent.ci.runners import hatch, just, make, nox, pdm, pipenv, poetry, precommit, project_tasks, shell, tox, uv
-from agent.ci.runners.followed import DEPTH, TEXT_LIMIT, Again, Followed, Place, Result, Unfollowed
+from agent.ci.runners.followed import DEPTH, TEXT_LIMIT, Again, Followed, Place, Result, TooMuch, Unfollowed
 from agent.guest.text import one_line
 from sandbox.base import Packages
 
 _PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")
+_CALL = 100  # steps that following one runner counts as
 _RUNNERS: dict[str, Callable[[Sequence[str], Place, Again], Result]] = {
     "tox": tox.follow,
     "nox": nox.follow,
@@ -68,7 +70,11 @@ def _follow(words: list[str], place: Place) -> Result:
         return None
     if place.depth >= DEPTH:
         return Unfollowed(f"runners call each other more than {DEPTH} deep")
-    found = runner([name, *words[1:]], place, lambda text, inner: _again(text, replace(inner, depth=place.depth + 1)))
+    try:
+        place.steps.take(_CALL)
+        found = runner([name, *words[1:]], place, lambda text, inner: _again(text, replace(inner, depth=place.depth + 1)))
+    except TooMuch:
+        return Unfollowed("its parts call each other too often")
     if isinstance(found, Followed) and len(found.command) > TEXT_LIMIT:
         return Unfollowed("what it runs is too long")
     return found
@@ -102,6 +108,13 @@ def _again(text: str, place: Place) -> Followed:
             found = _follow(words, here) if words else None
             if found is None and (installed := installs(words)) is not None:
                 packages = merge(packages, here.packages(installed))
+                done.append("")
+                continue
+            if found is None and provisions(bare):
+                notes.append(f"`{one_line(part, 80)}` makes a machine ready, and is left out")
+                if "|" in parts:
+                    done = [""]
+                    break
                 done.append("")
                 continue
             if isinstance(found, Unfollowed):

@@ -36,6 +36,23 @@ class Unfollowed:
     reason: str
 
 
+class TooMuch(Exception):
+    """A file whose parts call each other so often that following them would not end in time."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """What may still be done for one text: files can be short and yet name an endless amount of work."""
+
+    left: int = 20_000
+
+    def take(self, cost: int = 1) -> None:
+        """Raises `TooMuch`."""
+        self.left -= cost
+        if self.left < 0:
+            raise TooMuch
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a command line is read: the repository, and what the shell around it has set."""
@@ -45,6 +62,7 @@ class Place:
     cwd: str = "."
     python: str | None = None  # the Python that is wanted so far, "3.12"
     depth: int = 0
+    steps: Steps = field(default_factory=Steps)  # shared by all that is reached from here
 
     def path(self, name: str) -> str:
         """A path as seen from the root; one that leaves the repository is a path that no file has."""
@@ -79,6 +97,7 @@ class Place:
             requirement_files=move(seen.requirement_files),
             constraint_files=move(seen.constraint_files),
             projects=move(seen.projects),
+            node=move(seen.node),
         )
 
 

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.ci.commands import merge
+from agent.ci.installing import merge
 from agent.ci.runners import manifest
 from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import Manifest, split_options, strings
@@ -192,6 +192,7 @@ def _followed(text: str, environment: _Environment, notes: tuple[str, ...], foun
 
 def _script(environment: _Environment, name: str, arguments: list[str], place: Place, above: tuple[str, ...]) -> str:
     """A script by its name, with scripts that it names in turn; what is no script is a command line."""
+    place.steps.take()
     scripts = _table(environment.table.get("scripts"))
     if name not in scripts:
         return " ".join([name, *map(shlex.quote, arguments)]) if above else shlex.join([name, *arguments])

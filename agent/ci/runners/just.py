@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.ci.runners.followed import TEXT_LIMIT, Again, Place, Result, Unfollowed
+from agent.ci.runners.followed import TEXT_LIMIT, Again, Place, Result, Steps, Unfollowed
 
 _FILES = ("justfile", "Justfile", ".justfile")
 _NESTED = 20
@@ -39,7 +39,7 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
                 given.remove(word)
         name = given[0] if given else next(iter(recipes), "")
         rest = list(words[words.index(name) + 1 :]) if name in words else []
-        lines = _lines(recipes, [name, *rest], variables, ())
+        lines = _lines(recipes, [name, *rest], variables, (), place.steps)
     except (JustError, RecursionError) as wrong:
         return Unfollowed(str(wrong) or "its recipes are nested too deeply")
     return again("\n".join(lines), place.with_env({key: variables[key] for key in exported if key in variables}))
@@ -103,8 +103,11 @@ def _value(text: str, variables: Mapping[str, str], place: Place) -> str | None:
     return joined
 
 
-def _lines(recipes: Mapping[str, _Recipe], call: list[str], variables: Mapping[str, str], above: tuple[str, ...]) -> list[str]:
+def _lines(
+    recipes: Mapping[str, _Recipe], call: list[str], variables: Mapping[str, str], above: tuple[str, ...], steps: Steps
+) -> list[str]:
     name, *arguments = call or [""]
+    steps.take()
     if name in above or len(above) > _NESTED:
         raise JustError(f"its recipe {name[:60]} needs itself")
     recipe = recipes.get(name)
@@ -123,7 +126,7 @@ def _lines(recipes: Mapping[str, _Recipe], call: list[str], variables: Mapping[s
             raise JustError(f"its recipe {name[:60]} lacks the argument {parameter[:40]}")
     lines: list[str] = []
     for need in recipe.needs:
-        lines += _lines(recipes, [own.get(word, word) for word in need], own, (*above, name))
+        lines += _lines(recipes, [own.get(word, word) for word in need], own, (*above, name), steps)
     if recipe.lines and recipe.lines[0].startswith("#!"):
         if not re.search(r"\b(?:ba|da)?sh\b", recipe.lines[0]):
             raise JustError(f"its recipe {name[:60]} is a program of its own")
@@ -137,7 +140,7 @@ def _lines(recipes: Mapping[str, _Recipe], call: list[str], variables: Mapping[s
         if sum(map(len, lines)) > TEXT_LIMIT:
             raise JustError("what it runs is too long")
     # Arguments that are left over are further recipes.
-    return [*lines, *(_lines(recipes, arguments, variables, above) if arguments and not above else [])]
+    return [*lines, *(_lines(recipes, arguments, variables, above, steps) if arguments and not above else [])]
 
 
 def _filled(text: str, variables: Mapping[str, str]) -> str:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agent.ci.commands import merge
-from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Result, Unfollowed
+from agent.ci.installing import merge
+from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Result, Steps, Unfollowed
 from agent.ci.runners.shell import from_folder, subshell
 from sandbox.base import Packages
 
@@ -44,6 +44,7 @@ class _Makefile:
     exported: set[str] = field(default_factory=set)
     settled: frozenset[str] = frozenset()  # those the command line gives, which the file cannot change
     notes: list[str] = field(default_factory=list)
+    steps: Steps = field(default_factory=Steps)
 
 
 def follow(words: Sequence[str], place: Place, again: Again) -> Result:
@@ -109,7 +110,7 @@ def _followed(lines: list[tuple[str, str]], makefile: _Makefile, place: Place, a
 def _read(text: str, place: Place, given: dict[str, str]) -> _Makefile:
     variables = {name: (value, True) for name, value in place.env.items()}
     variables |= {name: (value, False) for name, value in given.items()}
-    makefile = _Makefile(variables, settled=frozenset(given))
+    makefile = _Makefile(variables, settled=frozenset(given), steps=place.steps)
     current: list[_Rule] = []
     branches: list[bool] = []  # conditionals around: whether their lines hold
     defining = False
@@ -323,6 +324,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _variable(name: str, makefile: _Makefile, own: dict[str, str], above: tuple[str, ...]) -> str:
+    makefile.steps.take()
     if name in own:
         return own[name]
     if name in above:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Unfollowed
+from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Steps, Unfollowed
 from agent.ci.runners.manifest import strings
 from agent.ci.runners.shell import subshell
 
@@ -30,6 +30,7 @@ class Tables:
 
     commands: Mapping[str, object]
     lists_names: bool = False
+    steps: Steps = field(default_factory=Steps)
     hooks: tuple[str, str] | None = ("pre_", "post_")  # prefixes of what is run before and after
 
 
@@ -43,6 +44,7 @@ def run(tables: Tables, name: str, arguments: Sequence[str], place: Place, again
 
 
 def _text(tables: Tables, name: str, arguments: list[str], above: tuple[str, ...]) -> str:
+    tables.steps.take()
     if name in above or len(above) > _NESTED:
         raise ScriptError(f"its command {name[:60]} calls itself")
     if name not in tables.commands:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.ci.runners.followed import Steps
 from agent.ci.runners.python_values import UNKNOWN, Scope, Unknown, dotted, value
 
 _SESSIONS = 500
@@ -189,10 +190,12 @@ class _Walk:
     env: dict[str, str] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
     ended: bool = False
+    steps: Steps = field(default_factory=Steps)
 
 
-def script(file: NoxFile, session: Session, posargs: list[str]) -> Script:
-    walk = _Walk(file, session, list(posargs))
+def script(file: NoxFile, session: Session, posargs: list[str], steps: Steps) -> Script:
+    """Raises `TooMuch`."""
+    walk = _Walk(file, session, list(posargs), steps=steps)
     names: dict[str, object] = {**file.scope.names, **session.parameters}
     arguments = session.function.args.args
     if arguments:
@@ -220,6 +223,7 @@ def _note(walk: _Walk, node: ast.AST, why: str) -> None:
 
 def _statements(body: list[ast.stmt], walk: _Walk, scope: Scope, called: str, depth: int) -> None:
     for node in body:
+        walk.steps.take()
         if walk.ended:
             return
         if len(walk.lines) > _LINES:

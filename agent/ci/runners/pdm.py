@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from agent.ci import locked
-from agent.ci.commands import merge
+from agent.ci.installing import merge
 from agent.ci.runners import manifest, named_scripts
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import names, split_options
@@ -77,7 +77,7 @@ def _run(command: list[str], scripts: manifest.Table, place: Place, again: Again
     env = shared.get("env") if isinstance(shared, dict) else None
     inside = place.with_env({str(key): str(value) for key, value in env.items()} if isinstance(env, dict) else {})
     if command[0] in scripts:
-        return named_scripts.run(named_scripts.Tables(scripts), command[0], command[1:], inside, again)
+        return named_scripts.run(named_scripts.Tables(scripts, steps=place.steps), command[0], command[1:], inside, again)
     return again(shlex.join(["python", *command] if command[0].endswith(".py") else command), inside)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agent.ci import locked
-from agent.ci.commands import merge
+from agent.ci.installing import merge
 from agent.ci.runners import manifest, named_scripts
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import names, split_options
@@ -42,7 +42,9 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
         case ["run", *command] if command:
             scripts = _table(pipfile.get("scripts"))
             if command[0] in scripts:
-                return named_scripts.run(named_scripts.Tables(scripts, hooks=None), command[0], command[1:], place, again)
+                return named_scripts.run(
+                    named_scripts.Tables(scripts, steps=place.steps, hooks=None), command[0], command[1:], place, again
+                )
             return again(shlex.join(command), place)
         case ["install" | "sync" | "update", *arguments]:
             return _install(arguments, pipfile, place)

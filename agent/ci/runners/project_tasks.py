@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from agent.ci.commands import merge
+from agent.ci.installing import merge
 from agent.ci.runners import manifest, named_scripts, taskfile
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import split_options
@@ -30,7 +30,9 @@ def poe(words: Sequence[str], place: Place, again: Again) -> Result:
     tasks, env = table.get("tasks"), table.get("env")
     inside = place.with_env({str(key): str(value) for key, value in env.items()} if isinstance(env, dict) else {})
     commands = tasks if isinstance(tasks, dict) else {}
-    return named_scripts.run(Tables(commands, lists_names=True, hooks=None), rest[0], rest[1:], inside, again)
+    return named_scripts.run(
+        Tables(commands, steps=place.steps, lists_names=True, hooks=None), rest[0], rest[1:], inside, again
+    )
 
 
 def task(words: Sequence[str], place: Place, again: Again) -> Result:
@@ -39,7 +41,11 @@ def task(words: Sequence[str], place: Place, again: Again) -> Result:
     if not tasks:
         return taskfile.follow(words, place, again)
     _, rest = split_options(list(words[1:]), ())
-    return named_scripts.run(Tables(tasks), rest[0], rest[1:], place, again) if rest else Unfollowed("it names no task")
+    return (
+        named_scripts.run(Tables(tasks, steps=place.steps), rest[0], rest[1:], place, again)
+        if rest
+        else Unfollowed("it names no task")
+    )
 
 
 def rye(words: Sequence[str], place: Place, again: Again) -> Result:
@@ -51,7 +57,7 @@ def rye(words: Sequence[str], place: Place, again: Again) -> Result:
         case ["run", name, *arguments]:
             scripts = found.table("tool", "rye", "scripts")
             if name in scripts:
-                inner = named_scripts.run(Tables(scripts), name, arguments, place, again)
+                inner = named_scripts.run(Tables(scripts, steps=place.steps), name, arguments, place, again)
             else:
                 inner = again(shlex.join([name, *arguments]), place)
         case ["test", *arguments]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from agent.ci.runners.followed import TEXT_LIMIT, Again, Place, Result, Unfollowed
+from agent.ci.runners.followed import TEXT_LIMIT, Again, Place, Result, Steps, Unfollowed
 from agent.ci.runners.shell import subshell
 
 _FILES = ("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml", "Taskfile.dist.yml", "Taskfile.dist.yaml")
@@ -33,15 +33,19 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
             return Unfollowed("its Taskfile uses YAML aliases")
         content = _table(yaml.safe_load(text))
+        steps = place.steps
         variables = {**_strings(content.get("vars")), "CLI_ARGS": shlex.join(arguments), **variables}
         tasks = _table(content.get("tasks"))
-        lines = [line for name in wanted or ["default"] for line in _lines(tasks, name, variables, ())]
+        lines = [line for name in wanted or ["default"] for line in _lines(tasks, name, variables, (), steps)]
     except (yaml.YAMLError, ValueError, RecursionError) as wrong:
         return Unfollowed(str(wrong).split("\n")[0][:120] if isinstance(wrong, TaskError) else "its Taskfile is not valid YAML")
     return again("\n".join(lines), place.with_env(_strings(content.get("env"))))
 
 
-def _lines(tasks: Mapping[str, object], name: str, variables: Mapping[str, str], above: tuple[str, ...]) -> list[str]:
+def _lines(
+    tasks: Mapping[str, object], name: str, variables: Mapping[str, str], above: tuple[str, ...], steps: Steps
+) -> list[str]:
+    steps.take()
     if name in above or len(above) > _NESTED:
         raise TaskError(f"its task {name[:60]} calls itself")
     if name not in tasks:
@@ -51,11 +55,11 @@ def _lines(tasks: Mapping[str, object], name: str, variables: Mapping[str, str],
     variables = {**variables, **_strings(task.get("vars"))}
     lines: list[str] = []
     for need in _list(task.get("deps")):
-        lines += _lines(tasks, str(need.get("task") if isinstance(need, dict) else need), variables, (*above, name))
+        lines += _lines(tasks, str(need.get("task") if isinstance(need, dict) else need), variables, (*above, name), steps)
     own: list[str] = []
     for command in [*_list(task.get("cmds")), *([task["cmd"]] if "cmd" in task else [])]:
         if isinstance(command, dict) and "task" in command:
-            own += _lines(tasks, str(command["task"]), {**variables, **_strings(command.get("vars"))}, (*above, name))
+            own += _lines(tasks, str(command["task"]), {**variables, **_strings(command.get("vars"))}, (*above, name), steps)
         elif isinstance(command, dict) and "defer" in command:
             continue
         else:

@@ -1,6 +1,6 @@
 """Records lock files and what the real tools would install by them (`locks_recorded.json`): the judge of `agent.ci.locked`.
 
-Run by hand on Python 3.11 where uv, pdm and pipenv are: `python tests/agent/ci/record_locks.py FOLDER_OF_TOOLS`.
+Run by hand on Python 3.11 where uv and pipenv are: `python tests/agent/ci/record_locks.py FOLDER_OF_TOOLS`.
 """
 
 from __future__ import annotations
@@ -67,16 +67,6 @@ def uv(folder: Path, tools: Path) -> tuple[str, list[list[str]]]:
     return (folder / "uv.lock").read_text(), said
 
 
-def pdm(folder: Path, tools: Path) -> tuple[str, list[list[str]]]:
-    (folder / "pyproject.toml").write_text(HEAD + GROUPS)
-    run(folder, str(tools / "pdm"), "lock", "-G:all", "-q")
-    said = []
-    for extras, groups in CASES:
-        asked = [part for name in [*extras, *groups] for part in ("-G", name)]
-        said.append(pins(run(folder, str(tools / "pdm"), "export", "--no-hashes", "--prod" if not groups else "--dev", *asked)))
-    return (folder / "pdm.lock").read_text(), said
-
-
 def pipenv(folder: Path, tools: Path) -> tuple[str, list[list[str]]]:
     (folder / "Pipfile").write_text(PIPFILE)
     run(folder, str(tools / "pipenv"), "lock", "-q")
@@ -96,7 +86,7 @@ def slim(lock: str) -> str:
 
 if __name__ == "__main__":
     recorded = {}
-    for tool in (uv, pdm, pipenv):
+    for tool in (uv, pipenv):
         with tempfile.TemporaryDirectory() as folder:
             lock, said = tool(Path(folder), Path(sys.argv[1]))
         recorded[tool.__name__] = {"lock": slim(lock), "said": said}

@@ -82,6 +82,15 @@ async def test_a_runner_that_cannot_be_followed_is_detected_with_the_reason(repo
     assert "step 1: `tox -e py` is not followed: there is no configuration of tox" in found.notes
 
 
+async def test_without_a_workflow_the_tests_are_those_of_the_repositorys_own_runner(repository: Repository) -> None:
+    tox = "[testenv]\nskip_install = true\ndeps = attrs\nsetenv = MODE=ci\ncommands = pytest -q tests\n"
+    found = await plan(await repository({**TESTS, "tox.ini": tox}))
+    (check,) = found.checks
+    assert (check.command, check.env) == ("pytest -q tests", {"MODE": "ci"})
+    assert set(found.packages.requirements) == {"attrs", "pytest"}
+    assert found.notes == ("the tests were detected as `tox -e py` runs them",)
+
+
 async def test_make_and_nox_are_followed_to_the_tests_with_their_variables(repository: Repository) -> None:
     files = {"Makefile": "test:\n\tMODE=ci nox -s tests\n", "noxfile.py": NOXFILE, **TESTS}
     found = await plan(await repository(files), jobs=(job("make test", "Go"),))

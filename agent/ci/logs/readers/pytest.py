@@ -9,6 +9,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from agent.ci.logs.reading import Cause, Told, ToldFailure, failure, relative
 
@@ -23,9 +24,7 @@ _RED = re.compile(r"\b\d+ (?:failed|errors?)\b")
 _TITLE = re.compile(r"^_+ (?P<title>\S.*) _+$")
 _RULE = re.compile(r"^[_ ]+$")
 _TOLD = re.compile(r"^(?P<word>FAILED|ERROR|SUBFAIL(?:ED)?(?:[(\[][^\n]{0,200}?[)\]])?) (?P<rest>\S.*)$")
-_VERBOSE = re.compile(
-    r"^(?P<id>\S[^\n]*?::[^\n]*?|\S+\.py) (?P<word>FAILED|ERROR|RERUN|PASSED)(?: +\([^()]{0,200}\))?(?: +\[ *\d+%\])?$"
-)
+_VERBOSE = re.compile(r" (?P<word>FAILED|ERROR|RERUN|PASSED)(?: \([^()]{0,200}\))?(?: {1,80}\[ {0,2}\d{1,3}%\])?$")
 _XDIST = re.compile(r"^\[gw\d+\] (?:\[ *\d+%\] )?(?P<word>FAILED|ERROR|RERUN|PASSED) (?P<id>\S.*?) *$")
 _CRASH = re.compile(r"^(?P<path>[^\s:>][^:\n]*|[A-Za-z]:[^:\n]+):(?P<line>\d+): ?(?P<what>.*)$")
 _NATIVE = re.compile(r'^ +File "(?P<path>[^"\n]+)", line (?P<line>\d+)')
@@ -64,7 +63,9 @@ def _sessions(lines: Sequence[str]) -> Iterator[_Session]:
             if begun is not None:  # the one before was cut off
                 yield _Session(begun, at, "", list(lines[begun:at]))
             begun = at
-        elif begun is None and (_CONFTEST.match(line) or line.startswith("INTERNALERROR> ") or _quiet(line)):
+        elif begun is None and (
+            _CONFTEST.match(line) or line.startswith(("INTERNALERROR> ", "ERROR: usage: ")) or _quiet(line)
+        ):
             begun = at
         elif line[:1] in "=0123456789n" and _END.match(line):
             first = begun if begun is not None else at
@@ -143,7 +144,8 @@ def _hanging(lines: Sequence[str]) -> tuple[tuple[ToldFailure, ...], str] | None
     for at, line in enumerate(lines):
         banner = _HANGS.match(line) if line.endswith("+ Timeout ++++") or " Timeout +++" in line else None
         if banner:
-            name = banner["before"].strip()
+            above = next((each for each in reversed(lines[max(0, at - 3) : at]) if each), "")
+            name = banner["before"].strip() or above
             named = (_failure(name, "it ran into its time limit"),) if "::" in name else ()
             return named, line[len(banner["before"]) :] + (f" in {name}" if named else "")
         if at > 200_000:
@@ -156,9 +158,10 @@ def _verbose(lines: Sequence[str]) -> list[tuple[str, str]]:
     found = []
     for line in lines:
         if "FAILED" in line or "ERROR" in line or "RERUN" in line:
-            told = _XDIST.match(line) if line.startswith("[gw") else _VERBOSE.match(line)
-            if told and not told["id"].startswith(("FAILED ", "ERROR ")):
-                found.append((told["id"], told["word"]))
+            told = _XDIST.match(line) if line.startswith("[gw") else _VERBOSE.search(line)
+            name = (told["id"] if line.startswith("[gw") else line[: told.start()].strip()) if told else ""
+            if told and ("::" in name or name.endswith(".py")) and not name.startswith(("FAILED ", "ERROR ")):
+                found.append((name, told["word"]))
     return found
 
 
@@ -241,7 +244,7 @@ def _joined(told: list[tuple[str, str]], blocks: list[_Block]) -> tuple[ToldFail
         block: _Block | None = None
         if waiting:
             own = name.partition("::")[0]
-            block = next((one for one in waiting if any(own in line for line in one.lines)), waiting[0])
+            block = next((one for one in islice(waiting, 8) if any(own in line for line in one.lines)), waiting[0])
             waiting.remove(block)
         failures.setdefault(name, _failure(name, message, block))
     return tuple(failures.values())
