@@ -37,6 +37,7 @@ LINTERS = {
     "yapf": "yapf",
 }
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
+_STOOD_IN_FOR = (*_WRAPPERS, "tox", "nox")
 _PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")
 _SHELL = ("(", ")", "cd", "export", "set", "mkdir")
 _PIP_VALUED = (
@@ -127,8 +128,7 @@ def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> R
 def installs(words: list[str]) -> Packages | None:
     """What one command line would install; None when it installs nothing."""
     words = _without_assignments(words)
-    if len(words) > 2 and _PYTHON.match(words[0]) and words[1:3] == ["-m", "pip"]:
-        words = words[2:]
+    words = module_of(words) or words
     if words[:2] == ["uv", "pip"]:
         words = words[1:]
     match words:
@@ -146,8 +146,31 @@ def installs(words: list[str]) -> Packages | None:
         case ["pipenv", "install" | "sync", *_]:
             return Packages()
         case ["pipx", "install", *names] | ["uv", "tool", "install", *names]:
-            return Packages(requirements=tuple(name for name in names if not name.startswith("-")))
+            # Each has an environment of its own there; those that are followed or stood in for are not needed in this one.
+            wanted = (name for name in names if not name.startswith("-") and "$" not in name)
+            return Packages(requirements=tuple(name for name in wanted if re.split(r"[^\w-]", name)[0] not in _STOOD_IN_FOR))
     return None
+
+
+def module_of(words: list[str]) -> list[str] | None:
+    """`python -Im pip install x` → ["pip", "install", "x"]; None where it is no Python that runs a module."""
+    if not words or not _PYTHON.match(words[0]):
+        return None
+    module, rest = _without_options(words[1:])
+    return [module, *rest] if module else None
+
+
+def _without_options(words: list[str]) -> tuple[str, list[str]]:
+    """The module that Python's own options name ("" for none), and the words behind them."""
+    rest = list(words)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        found = re.match(r"-([A-Za-z?]*?)([cmWX])(.*)$", rest.pop(0), re.DOTALL)
+        if found is None:
+            continue
+        value = found[3] or (rest.pop(0) if rest else "")
+        if found[2] in "cm":
+            return (value, rest) if found[2] == "m" else ("", [])
+    return "", rest
 
 
 def merge(one: Packages, other: Packages) -> Packages:
@@ -174,18 +197,16 @@ def program(words: list[str]) -> tuple[str, list[str]]:
             while words and words[0].startswith("-"):
                 words = words[2:] if words[0] in _VALUED else words[1:]
         elif _PYTHON.match(words[0]):
-            rest = words[1:]
-            while rest and rest[0].startswith("-") and rest[0] != "-m":
-                rest = rest[2:] if rest[0] in ("-W", "-X") else rest[1:]
-            if rest[:1] != ["-m"]:
-                return "python", rest
-            words = rest[1:]
+            module = module_of(words)
+            if module is None:
+                return "python", _without_options(words[1:])[1]
+            words = module
         elif words[0] in ("coverage", "time", "timeout", "xvfb-run", "env", "exec", "bash", "sh"):
             if words[0] == "coverage" and words[1:2] != ["run"]:
                 return "coverage", words[1:]
-            module = words[:1] == ["coverage"]
+            measures = words[:1] == ["coverage"]
             words = words[2:] if words[0] == "coverage" or words[0] == "timeout" else words[1:]
-            while words and words[0].startswith("-") and not (module and words[0] == "-m"):
+            while words and words[0].startswith("-") and not (measures and words[0] == "-m"):
                 words = words[1:]
             words = words[1:] if words[:1] == ["-m"] else words
         else:
