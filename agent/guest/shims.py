@@ -1,7 +1,7 @@
 """Small programs put first on the PATH of a command, so that whatever it calls stays observed.
 
-A Python started through them finds the guest also where the command replaced PYTHONPATH or is isolated, `-m unittest` runs our own runner, and
-project managers (`uv run pytest`) run the prepared environment instead of making one.
+A Python started through them finds the guest also where the command replaced PYTHONPATH or isolates it, `-m unittest` runs our
+own runner, and project managers (`uv run pytest`) run the prepared environment instead of making one.
 """
 
 import os
@@ -25,7 +25,7 @@ fi
 exec {program} "$@"
 """
 
-# An isolated Python (`python -Im pytest`) would not find the guest: it becomes one with the same rest of its path (3.11 and later).
+# An isolated Python (`python -Im pytest`) would not find the guest: it becomes one that differs by nothing else (from 3.11).
 _ISOLATED = "-sP" if sys.version_info >= (3, 11) else "-s"
 
 # `uv run --group dev pytest -q` → `pytest -q`; everything else that a manager does (sync, lock, install) is already done.
