@@ -46,8 +46,9 @@ class Verdict(StrEnum):
         return self in (Verdict.FAILED, Verdict.ERROR)
 
 
-Reader = Literal["pytest", "unittest", "findings", "exit"]
-"""Turns a command's run into verdicts: `findings` reads `path:line:col: CODE message` lines of linters and type checkers."""
+Reader = Literal["pytest", "unittest", "javascript", "go", "rust", "java", "findings", "exit"]
+"""Turns a command's run into verdicts: `findings` reads `path:line:col: CODE message` lines of linters and type checkers,
+`javascript` listens to Node's runners of tests, `go`, `rust` and `java` read what theirs print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,11 @@ class Check:
 
     @property
     def runs_tests(self) -> bool:
+        return self.reader not in ("findings", "exit")
+
+    @property
+    def is_python(self) -> bool:
+        """Its tests can be traced, searched and played with from inside."""
         return self.reader in ("pytest", "unittest")
 
     @property
@@ -227,6 +233,7 @@ class Evidence:
 
     checks: tuple[CheckEvidence, ...]
     environment: str  # "Python 3.11.7, sandbox local, no network"
+    approximated: tuple[str, ...] = ()  # what was not as in CI, a clause or sentence each
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,4 +390,5 @@ class Task:
     budget: Budget = Budget()
     hints: tuple[str, ...] = ()  # excerpts of the failing job's log, a person's words: quoted as data
     environment: str = ""  # for the evidence
+    approximated: tuple[str, ...] = ()  # the same: what is not as in CI
     packages: Packages = field(default_factory=Packages)  # what was installed; anew where a change touches what names it

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agent.task import Budget, Policy
 from app.settings import PREFIX, Settings, SettingsError
 from sandbox.base import MIB, Limits, Sandboxes
+from sandbox.e2b.plan import Account
 
 if TYPE_CHECKING:
     from agent.extensions import Extensions
@@ -106,9 +107,23 @@ async def extensions_of() -> Extensions:
         raise SettingsError(str(error)) from error
 
 
+def e2b_of(settings: Settings) -> Account | None:
+    """The account at E2B; None where there is no key. Raises `SettingsError` where E2B is asked for without one."""
+    if settings.e2b_api_key is None:
+        if settings.sandbox == "e2b":
+            raise SettingsError(f"{PREFIX}E2B_API_KEY: must be set for {PREFIX}SANDBOX=e2b; E2B's dashboard has it")
+        return None
+    return Account(
+        settings.e2b_api_key.get_secret_value(),
+        settings.e2b_template,
+        at_once=settings.e2b_sandboxes,
+        per_second=settings.e2b_creations_per_second,
+    )
+
+
 async def sandboxes_of(settings: Settings) -> Sandboxes:
     """The service's sandboxes. Raises `SettingsError` for one that isolates nothing when nobody said that code is trusted."""
-    from sandbox.choose import open_sandboxes
+    from sandbox.choose import Containers, open_sandboxes
 
     if settings.sandbox == "process" and not settings.trust_code:
         raise SettingsError(
@@ -120,6 +135,8 @@ async def sandboxes_of(settings: Settings) -> Sandboxes:
         settings.data_dir.resolve() / "sandboxes",
         trusted=settings.trust_code,
         index_hosts=settings.package_index_hosts,
+        containers=Containers(settings.sandbox_image, settings.docker_host),
+        e2b=e2b_of(settings),
     )
 
 

@@ -22,13 +22,13 @@ from agent.bench.specimen import Benchmark, NotPosed, Skipped, Specimen, packed
 from agent.blobs import MemoryBlobs
 from agent.events import AnyEvent
 from agent.task import NoRepair, Outcome, Repair, Waiting
-from app.assembly import budget_of, limits_of, models_of
+from app.assembly import budget_of, e2b_of, limits_of, models_of
 from app.bench_state import State
 from app.engine import Engine
 from app.preparing import Case
 from app.settings import Settings
 from sandbox.base import SandboxError, Sandboxes
-from sandbox.choose import open_sandboxes
+from sandbox.choose import Containers, open_sandboxes
 
 if TYPE_CHECKING:
     from agent.models import Models
@@ -121,6 +121,8 @@ async def _sandboxes(settings: Settings) -> Sandboxes:
         user_cache_path("selfheal"),
         trusted=settings.trust_code,
         index_hosts=settings.package_index_hosts,
+        containers=Containers(settings.sandbox_image, settings.docker_host),
+        e2b=e2b_of(settings),
     )
     async with sandboxes.open("probe"):
         return sandboxes

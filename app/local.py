@@ -18,14 +18,14 @@ from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, rea
 from agent.ci.configuration import PATH as CONFIGURATION
 from agent.events import Degraded
 from agent.task import NoRepair, Outcome
-from app.assembly import budget_of, extensions_of, limits_of, models_of
+from app.assembly import budget_of, e2b_of, extensions_of, limits_of, models_of
 from app.checkout import CheckoutUnreadable
 from app.engine import Engine
 from app.preparing import without_a_run
 from app.settings import Settings
 from app.showing import Screen
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
-from sandbox.choose import open_sandboxes
+from sandbox.choose import Containers, open_sandboxes
 
 
 async def engine(settings: Settings, screen: Screen) -> Engine:
@@ -79,7 +79,10 @@ async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
     folder = user_cache_path("selfheal")
     hosts = settings.package_index_hosts
     # Whoever runs their own checkout's tests vouches for its code.
-    sandboxes = await open_sandboxes(settings.sandbox, folder, trusted=True, index_hosts=hosts)
+    containers = Containers(settings.sandbox_image, settings.docker_host)
+    sandboxes = await open_sandboxes(
+        settings.sandbox, folder, trusted=True, index_hosts=hosts, e2b=e2b_of(settings), containers=containers
+    )
     if settings.sandbox != "auto":
         return sandboxes
 

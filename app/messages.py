@@ -20,6 +20,7 @@ BODY_LIMIT = 65_536
 
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _ASKED_DIFF = 12_000  # characters of the change that a person is asked about; the command line shows the whole
+_NOTES = 10  # of what is not as in CI
 _IDS = (20, 5, 1)  # node ids of a check that are listed, tried in turn until the text fits
 
 
@@ -130,7 +131,10 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
 
 
 def _environment(evidence: Evidence, quote: Quoter) -> list[str]:
-    return [f"Environment: {quote.prose(evidence.environment, 500)}."] if evidence.environment.strip() else []
+    told = [f"Environment: {quote.prose(evidence.environment, 500)}."] if evidence.environment.strip() else []
+    if evidence.approximated:
+        told += ["Not as in CI:", "\n".join(f"- {quote.prose(note, 300)}" for note in evidence.approximated[:_NOTES])]
+    return told
 
 
 def _found_by(repair: Repair, quote: Quoter) -> list[str]:

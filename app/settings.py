@@ -6,6 +6,7 @@ generated from this class (`make docs`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from agent.task import Autonomy
@@ -84,10 +86,21 @@ class Settings(BaseSettings):
     )
 
     # The sandbox
-    sandbox: Literal["auto", "local", "process"] = Field(
+    sandbox: Literal["auto", "local", "process", "docker", "e2b"] = Field(
         "auto",
-        description="Where untrusted code runs. `auto` and `local`: bubblewrap on this machine. "
-        "`process` has no isolation and needs `TRUST_CODE`.",
+        description="Where untrusted code runs. `local`: bubblewrap on this machine. `docker`: containers of a Docker or "
+        "Podman that runs already. `e2b`: a virtual machine at E2B for each "
+        "attempt. `auto`: E2B where its key is set, else `local`. `process` has no isolation and needs `TRUST_CODE`.",
+    )
+    sandbox_image: str = Field(
+        "python:3.12",
+        min_length=1,
+        description="Image that code runs in with `SANDBOX=docker`; the engine pulls it where it does not have it.",
+    )
+    docker_host: str | None = Field(
+        None,
+        description="Address of the container engine (`unix:///path`, `tcp://host:port`). Default: `DOCKER_HOST`, else the "
+        "usual sockets of Docker and Podman, rootless ones first.",
     )
     trust_code: bool = Field(
         False, description="Say that the code of every repository is trusted, so that `SANDBOX=process` is not refused."
@@ -96,6 +109,17 @@ class Settings(BaseSettings):
         (),
         description="Hosts that an install step may reach, separated by commas. Default: those of the package client's own "
         "configuration.",
+    )
+    e2b_api_key: SecretStr | None = Field(
+        default_factory=lambda: SecretStr(key) if (key := os.environ.get("E2B_API_KEY")) else None,
+        description="Key of E2B, from its dashboard. The SDK's own `E2B_API_KEY` is read too.",
+    )
+    e2b_template: str = Field(
+        "selfheal", min_length=1, description="Template of the machines at E2B; `python -m deploy.e2b.build` makes it."
+    )
+    e2b_sandboxes: int = Field(20, ge=1, le=1000, description="Machines at E2B that one worker has at a time (plans: 20, 100).")
+    e2b_creations_per_second: float = Field(
+        1.0, gt=0, le=100, description="How fast one worker makes machines at E2B (its plans: 1, 5)."
     )
     sandbox_memory_mb: int = Field(4096, ge=64, description="Memory of one sandbox, in MiB, where it can be bounded.")
 
@@ -231,7 +255,7 @@ def table() -> str:
     """Every setting as a Markdown table: name, default, what it means."""
     rows = ["| setting | default | meaning |", "|---|---|---|"]
     for name, info in Settings.model_fields.items():
-        default = "" if info.default in (None, ()) else f"`{info.default}`"
+        default = "" if info.default in (None, (), PydanticUndefined) else f"`{info.default}`"
         meaning = (info.description or "").replace("|", "\\|")
         annotation = info.annotation
         if get_origin(annotation) is Literal:

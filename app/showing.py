@@ -89,6 +89,8 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
     if shown:
         console.print(Syntax(plain(diff(result.edits)).plain, "diff", background_color="default"))
     console.print(_evidence(result))
+    for note in result.evidence.approximated:
+        _say(console, "Not as in CI", note, "dim")
     console.print(plain(f"{result.evidence.environment}. Cost: {spent(result.usage)}.", "dim"))
     _show_tried(console, result.log)
     console.print()

@@ -1,8 +1,8 @@
 """The way in: a repository's archive becomes files, or is refused as a whole.
 
 The archive is hostile. It is read as a stream with bounds on bytes, ratio, count and on what one header may ask for; every
-file is created by `Tree`, which follows nothing; links are made last, so that no file can be written through one. `.git` is
-left out: nothing on this side may ever trust one.
+file is created by its `Target` (a `Tree`, which follows nothing); links are made last, so that no file can be written through
+one. `.git` is left out: nothing on this side may ever trust one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import tempfile
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Protocol
 
 from sandbox.base import MIB, UnsafeArchive
-from sandbox.tree import PATH_FAULTS, Tree, parts_of
+from sandbox.tree import PATH_FAULTS, parts_of
 
 CHUNK = 1 << 18
 
@@ -36,7 +36,17 @@ class ArchiveLimits:
     header: int = 4 * MIB  # bytes that one read of tarfile may ask for: its extended headers are read whole
 
 
-async def unpack(archive: AsyncIterator[bytes], tree: Tree, limits: ArchiveLimits = ArchiveLimits()) -> int:
+class Target(Protocol):
+    """Where an archive goes, one thing after the other; each raises `ValueError` for a name that is taken or led astray."""
+
+    def folder(self, path: str) -> None: ...
+
+    def create(self, path: str, chunks: Iterator[bytes], executable: bool) -> None: ...
+
+    def link(self, path: str, target: str) -> None: ...
+
+
+async def unpack(archive: AsyncIterator[bytes], tree: Target, limits: ArchiveLimits = ArchiveLimits()) -> int:
     """Unpack a gzipped tar whose single top folder is dropped; returns the number of files.
 
     Raises `UnsafeArchive` for what the archive is to blame for, and `OSError` for this machine's own trouble (a full disk).
@@ -49,7 +59,7 @@ async def unpack(archive: AsyncIterator[bytes], tree: Tree, limits: ArchiveLimit
         return await asyncio.to_thread(_unpack, packed, tree, limits)
 
 
-def _unpack(packed: IO[bytes], tree: Tree, limits: ArchiveLimits) -> int:
+def _unpack(packed: IO[bytes], tree: Target, limits: ArchiveLimits) -> int:
     size = packed.tell()
     packed.seek(0)
     files = entries = 0

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -120,7 +120,8 @@ class Limits:
 class Packages:
     """What the install step puts beside the repository: names and paths, never commands.
 
-    Paths are relative to the repository's root. `projects` are installed editable, with their extras ("." or "sub[test]").
+    Paths are relative to the repository's root. `projects` are installed editable, with their extras ("." or "sub[test]");
+    `node` are folders with a `package.json`, whose dependencies npm brings.
     """
 
     requirements: tuple[str, ...] = ()  # PEP 508
@@ -128,10 +129,11 @@ class Packages:
     constraint_files: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()  # dependency groups of the root pyproject.toml
     projects: tuple[str, ...] = ()
+    node: tuple[str, ...] = ()
     python: str | None = None  # wanted version, "3.12"; the nearest one at hand is used and told in `Installed`
 
     def __bool__(self) -> bool:
-        return bool(self.requirements or self.requirement_files or self.groups or self.projects)
+        return bool(self.requirements or self.requirement_files or self.groups or self.projects or self.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +157,19 @@ class Entry:
     link: bool = False
 
 
+Promise = Literal["files", "network", "processes", "disk", "memory"]
+"""That code sees and changes no file of this machine, has no network, and that its processes, what it writes and the memory of
+all of it together are bounded. What is not among these is a promise of every sandbox (`tests/sandbox/contract`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What a sandbox really bounds here, told in plain words to people."""
+    """What a sandbox really bounds here, and told in plain words to people what it does not."""
 
     name: str  # "local", "process", "e2b", …
     untrusted: bool  # may run code that nobody vouches for
     shortcomings: tuple[str, ...] = ()  # "total memory is not bounded: no cgroup can be had"
+    promises: frozenset[Promise] = frozenset()
 
 
 class Workspace(Protocol):
@@ -226,6 +234,14 @@ class Sandbox(Protocol):
 
     def candidate(self) -> AbstractAsyncContextManager[Workspace]:
         """A copy-on-write workspace that starts as the base; its processes and files are gone at exit."""
+
+
+@runtime_checkable
+class Housed(Protocol):
+    """`Sandboxes` whose code runs in an image, where another one can be asked for."""
+
+    def with_image(self, image: str) -> Sandboxes:
+        """Raises `SandboxUnavailable` for a name that no image can have."""
 
 
 class Sandboxes(Protocol):

@@ -3,39 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from sandbox.base import Sandboxes, SandboxUnavailable
+from sandbox.e2b.plan import Account
 from sandbox.install import index_access
 from sandbox.install.packages import Shop
 
-Kind = Literal["auto", "local", "process"]
+Kind = Literal["auto", "local", "process", "docker", "e2b"]
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """For `docker`: the image that code runs in, and the engine's address (default: where its clients look for it)."""
+
+    image: str = "python:3.12"
+    address: str | None = None
 
 
 async def open_sandboxes(
-    kind: Kind, folder: Path, *, trusted: bool = False, index_hosts: Sequence[str] = (), packages: Path | None = None
+    kind: Kind,
+    folder: Path,
+    *,
+    trusted: bool = False,
+    index_hosts: Sequence[str] = (),
+    e2b: Account | None = None,
+    containers: Containers = Containers(),
 ) -> Sandboxes:
-    """`folder` holds sandboxes while they are open; `packages` (default: below it) what is downloaded and prepared for later.
+    """`folder` holds sandboxes while they are open, and what is downloaded and prepared for later.
 
     `trusted`: somebody vouches for the code of every repository. `index_hosts`: what an install step may reach ("host" or
-    "host:port"; default: as the package client is configured). Raises `SandboxUnavailable`.
+    "host:port"; default: as the package client is configured). `e2b`: the account, where there is one; `auto` then means it.
+    Raises `SandboxUnavailable`.
     """
-    shop = Shop(packages or folder / "packages", await index_access.configured(index_hosts))
-    sandboxes = _of_kind(kind, folder / "open", shop)
+    shop = Shop(folder / "packages", await index_access.configured(index_hosts))
+    sandboxes = await _of_kind(kind, folder, shop, e2b, containers)
     if not (trusted or sandboxes.isolation.untrusted):
         raise SandboxUnavailable(
-            f"the `{sandboxes.isolation.name}` sandbox isolates nothing: say that the code of every repository is trusted, "
-            "or use `local`"
+            f"the `{sandboxes.isolation.name}` sandbox does not hold untrusted code here: say that the code of every "
+            "repository is trusted, or use `local`"
         )
     return sandboxes
 
 
-def _of_kind(kind: Kind, folder: Path, shop: Shop) -> Sandboxes:
+async def _of_kind(kind: Kind, folder: Path, shop: Shop, e2b: Account | None, containers: Containers) -> Sandboxes:
+    if kind == "e2b" or (kind == "auto" and e2b is not None):
+        if e2b is None:
+            raise SandboxUnavailable("the `e2b` sandbox needs a key of E2B")
+        from sandbox.e2b.sandboxes import E2BSandboxes
+
+        return E2BSandboxes(folder / "e2b", shop, e2b)
     if kind == "process":
         from sandbox.process import ProcessSandboxes
 
-        return ProcessSandboxes(folder, shop)
+        return ProcessSandboxes(folder / "open", shop)
+    if kind == "docker":
+        from sandbox import docker
+
+        return await docker.reach(folder / "open", shop, containers.image, containers.address)
     from sandbox.local import LocalSandboxes
 
-    return LocalSandboxes(folder, shop)
+    return LocalSandboxes(folder / "open", shop)

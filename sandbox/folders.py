@@ -38,8 +38,8 @@ class Held:
 
 
 @asynccontextmanager
-async def held(parent: Path, label: str, limits: Limits) -> AsyncIterator[tuple[Held, cgroup.Group | None]]:
-    """A folder of ours with its control group (None where none can be had) while the block runs.
+async def held(parent: Path, label: str, limits: Limits | None) -> AsyncIterator[tuple[Held, cgroup.Group | None]]:
+    """A folder of ours with its control group (None where none can be had, or there are no `limits`) while the block runs.
 
     Whoever stops waiting while they are being made leaves nothing behind.
     """
@@ -55,9 +55,9 @@ async def held(parent: Path, label: str, limits: Limits) -> AsyncIterator[tuple[
         await _remove_both(folder, group)
 
 
-def _make_both(parent: Path, label: str, limits: Limits) -> tuple[Held, cgroup.Group | None]:
+def _make_both(parent: Path, label: str, limits: Limits | None) -> tuple[Held, cgroup.Group | None]:
     folder = make(parent, label)
-    group = cgroup.make(folder.path.name, limits)
+    group = None if limits is None else cgroup.make(folder.path.name, limits)
     if group is not None:
         folder.note(group)
     return folder, group
@@ -77,6 +77,21 @@ def make(parent: Path, label: str) -> Held:
     lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return Held(path, lock)
+
+
+def is_held(path: Path) -> bool:
+    """Whether the worker that made the folder at `path` still has it. Blocks."""
+    try:
+        lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def sweep(parent: Path) -> None:

@@ -1,4 +1,4 @@
-"""What workspaces of this machine share: files reached through a descriptor, and commands that end with their workspace."""
+"""What workspaces of this machine share: files reached through a descriptor."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sandbox import archive
 from sandbox.base import MIB, Completed, Entry, LimitExceeded, SandboxError, SandboxLost
+from sandbox.running import Running
 from sandbox.tree import PATH_FAULTS, Tree
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ class HeldWorkspace:
     def __init__(self, folder: int, disk: int, owner: int | None = None) -> None:
         self._folder, self._disk = folder, disk
         self._tree = Tree(folder, owner)
-        self._running: set[asyncio.Task[Completed]] = set()
+        self._running = Running()
 
     async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
         return await self._on_files(lambda tree: tree.read(path, limit))
@@ -44,29 +45,12 @@ class HeldWorkspace:
 
     async def close(self) -> None:
         """End the commands that still run, and give the folder back."""
-        for task in (running := tuple(self._running)):
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
+        await self._running.end()
         folder, self._folder = self._folder, -1
         os.close(folder)
 
     async def _held(self, argv: tuple[str, ...], work: Coroutine[Any, Any, Completed]) -> Completed:
-        """Run `work` so that both its caller and `close` can end it. Raises `SandboxLost` for the latter."""
-        if self._folder < 0:
-            work.close()
-            raise SandboxLost("the workspace is closed", argv)
-        task = asyncio.create_task(work)
-        self._running.add(task)
-        try:
-            await asyncio.wait((task,))
-        finally:
-            task.cancel()
-            await asyncio.wait((task,))
-            self._running.discard(task)
-        if task.cancelled():
-            raise SandboxLost("the workspace was closed while its command was running", argv)
-        return task.result()
+        return await self._running.hold(argv, work)
 
     async def _on_files(self, work: Callable[[Tree], T]) -> T:
         if self._folder < 0:

@@ -30,7 +30,9 @@ class Leg:
     wanted: Wanted = field(default_factory=Wanted)  # its services
     failed_step: str | None = None  # as GitHub shows it; None: it is to be found
     conclusions: Mapping[str, str] = field(default_factory=dict)  # of the steps in CI, by the names that GitHub shows
-    notes: tuple[str, ...] = ()  # what was guessed of it
+    notes: tuple[str, ...] = ()  # what was guessed of it, and what is different of where it runs
+    image: str | None = None  # that it runs in; None where it has none
+    python: str | None = None  # of that image
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from agent.ci.actions import python_version
 from agent.ci.contexts import Run, Seen, scope_of
 from agent.ci.detect import Project
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, value_of
@@ -15,7 +17,7 @@ from agent.ci.expressions.values import text
 from agent.ci.leg import Leg
 from agent.ci.services import Wanted, read_services
 from agent.ci.workflows.document import Problem
-from agent.ci.workflows.model import Workflow
+from agent.ci.workflows.model import Job, Workflow
 from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, pick
 from agent.ci.workflows.reading import read_workflow
 from agent.ci.workflows.reuse import find
@@ -42,6 +44,12 @@ class ChosenJob:
     workflow_path: str
     job: str | None = None  # id, or the name that GitHub shows; None: the only one
     matrix: Mapping[str, str] = field(default_factory=dict)
+
+
+def image_of(asked: FailedJob | ChosenJob) -> str | None:
+    """The image that a job runs in, as far as its workflow file alone tells."""
+    leg = leg_of(asked, Project.of_texts({}), ".")
+    return None if isinstance(leg, Problem) else leg.image
 
 
 def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | Problem:
@@ -71,7 +79,9 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
     values = ", ".join(target.leg.shown)
     if values and values not in shown:
         shown = f"{shown} ({values})"
-    wanted = _services(target, partial(_rendered, evaluate, {"matrix": target.leg.values, "inputs": found.inputs}))
+    render = partial(_rendered, evaluate, {"matrix": target.leg.values, "inputs": found.inputs})
+    wanted = _services(target, render)
+    image = render(target.job.container.image) if target.job.container is not None else None
     return Leg(
         workflow=found.workflow,
         job=target.job,
@@ -80,10 +90,27 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
         matrix=target.leg.values,
         inputs=found.inputs,
         wanted=wanted,
+        image=image,
+        python=_python(image) if image is not None else None,
         failed_step=asked.failed_step if isinstance(asked, FailedJob) else None,
         conclusions=asked.conclusions if isinstance(asked, FailedJob) else {},
-        notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes),
+        notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes, *_place(target.job, render)),
     )
+
+
+def _place(job: Job, render: Callable[[str], str]) -> list[str]:
+    """What is different of where the job runs."""
+    notes: list[str] = []
+    labels = [render(label) for label in job.runs_on.labels] if job.runs_on is not None else []
+    if other := next((label for label in labels if re.match(r"(?i)windows|macos", label)), None):
+        notes.append(f"the job runs on {one_line(other, 60)} in CI, and on Linux here")
+    return notes
+
+
+def _python(image: str) -> str | None:
+    """ "python:3.12-slim" → "3.12"."""
+    name, _, tag = image.rpartition("/")[2].partition(":")
+    return python_version(tag) if name == "python" else None
 
 
 def _services(target: JobLeg, render: Callable[[str], str]) -> Wanted:

@@ -22,17 +22,17 @@ def _is_secret(what: str) -> bool:
     return what.lower().partition(".")[0] == "secrets"
 
 
-def in_the_way(title: str, what: str) -> Ending:
+def in_the_way(title: str, what: str, kind: str = "step") -> Ending:
     if _is_secret(what):
         return Ending(
             Outcome.NEEDS_SECRET,
-            f"The step `{title}` needs {named(what)}, and no secret ever enters the sandbox.",
+            f"The {kind} `{title}` needs {named(what)}, and no secret ever enters the sandbox.",
             "Make the tests run without it (skip what needs it), or name a command that does under `test:` in "
             "`.github/selfheal.yml`.",
         )
     return Ending(
         Outcome.NOT_REPRODUCED,
-        f"The step `{title}` cannot be run as in CI: {named(what)} stands in the way.",
+        f"The {kind} `{title}` cannot be run as in CI: {named(what)} stands in the way.",
         "Name the command that shows the failure under `test:` in `.github/selfheal.yml`.",
     )
 

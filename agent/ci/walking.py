@@ -13,11 +13,12 @@ from typing import Literal, NamedTuple
 
 from agent.ci import detect
 from agent.ci.actions import meaning_of, python_version
-from agent.ci.commands import merge, read_command, tools_of
+from agent.ci.commands import read_command, tools_of
 from agent.ci.contexts import variables
 from agent.ci.detect import Project
 from agent.ci.expressions import ExpressionError, Unknown, Value, condition, render, value_of
 from agent.ci.expressions.scope import Files
+from agent.ci.installing import merge
 from agent.ci.leg import Does, Leg, Perform, Told, Walked
 from agent.ci.obstacles import Needs, in_the_way, invalid, named, needs_services
 from agent.ci.runners.follow import follow_script
@@ -65,6 +66,8 @@ async def walk(leg: Leg, project: Project, files: Files, perform: Perform | None
         await walker.job()
     except _Over:
         pass
+    except Needs as needs:
+        walker.ending = in_the_way(leg.job.id, needs.what, "job")
     except ExpressionError as error:
         walker.ending = invalid(f"{leg.source}: {error}")
     return walker.walked()
@@ -78,7 +81,7 @@ class _Walker:
         self.target: int | None = None
         self.told: list[Told] = []
         self.notes: list[str] = list(leg.notes)
-        self.packages = Packages()
+        self.packages = Packages(python=leg.python)
         self.kept: list[_Kept] = []
         self.check: Check | None = None
         self.tool = ""

@@ -40,6 +40,7 @@ async def report(state: State, work: Work) -> State:
     if "oracle_ref" in state:
         ids = [str(failure.id) for failure in await red_of(state, work.context)]
         log = replace(log, notes=(f"Red here: {endings.named(ids, NAMED)}.", *_places(suspects), *log.notes))
+    log = replace(log, notes=(*log.notes, *work.task.approximated))
     result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log)
     await _keep_in_memory(state, work, Recollection(work.task.id, "", ending.outcome, log.lessons))
     await work.context.emit(Ended(text=ending.reason, outcome=ending.outcome, reason=ending.reason, next_step=ending.next_step))
@@ -63,7 +64,7 @@ async def _repaired(state: State, work: Work) -> State:
         edits=candidate.edits,
         title=candidate.title,
         diagnosis=known,
-        evidence=Evidence(verification.evidence, work.task.environment),
+        evidence=Evidence(verification.evidence, work.task.environment, work.task.approximated),
         confidence=sure.value,
         usage=spent(state),
         log=log,

@@ -77,15 +77,15 @@ async def fetched(cache: Path, interpreter: Interpreter, sets: tuple[Lines, ...]
     The folder stays as long as the context is open. An answer from before `FRESH_SECONDS` is asked for again; where that
     does not bring everything, as when the network is away, the old one is used, and the note says so.
     """
-    sets = tuple(dict.fromkeys(lines for lines in sets if lines.requirements))
-    question = _key(interpreter, sets)
-    kept = await asyncio.to_thread(shelf.newest, cache, question)
+    sets = _asked(sets)
+    asked = question(interpreter, sets)
+    kept = await asyncio.to_thread(shelf.newest, cache, asked)
     try:
         if kept is not None and time.time() - kept.made < FRESH_SECONDS:
             note = f"The packages are those of {_day(kept.made)}." if sets else ""
             yield Wheels(kept.folder, _digests(kept.folder), note=note)
             return
-        fresh = await asyncio.to_thread(shelf.begin, cache, question)
+        fresh = await asyncio.to_thread(shelf.begin, cache, asked)
         try:
             missing = await _download_all(interpreter, sets, fresh.folder)
             if not missing:
@@ -143,11 +143,16 @@ def _digests(folder: Path) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(json.loads((folder / DIGESTS).read_text()).items()))
 
 
-def _key(interpreter: Interpreter, sets: tuple[Lines, ...]) -> str:
+def question(interpreter: Interpreter, sets: tuple[Lines, ...]) -> str:
+    """What the answer to `fetched` is kept by."""
     asked = [interpreter.version, interpreter.prefix, platform.machine()]
-    for lines in sets:
+    for lines in _asked(sets):
         asked += ["requirements", *sorted(lines.requirements), "constraints", *sorted(lines.constraints)]
     return hashlib.sha256("\0".join(asked).encode()).hexdigest()[:32]
+
+
+def _asked(sets: tuple[Lines, ...]) -> tuple[Lines, ...]:
+    return tuple(dict.fromkeys(lines for lines in sets if lines.requirements))
 
 
 async def _download(interpreter: Interpreter, lines: Lines, into: Path) -> bool:

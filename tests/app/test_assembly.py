@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from app.assembly import github_of, models_of, sandboxes_of
@@ -22,6 +24,25 @@ def test_a_missing_app_id_is_named() -> None:
 async def test_a_sandbox_without_isolation_needs_a_word_of_trust() -> None:
     with pytest.raises(SettingsError, match=r"SELFHEAL_SANDBOX: .*SELFHEAL_TRUST_CODE"):
         await sandboxes_of(load(sandbox="process"))
+
+
+async def test_e2b_without_a_key_is_refused_by_the_settings_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("E2B_API_KEY", raising=False)
+    with pytest.raises(SettingsError, match="SELFHEAL_E2B_API_KEY"):
+        await sandboxes_of(load(sandbox="e2b"))
+
+
+async def test_auto_is_e2b_where_its_key_is_set_by_either_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("E2B_API_KEY", raising=False)
+    assert (await sandboxes_of(load(data_dir=tmp_path))).isolation.name == "local"
+    for name in ("E2B_API_KEY", "SELFHEAL_E2B_API_KEY"):
+        with monkeypatch.context() as once:
+            once.setenv(name, "e2b_secret")
+            settings = load(data_dir=tmp_path)
+            assert "e2b_secret" in settings.secrets
+            assert "e2b_secret" not in repr(settings)
+            assert (await sandboxes_of(settings)).isolation.name == "e2b"
+            assert (await sandboxes_of(load(data_dir=tmp_path, sandbox="local"))).isolation.name == "local"
 
 
 async def test_every_model_of_the_settings_is_reached_at_its_own_server_and_a_key_stays_with_its_provider() -> None:

@@ -74,7 +74,7 @@ def git(folder: Path, *argv: str, **more: str) -> None:
 
 
 def start(cache: Path, checkout: Path, *options: str, program: tuple[str, ...] = ("-m", "app")) -> subprocess.Popen[bytes]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SELFHEAL_", "E2B_"))}
     environment |= {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "SELFHEAL_MODEL": "none", "LC_ALL": "C"}
     return subprocess.Popen(
         [sys.executable, *program, "fix", str(checkout), *options],

@@ -13,7 +13,7 @@ from app.settings import Settings, SettingsError, load, table
         ("PORT", "99999", "SELFHEAL_PORT should be less than or equal to 65535, not '99999'"),
         ("PORT", "web", "SELFHEAL_PORT should be a valid integer, unable to parse string as an integer, not 'web'"),
         ("REDIS_URL", "localhost", "SELFHEAL_REDIS_URL must be a URL that starts with redis://, rediss:// or unix://"),
-        ("SANDBOX", "none", "SELFHEAL_SANDBOX should be 'auto', 'local' or 'process', not 'none'"),
+        ("SANDBOX", "none", "SELFHEAL_SANDBOX should be 'auto', 'local', 'process', 'docker' or 'e2b', not 'none'"),
         (
             "GITHUB_API_URL",
             "ghe",

@@ -7,15 +7,18 @@ import io
 import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sandbox.base import Limits, Sandbox, Sandboxes, Workspace
+from sandbox import docker
+from sandbox.base import Command, Completed, Limits, Sandbox, Sandboxes, Workspace
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.packages import Shop
 from sandbox.jail import bubblewrap
 from sandbox.local import LocalSandboxes
 from sandbox.process import ProcessSandboxes
+from tests.sandbox import engines
 
 MIB = 1024 * 1024
 LIMITS = Limits(memory=256 * MIB, processes=64, file_size=32 * MIB, open_files=256, disk=64 * MIB, cpu_seconds=20)
@@ -27,10 +30,13 @@ def no_bubblewrap() -> None:
         pytest.skip("bubblewrap is not installed (apt-get install bubblewrap)")
 
 
-def make(kind: str, folder: Path, index: IndexAccess | None = None) -> Sandboxes:
+def make(kind: str, folder: Path, index: IndexAccess | None = None, address: str | None = None) -> Sandboxes:
+    """`address` is that of the engine for the kinds that have one."""
     if kind == "local":
         no_bubblewrap()
     shop = Shop(folder / "packages", index or IndexAccess((), frozenset()))
+    if address is not None:
+        return engines.apart(docker.reach(folder / "open", shop, engines.IMAGE, address))
     return (LocalSandboxes if kind == "local" else ProcessSandboxes)(folder / "open", shop)
 
 
@@ -71,16 +77,19 @@ async def chunks(content: bytes, size: int = 65536) -> AsyncIterator[bytes]:
         yield content[start : start + size]
 
 
-@pytest.fixture(params=["local", "process"])
-def sandboxes(request: pytest.FixtureRequest, tmp_path: Path) -> Sandboxes:
-    return make(request.param, tmp_path)
+ENGINES = [pytest.param(kind, marks=pytest.mark.optional(reason="needs a container engine")) for kind in ("docker", "podman")]
 
 
-@pytest.fixture
-async def sandbox(sandboxes: Sandboxes) -> AsyncIterator[Sandbox]:
-    async with sandboxes.open("contract test", LIMITS) as opened:
-        await opened.unpack(tarball(FILES))
-        yield opened
+def engine_of(kind: str) -> str | None:
+    """The address of the engine that a kind of sandbox needs; skips the test where it cannot be had."""
+    try:
+        return engines.shared(kind) if kind in ("docker", "podman") else None
+    except engines.NoEngine as error:
+        pytest.skip(f"no {kind} engine: {error}")
+
+
+async def sh(workspace: Workspace, script: str, timeout: float = 20.0, **more: Any) -> Completed:
+    return await workspace.run(Command(("/bin/sh", "-c", script), timeout, **more))
 
 
 @pytest.fixture

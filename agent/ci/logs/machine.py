@@ -72,7 +72,7 @@ _TABLE: tuple[re.Pattern[str], ...] = (
         r"ChunkedEncodingError|HTTPError: (?:5\d\d|429))"
     ),
     re.compile(
-        r"^(?:  |│ |├─▶ |╰─▶ |cause: )*(?:error: )?(?:HTTP status (?:server error \(5\d\d|client error \(429)|"
+        r"^(?:  |│ |├─▶ |╰─▶ |[Cc]ause(?:d by)?: )*(?:error: )?(?:HTTP status (?:server error \(5\d\d|client error \(429)|"
         r"[Ff]ailed to lookup address information|dns error)"
     ),
     re.compile(

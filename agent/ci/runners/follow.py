@@ -10,8 +10,10 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from agent.ci.commands import installs, merge, module_of
 from agent.ci.detect import Project
+from agent.ci.installing import installs, merge
+from agent.ci.provisioning import provisions
+from agent.ci.python_call import module_of
 from agent.ci.runners import hatch, just, make, nox, pdm, pipenv, pipx, poetry, precommit, project_tasks, shell, tox, uv
 from agent.ci.runners.followed import DEPTH, TEXT_LIMIT, Again, Followed, Place, Result, TooMuch, Unfollowed
 from agent.guest.text import one_line
@@ -106,6 +108,13 @@ def _again(text: str, place: Place) -> Followed:
             found = _follow(words, here) if words else None
             if found is None and (installed := installs(shell.expanded(words, here.env))) is not None:
                 packages = merge(packages, here.packages(installed))
+                done.append("")
+                continue
+            if found is None and provisions(bare):
+                notes.append(f"`{one_line(part, 80)}` makes a machine ready, and is left out")
+                if "|" in parts:
+                    done = [""]
+                    break
                 done.append("")
                 continue
             if isinstance(found, Unfollowed):

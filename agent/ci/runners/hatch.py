@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.ci.commands import merge
+from agent.ci.installing import merge
 from agent.ci.runners import manifest
 from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import Manifest, split_options, strings

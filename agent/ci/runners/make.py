@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agent.ci.commands import merge
+from agent.ci.installing import merge
 from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Result, Steps, Unfollowed
 from agent.ci.runners.shell import from_folder, subshell
 from sandbox.base import Packages

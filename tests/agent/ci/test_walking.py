@@ -261,3 +261,30 @@ async def test_an_expression_that_github_refuses_is_refused_with_its_place(walks
     assert walked.ending is not None
     assert walked.ending.outcome is Outcome.REFUSED
     assert "fromJSON" in walked.ending.reason
+
+
+async def test_services_come_with_what_runs_and_those_that_cannot_be_had_are_named(walks: Walks) -> None:
+    steps = "- {name: Lint, run: ruff check .}\n- {name: Go, run: 'pytest ${{ job.services.db.ports[5432] }}'}"
+    job = "services: {db: {image: 'postgres:${{ matrix.db }}', ports: ['5433:5432']}%s}"
+    job += "\nstrategy: {matrix: {db: [15]}}\nname: tests${{ '' }}"
+    check = (await walks.read(workflow(steps, job % ""), failed="Go")).check
+    assert check is not None
+    assert check.command == "pytest 5433"
+    assert [(one.kind, one.port, one.image) for one in check.services] == [("postgresql", 5433, "postgres:15")]
+    search = ", search: {image: 'elasticsearch:8'}"
+    needs = (await walks.read(workflow(steps, job % search), failed="Go")).ending
+    assert needs is not None
+    assert (needs.outcome, "search (" in needs.reason) == (Outcome.NEEDS_SERVICES, True)
+    lint = (await walks.read(workflow(steps, job % search), failed="Lint")).check
+    assert lint is not None
+    assert lint.services == ()
+
+
+async def test_where_a_job_runs_in_ci_is_said_where_it_is_different(walks: Walks) -> None:
+    text = workflow("- {name: Go, run: pytest}", "container: 'python:3.12-slim'").replace("ubuntu-latest", "windows-2022")
+    walked = await walks.read(text, failed="Go")
+    assert walked.packages.python == "3.12"
+    assert walked.notes == (
+        "the job runs on windows-2022 in CI, and on Linux here",
+        "the job runs in the image python:3.12-slim in CI, and on the sandbox's own system here",
+    )

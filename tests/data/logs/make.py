@@ -2,10 +2,13 @@
 
     python tests/data/logs/make.py TOOLS [NAME…]
 
-TOOLS is a folder with `py` (a virtual environment: the tools that cases_python.py names), `js` (an npm project: those of
-cases_javascript.py) and, for Go, `goroot`; cargo, javac, mvn, gcc and node come from the machine. Beside each log lies expected.json:
-what the run's own report says failed, reduced by reports.py; where a tool writes no report, what the project was built to fail with
-("judge": "construction"). Nothing here reads a log, so nobody grades their own reading.
+TOOLS is a folder outside of the project that keeps the tools: a virtual environment `py` and an npm project `js`, made where they
+are missing, and `goroot` where Go shall be had from there; cargo, javac, mvn, gcc and node come from the machine. Other versions in
+TOOLS show how far the readers carry.
+
+Beside each log lies expected.json: what the run's own report says failed, reduced by reports.py ("judge": "report"). Where a tool
+writes no report it is what the project was built to fail with ("construction"); logs of runs that end outside any tool follow
+GitHub's documentation ("documented"). Nothing here reads a log, so nobody grades their own reading.
 """
 
 from __future__ import annotations
@@ -45,7 +48,28 @@ _OWN = (
 )
 
 
+PYTHON_TOOLS = (
+    "black==26.10.1", "coverage==7.17.3", "flake8==7.5.0", "isort==9.0.2", "mypy==2.4.1", "nox==2026.10.20", "poetry==2.5.1",
+    "pre-commit==4.7.0", "pylint==4.1.4", "pyright==1.1.414", "pytest==9.2.0", "pytest-cov==7.1.0", "pytest-reportlog==1.0.0",
+    "pytest-rerunfailures==16.7", "pytest-timeout==2.4.0", "pytest-xdist==3.8.0", "ruff==0.17.6", "setuptools", "tox==4.67.15",
+    "unittest-xml-reporting==4.0.0", "uv==0.13.9",
+)  # fmt: skip
+NODE_TOOLS = ("eslint@9.39.5", "jest@30.5.2", "mocha@12.0.3", "prettier@3.10.1", "typescript@7.0.2", "vitest@4.1.12")
+
+
+def install(tools: Path) -> None:
+    """Makes what of TOOLS is missing."""
+    if not (tools / "py").exists():
+        subprocess.run([sys.executable, "-m", "venv", tools / "py"], check=True)
+        subprocess.run([tools / "py" / "bin" / "pip", "install", "-q", *PYTHON_TOOLS], check=True, timeout=600)
+    if not (tools / "js").exists():
+        (tools / "js").mkdir(parents=True)
+        (tools / "js" / "package.json").write_text('{"name": "tools", "private": true}')
+        subprocess.run(["npm", "install", "--no-audit", "--no-fund", *NODE_TOOLS], cwd=tools / "js", check=True, timeout=600)
+
+
 def main(tools: Path, names: list[str]) -> None:
+    install(tools)
     for case in CASES:
         if not names or case.name in names:
             print(case.name, end=" ", flush=True)

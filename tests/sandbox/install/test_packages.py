@@ -3,150 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import hashlib
-import http.server
-import io
 import json
 import socket
-import tarfile
-import threading
-import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sandbox.base import Command, Installed, InstallFailed, LimitExceeded, Packages, Sandbox
 from sandbox.install import wheels
-from sandbox.install.index_access import IndexAccess, configured
+from sandbox.install.index_access import configured
 from sandbox.install.interpreters import Interpreter
 from sandbox.install.requirements import Lines
 from sandbox.jail import place
-from tests.sandbox.conftest import LIMITS, make, tarball
-
-# A build backend that needs nothing: it brings its own wheel maker, and tells what it could reach.
-BACKEND = """
-import base64, hashlib, json, os, pathlib, socket, urllib.error, urllib.request, zipfile
-def attempts():
-    found = {"proxied": None, "direct": None, "host": os.path.exists("@MARK@/..")}
-    try:
-        urllib.request.urlopen("http://192.0.2.1:80/", timeout=5)
-    except urllib.error.HTTPError as error: found["proxied"] = error.code
-    except OSError as error: found["proxied"] = type(error).__name__
-    with socket.socket() as one:
-        one.settimeout(3); found["direct"] = one.connect_ex(("@HOST@", @PORT@))
-    try: pathlib.Path("@MARK@").write_text("built on the host")
-    except OSError: pass
-    return found
-def wheel(folder, files):
-    name = "@NAME@-1.0-py3-none-any.whl"; info = "@NAME@-1.0.dist-info/"
-    files = dict(files)
-    files[info + "METADATA"] = "Metadata-Version: 2.1\\nName: @NAME@\\nVersion: 1.0\\n@NEEDS@"
-    files[info + "WHEEL"] = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
-    files[info + "RECORD"] = "".join(f"{one},,\\n" for one in files) + info + "RECORD,,\\n"
-    with zipfile.ZipFile(os.path.join(folder, name), "w") as archive:
-        for one, text in files.items(): archive.writestr(one, text)
-    return name
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    return wheel(folder, {"@NAME@.py": "attempts = " + repr(attempts())})
-def build_editable(folder, config_settings=None, metadata_directory=None):
-    return wheel(folder, {"@NAME@.pth": os.path.abspath("src")})
-def build_sdist(folder, config_settings=None): raise NotImplementedError
-"""
-PYPROJECT = """
-[build-system]
-requires = []
-build-backend = "backend"
-backend-path = ["."]
-[project]
-name = "@NAME@"
-version = "1.0"
-dependencies = [@STATIC@]
-"""
-
-
-@dataclass(frozen=True)
-class Index:
-    folder: Path
-    address: tuple[str, int]
-    requests: list[str]
-    server: http.server.ThreadingHTTPServer
-
-    @property
-    def url(self) -> str:
-        return f"http://{self.address[0]}:{self.address[1]}/simple"
-
-    @property
-    def access(self) -> IndexAccess:
-        return IndexAccess((self.url,), frozenset({f"{self.address[0]}:{self.address[1]}"}))
-
-    def backend(self, name: str, mark: Path, needs: str = "") -> bytes:
-        text = BACKEND.replace("@NAME@", name).replace("@MARK@", str(mark)).replace("@NEEDS@", needs)
-        return text.replace("@HOST@", self.address[0]).replace("@PORT@", str(self.address[1])).encode()
-
-    def add_wheel(self, name: str, content: str = "answer = 42", version: str = "1.0") -> None:
-        info = f"{name}-{version}.dist-info/"
-        files = {
-            f"{name}.py": content,
-            f"{info}METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-            f"{info}WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        }
-        files[f"{info}RECORD"] = "".join(f"{one},,\n" for one in files) + f"{info}RECORD,,\n"
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as archive:
-            for one, text in files.items():
-                archive.writestr(one, text)
-        self._add(name, f"{name}-{version}-py3-none-any.whl", buffer.getvalue())
-
-    def add_source(self, name: str, mark: Path) -> None:
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-            pyproject = PYPROJECT.replace("@NAME@", name).replace("@STATIC@", "")
-            metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
-            for path, content in (
-                ("pyproject.toml", pyproject.encode()),
-                ("backend.py", self.backend(name, mark)),
-                ("PKG-INFO", metadata.encode()),
-            ):
-                header = tarfile.TarInfo(f"{name}-1.0/{path}")
-                header.size = len(content)
-                tar.addfile(header, io.BytesIO(content))
-        self._add(name, f"{name}-1.0.tar.gz", buffer.getvalue())
-
-    def _add(self, name: str, file: str, content: bytes) -> None:
-        place = self.folder / "simple" / name
-        place.mkdir(parents=True, exist_ok=True)
-        (place / file).write_bytes(content)
-        links = "".join(f'<a href="{one.name}">{one.name}</a>' for one in place.iterdir() if one.suffix != ".html")
-        (place / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
+from tests.sandbox.conftest import ENGINES, LIMITS, engine_of, make, tarball
+from tests.sandbox.index import PYPROJECT, Index, serving
 
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    requests: list[str] = []
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            requests.append(self.path)
-
-    folder = tmp_path / "index"
-    folder.mkdir()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    made = Index(folder, ("127.0.0.1", server.server_address[1]), requests, server)
-    # The operator's configuration for the step outside.
-    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_INDEX_URL", made.url)
-    monkeypatch.setenv("PIP_RETRIES", "0")
-    yield made
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(tmp_path / "index") as made:
+        # The operator's configuration for the step outside.
+        for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+        monkeypatch.setenv("PIP_INDEX_URL", made.url)
+        monkeypatch.setenv("PIP_RETRIES", "0")
+        yield made
 
 
 async def python(sandbox: Sandbox, program: str) -> str:
@@ -227,9 +112,11 @@ async def test_the_package_client_outside_gets_no_secret_of_the_worker(tmp_path:
     assert not list((tmp_path / "wheels").iterdir()), "what failed is not kept"
 
 
-@pytest.mark.parametrize("client", ["uv", "pip"])
+@pytest.mark.parametrize(
+    ("client", "kind"), [("uv", "local"), ("pip", "local"), pytest.param("uv", *ENGINES[0].values, marks=ENGINES[0].marks)]
+)
 async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached(
-    client: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: str, kind: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if client == "pip":
         monkeypatch.setattr(wheels, "uv_binary", lambda: None)
@@ -238,7 +125,7 @@ async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached
     mark = tmp_path / "executed"
     index.add_source("sourceful", mark)
     index.add_wheel("answering")
-    async with make("local", tmp_path, index.access).open("build") as sandbox:
+    async with make(kind, tmp_path, index.access, engine_of(kind)).open("build") as sandbox:
         await sandbox.unpack(tarball({"a": b""}))
         installed = await sandbox.install(Packages(requirements=("sourceful", "answering")))
         assert installed.built == ("sourceful",)
@@ -256,7 +143,7 @@ async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached
     assert not list(tmp_path.rglob("*.sock"))
 
 
-@pytest.mark.parametrize("kind", ["local", "process"])
+@pytest.mark.parametrize("kind", ["local", "process", ENGINES[1]])
 async def test_a_project_is_installed_editable_with_its_static_dependencies(kind: str, index: Index, tmp_path: Path) -> None:
     index.add_wheel("answering")
     pyproject = PYPROJECT.replace("@NAME@", "mine").replace("@STATIC@", '"answering"')
@@ -265,7 +152,7 @@ async def test_a_project_is_installed_editable_with_its_static_dependencies(kind
         "backend.py": index.backend("mine", tmp_path / "executed", "Requires-Dist: answering\\n"),
         "src/mine_module.py": b"import answering\nvalue = answering.answer\n",
     }
-    async with make(kind, tmp_path, index.access).open("project") as sandbox:
+    async with make(kind, tmp_path, index.access, engine_of(kind)).open("project") as sandbox:
         await sandbox.unpack(tarball(files))
         await sandbox.install(Packages(projects=(".",)))
         program = "import mine_module; print(mine_module.value)"
@@ -276,7 +163,8 @@ async def test_a_project_is_installed_editable_with_its_static_dependencies(kind
         assert await python(sandbox, program) == "42"
 
 
-async def test_a_build_that_fills_the_disk_is_stopped(index: Index, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["local", ENGINES[1]])
+async def test_a_build_that_fills_the_disk_is_stopped(kind: str, index: Index, tmp_path: Path) -> None:
     backend = b"""
 import time
 def build_editable(folder, config_settings=None, metadata_directory=None):
@@ -285,7 +173,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 build_wheel = build_sdist = build_editable
 """
     pyproject = PYPROJECT.replace("@NAME@", "filler").replace("@STATIC@", "").encode()
-    async with make("local", tmp_path, index.access).open("filler", LIMITS) as sandbox:
+    async with make(kind, tmp_path, index.access, engine_of(kind)).open("filler", LIMITS) as sandbox:
         await sandbox.unpack(tarball({"pyproject.toml": pyproject, "backend.py": backend}))
         with pytest.raises(LimitExceeded, match="disk"):
             await sandbox.install(Packages(projects=(".",)))
@@ -299,6 +187,20 @@ async def test_what_cannot_be_had_is_told_with_the_installers_words(index: Index
             await sandbox.install(Packages(requirements=("no-such-thing==1.0",)))
     assert "no-such-thing" in failed.value.reason
     assert failed.value.output
+
+
+async def test_where_the_workers_uv_cannot_start_pip_installs(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = tmp_path / "uv"
+    foreign.write_text("#!/bin/sh\nexit 127\n")
+    foreign.chmod(0o755)
+    monkeypatch.setattr(wheels, "uv_binary", lambda: foreign)
+    index.add_wheel("answering")
+    async with make("local", tmp_path, index.access).open("foreign") as sandbox:
+        await sandbox.unpack(tarball({"a": b""}))
+        await sandbox.install(Packages(requirements=("answering",)))
+        assert await python(sandbox, "import answering; print(answering.answer)") == "42"
 
 
 async def test_with_nothing_to_install_the_interpreter_is_ready(tmp_path: Path) -> None:

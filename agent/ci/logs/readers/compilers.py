@@ -12,13 +12,19 @@ _C_CODE = re.compile(r"\[(?P<code>-W[\w=+-]+)(?:,[^\]\n]*)?\]$")
 _LINKER = re.compile(r"undefined reference to [`'](?P<symbol>[^'\n]{1,300})'|^Undefined symbols? for architecture")
 _RUST = re.compile(r"^error(?:\[(?P<code>E\d{4})\])?: (?P<text>\S.*)$")
 _ARROW = re.compile(r"^ *--> (?P<path>\S.*):(?P<line>\d{1,9}):(?P<column>\d{1,9})$")
-_CLIPPY = re.compile(r"(?:https?://\S*/index\.html#|`-D )(?P<lint>clippy::[\w-]+|[a-z_]+)$")
 _LINT_NOTE = re.compile(r"`(?:-D|#\[deny\()? ?(?P<lint>clippy::[\w-]+)|index\.html#(?P<page>[a-z_]+)")
 _JAVA = re.compile(r"^(?P<path>[^\s:][^:\n]*\.(?:java|kt|scala)):(?P<line>\d{1,9}): error: (?P<text>.*)$")
 _MAVEN = re.compile(
     r"^\[ERROR\] (?P<path>/?[^\s:\[][^:\[\n]*\.(?:java|kt|scala)):\[(?P<line>\d{1,9}),(?P<column>\d{1,9})\] (?P<text>.*)$"
 )
 _GO = re.compile(r"^(?:vet: )?(?P<path>[^\s:][^:\n]*\.go):(?P<line>\d{1,9}):(?P<column>\d{1,9}): (?P<text>\S.*)$")
+_GOLANGCI = re.compile(r" \((?P<name>[a-z][a-z0-9]{2,20})\)$")
+_COMPILER_SAYS = re.compile(
+    r"undefined:|imported and not used|declared (?:and|but) not used|cannot (?:use|convert|infer|assign|refer)|syntax error|"
+    r"missing (?:return|function body)|(?:not enough|too many) (?:arguments|return values)|redeclared|mismatched types|"
+    r"invalid operation|has no field or method|undefined \(|assignment mismatch|could not import|is not in (?:std|GOROOT)|"
+    r"no required module|does not implement|duplicate case|is not a type|too many errors|must be|expected "
+)
 
 
 def read(lines: Sequence[str]) -> tuple[Told, ...]:
@@ -56,28 +62,21 @@ def _java(line: str) -> tuple[Cause, ToldFailure] | None:
 
 
 def _vets(lines: Sequence[str]) -> bool:
-    """`go vet` and the compiler write alike, but vet alone exits 1 with "vet:" or was asked for by name."""
+    """`go vet` and the compiler write alike: vet marks its packages, and does not say what a compiler says."""
     return any(line.startswith(("vet: ", "# [")) for line in lines) or not any(
-        line.startswith(("FAIL\t", "note: module requires")) or line.endswith("too many errors") or _compiles(line)
+        told is not None and _COMPILER_SAYS.search(told["text"])
         for line in lines
-    )
-
-
-def _compiles(line: str) -> bool:
-    told = _GO.match(line)
-    return (
-        told is not None
-        and re.search(
-            r"undefined:|imported and not used|declared (?:and|but) not used|cannot use|syntax error|missing return",
-            told["text"],
-        )
-        is not None
+        if ".go:" in line
+        for told in (_GO.match(line),)
     )
 
 
 def _go(line: str, vet: bool) -> tuple[Cause, ToldFailure] | None:
     if ".go:" not in line or not (at := _GO.match(line)):
         return None
+    linter = _GOLANGCI.search(at["text"][-80:])
+    if linter:
+        return Cause.LINT, located(at["path"], at["line"], at["column"], linter["name"], at["text"], "golangci-lint")
     tool = "go vet" if vet else "go build"
     return Cause.LINT if vet else Cause.BUILD, located(at["path"], at["line"], at["column"], "error", at["text"], tool)
 

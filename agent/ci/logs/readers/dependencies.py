@@ -9,7 +9,9 @@ from agent.ci.logs.reading import Cause, Told, failure
 
 _PIP_NONE = re.compile(r"^ERROR: No matching distribution found for (?P<what>\S+)")
 _PIP_CONFLICT = re.compile(r"^ERROR: Cannot install .* because these package versions have conflicting dependencies\.$")
-_PIP_ASKED = re.compile(r"^    (?:The user requested|.{1,200} depends on) (?P<name>[A-Za-z0-9][\w.-]*)")
+_PIP_WANTS = re.compile(
+    r"^    (?:The user requested|.{1,200} depends on) (?P<name>[A-Za-z0-9](?:[\w-]|\.(?=\w))*)(?:[^\w.-].*)?$"
+)
 _PIP_HASH = re.compile(r"^ERROR: (?:THESE PACKAGES DO NOT MATCH THE HASHES|Hashes are required in --require-hashes mode)")
 _PIP_PACKAGE = re.compile(r"^    (?P<what>[A-Za-z0-9][\w.-]*(?:==\S+)?) (?:from|--hash)")
 _PIP_FILE = re.compile(r"^ERROR: Could not open requirements file: .*'(?P<what>[^'\n]+)'$")
@@ -65,14 +67,7 @@ def _pip(lines: Sequence[str]) -> Told | None:
         if none or file:
             return _told("pip", line, [found["what"] for found in (none, file) if found])
         if _PIP_CONFLICT.match(line):
-            asked = [found["name"].lower() for each in lines[at : at + 30] if (found := _PIP_ASKED.match(each))]
-            named = [
-                found["name"].lower()
-                for each in lines[at : at + 30]
-                if (found := re.match(r"^    .{1,200} depends on (?P<name>[\w.-]+)", each))
-            ]
-            twice = [name for name in dict.fromkeys(asked) if asked.count(name) > 1]
-            return _told("pip", line, twice or _required(lines[at : at + 30]) or named or asked)
+            return _told("pip", line, _required(lines[at : at + 30]))
         if _PIP_HASH.match(line):
             found_names = [found["what"] for each in lines[at + 1 : at + 20] if (found := _PIP_PACKAGE.match(each))]
             return _told("pip", line, found_names[:1])
@@ -90,18 +85,9 @@ def _pip(lines: Sequence[str]) -> Told | None:
 
 
 def _required(lines: Sequence[str]) -> list[str]:
-    """The package that those in conflict want in different versions."""
-    wants = [
-        found["name"].lower()
-        for line in lines
-        if (
-            found := re.match(
-                r"^    (?:The user requested|.{1,200} depends on) (?P<name>[A-Za-z0-9][A-Za-z0-9_.-]*?)(?:[=<>!~ \[(;].*)?$",
-                line,
-            )
-        )
-    ]
-    return [name for name in dict.fromkeys(wants) if wants.count(name) > 1]
+    """The packages that those in conflict want in different versions; all of them where none stands twice."""
+    wants = [found["name"].lower() for line in lines if (found := _PIP_WANTS.match(line))]
+    return [name for name in dict.fromkeys(wants) if wants.count(name) > 1] or wants
 
 
 def _last_error(lines: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ from agent.ci.logs.reading import Cause, Told, ToldFailure, failure, relative
 from agent.findings import read_unformatted
 
 _RUFF_COUNT = re.compile(r"^\d+ files? would be reformatted(?:, .*)?$")
-_BLACK_COUNT = re.compile(r"^\d+ files? would be reformatted.*\.$")
 _OLD_FILE = re.compile(r"^--- (?P<path>\S.*?)(?:\t.*)?$")
 _PRETTIER_COUNT = re.compile(r"^\[(?:warn|error)\] (?:Code style issues|Forgot to run Prettier)")
 _PRETTIER = re.compile(r"^\[(?:warn|error)\] (?P<path>\S+\.\w+)$")

@@ -9,6 +9,7 @@ from itertools import pairwise
 from agent.ci.logs.reading import Cause, Told, ToldFailure, failure, relative
 
 TOOL = "mocha"
+RUNS = 20  # of one step; each is read to its end
 _FAILING = re.compile(r"^  \d+ failing$")
 _PASSING = re.compile(r"^  \d+ passing \(\d+m?s\)$")
 _NUMBER = re.compile(r"^  (?P<number>\d{1,6})\) (?P<title>\S.*)$")
@@ -16,9 +17,9 @@ _FRAME = re.compile(r"^ +at (?:\S.{0,300} \()?(?:file://)?(?P<path>[^\s():]+):(?
 
 
 def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    found = []
+    found: list[Told] = []
     for at, line in enumerate(lines):
-        if _FAILING.match(line) and any(_PASSING.match(above) for above in lines[max(0, at - 4) : at]):
+        if len(found) < RUNS and _FAILING.match(line) and any(_PASSING.match(above) for above in lines[max(0, at - 4) : at]):
             failures, stop = _failures(lines, at + 1)
             start = max(0, at - 4)
             found.append(Told(TOOL, Cause.TEST, line.strip(), failures, (range(start, stop),)))

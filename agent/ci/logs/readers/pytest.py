@@ -63,7 +63,9 @@ def _sessions(lines: Sequence[str]) -> Iterator[_Session]:
             if begun is not None:  # the one before was cut off
                 yield _Session(begun, at, "", list(lines[begun:at]))
             begun = at
-        elif begun is None and (_CONFTEST.match(line) or line.startswith("INTERNALERROR> ") or _quiet(line)):
+        elif begun is None and (
+            _CONFTEST.match(line) or line.startswith(("INTERNALERROR> ", "ERROR: usage: ")) or _quiet(line)
+        ):
             begun = at
         elif line[:1] in "=0123456789n" and _END.match(line):
             first = begun if begun is not None else at
@@ -142,7 +144,8 @@ def _hanging(lines: Sequence[str]) -> tuple[tuple[ToldFailure, ...], str] | None
     for at, line in enumerate(lines):
         banner = _HANGS.match(line) if line.endswith("+ Timeout ++++") or " Timeout +++" in line else None
         if banner:
-            name = banner["before"].strip()
+            above = next((each for each in reversed(lines[max(0, at - 3) : at]) if each), "")
+            name = banner["before"].strip() or above
             named = (_failure(name, "it ran into its time limit"),) if "::" in name else ()
             return named, line[len(banner["before"]) :] + (f" in {name}" if named else "")
         if at > 200_000:

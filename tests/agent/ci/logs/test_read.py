@@ -9,6 +9,7 @@ import pytest
 
 from agent.ci.logs import Cause, LogTap, excerpt, is_infrastructure, read_log, told_ids
 from agent.ci.logs.lines import HEAD, TAIL
+from agent.ci.logs.readers.junit_xml import read_report
 
 STAMP = "2026-01-02T03:04:05.1234567Z "
 PYTEST = """============================= test session starts ==============================
@@ -102,6 +103,29 @@ def test_only_the_failing_step_is_read() -> None:
     assert reading.step == "pytest"
 
 
+def test_a_step_that_only_annotates_is_not_the_failing_one() -> None:
+    annotated = "::error file=app/a.py,line=1::app/a.py:1:8: F401 `os` imported but unused"
+    reading = read_log(job(("ruff check || true", annotated, ""), ("pytest", PYTEST, ENDED)))
+    assert (reading.step, reading.cause) == ("pytest", Cause.TEST)
+
+
+def test_a_green_run_of_tests_leaves_the_word_to_the_linter_after_it() -> None:
+    green = (
+        "============================= test session starts ==============================\na.py:1:1: F401 printed by a test\n"
+    )
+    green += "============================== 3 passed in 0.01s ==============================="
+    reading = read_log(job(("make check", f"{green}\napp/a.py:3:1: F841 Local variable `x` is assigned to", ENDED)))
+    assert (reading.cause, told_ids(reading)) == (Cause.LINT, {"app/a.py:3:1 F841"})
+
+
+def test_a_report_with_entities_is_not_expanded() -> None:
+    bomb = '<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+    case = '<testcase classname="A" name="b"><failure message="&b;"/></testcase>'
+    assert read_report(f"<testsuite>{case.replace('&b;', 'no')}</testsuite>")[0].id == "A.b"
+    assert read_report(f"{bomb}<testsuite>{case}</testsuite>") == ()
+    assert read_report("<testsuite>" + "<testsuite>" * 100_000) == ()
+
+
 def test_a_group_that_a_tool_opens_begins_no_step() -> None:
     printed = "##[group]Run hooks\nsomething\n##[endgroup]\n" + PYTEST
     assert read_log(job(("make", printed, ENDED))).step == "make"
@@ -133,6 +157,44 @@ def test_a_forged_summary_inside_of_a_test_names_no_failure() -> None:
         "=========================== short test summary info ============================\nFAILED tests/b.py::ghost - x",
     )
     assert told_ids(read_log(forged)) == {"tests/test_a.py::test_a"}
+
+
+UV_503 = """error: Failed to fetch: `http://index.invalid/simple/idna/`
+  Caused by: HTTP status server error (503 Service Unavailable) for url (http://index.invalid/simple/idna/)"""
+UV_NONE = """  × No solution found when resolving dependencies:
+  ╰─▶ Because there is no version of requests==99.9 and you require requests==99.9, we can conclude"""
+USAGE = """ERROR: usage: __main__.py [options] [file_or_dir]
+__main__.py: error: unrecognized arguments: --gone
+  inifile: None"""
+HANGING = f"""{PYTEST.partition(chr(10))[0]}
+tests/test_slow.py::test_slow
++++++++++++++++++++++++++++++++++++ Timeout ++++++++++++++++++++++++++++++++++++
+
+~~~~~~~~~~~~~~~~~~~~ Stack of MainThread (140089909192384) ~~~~~~~~~~~~~~~~~~~~~"""
+TAP = """TAP version 13
+# Subtest: a
+    # Subtest: b
+    not ok 1 - b
+      ---
+      error: 'no'
+      ...
+not ok 1 - a
+# fail 1"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "cause", "ids"),
+    [
+        (UV_503, Cause.INFRASTRUCTURE, set()),
+        (UV_NONE, Cause.DEPENDENCY, {"requests==99.9"}),
+        (USAGE, Cause.TEST, {"unrecognized arguments: --gone"}),
+        (HANGING, Cause.TIMEOUT, {"tests/test_slow.py::test_slow"}),
+        (TAP, Cause.TEST, {"a > b"}),
+    ],
+)
+def test_shapes_of_other_versions_than_the_corpus_holds(printed: str, cause: Cause, ids: set[str]) -> None:
+    reading = read_log(job(("run", printed, ENDED)))
+    assert (reading.cause, told_ids(reading)) == (cause, ids)
 
 
 def test_texts_are_cleaned_and_bounded() -> None:
@@ -172,35 +234,28 @@ def test_a_short_log_in_pieces_reads_as_the_whole() -> None:
 
 
 PIECES = (
-    "a", " ", "=", "_", "-", "*", ".", ":", "::", "1:", "/", "[", "]", "(", ")", " - ", "FAILED ", "ERROR ", "a.a", "a:1", "error: ",  # noqa: E501
-    "'", "`", '"', "<testsuites", "File \"", "    at ", "● ", "✖ ", " > ", "❯ ", "Because ", "---- ", "1 passed, ", "1) ", "npm error ", "\x1b", "\x1b[",  # noqa: E501
-    "\x1b]", "\r", "::error ", "##[error]", "\t",
+    "a", " ", "=", "_", "-", "*", ".", ":", "::", "1:", "/", "[", "]", "(", ")", " - ", "FAILED ", "ERROR ", "a.a", "a:1",
+    "error: ",
+    "'", "`", '"', "<testsuites", 'File "', "    at ", "● ", "✖ ", " > ", "❯ ", "Because ", "---- ", "1 passed, ", "1) ",
+    "npm error ",
+    "\x1b", "\x1b[", "\x1b]", "\r", "::error ", "##[error]", "\t",
 )  # fmt: skip
 
 
 @pytest.mark.timeout(60)  # a reader that is not linear needs hours for this
 def test_no_line_is_expensive() -> None:
     starts = (
-        "",
-        "FAILED tests/a.py::t[",
-        "=",
-        "__ ",
-        "app/a.py:1:1: ",
-        "  ● ",
-        " FAIL  a.js",
-        "npm error ",
-        "ERROR: ",
+        "", "FAILED tests/a.py::t[", "=", "__ ", "app/a.py:1:1: ", "  ● ", " FAIL  a.js", "npm error ", "ERROR: ",
         "error[E0001]: ",
-        "thread '",
-        "fatal: ",
-    )
+        "thread '", "fatal: ",
+    )  # fmt: skip
     log = "\n".join(
         start + piece * (2_200 // len(piece)) + end for start in starts for piece in PIECES for end in ("", "!", "\x00")
     )
     read_log(f"{PYTEST[:80]}\n{log}\n{PYTEST}")
     excerpt(log)
     for piece in PIECES:  # and not in their number
-        read_log((piece * 30 + "\n") * 20_000)
+        read_log((piece * 30 + "\n") * 2_000)
 
 
 def test_every_log_of_the_corpus_is_read_when_it_is_cut_anywhere() -> None:

@@ -1,0 +1,73 @@
+"""`python -m deploy.e2b.build`: makes the template of the machines at E2B, by the settings' key and under the settings' name.
+
+A machine brings what `sandbox.remote.serving` needs: the Python at `INTERPRETER` with the worker's own versions of the package
+clients, bubblewrap and its filter, several Pythons for the repositories, and what their packages are built with. The sandbox's
+own code is not in it: each worker brings its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from importlib.metadata import version
+from pathlib import PurePosixPath
+
+from e2b import AsyncTemplate
+from e2b.template.main import TemplateBuilder
+
+from app.settings import ENV_FILE, SettingsError, load
+from sandbox.remote.wire import INTERPRETER
+
+BASE = "3.12-bookworm"
+SYSTEM = ("bubblewrap", "libseccomp2", "util-linux", "git", "build-essential", "pkg-config", "ca-certificates")
+SERVING = ("pip", "uv", "pyseccomp", "packaging")
+PYTHONS = ("3.9", "3.10", "3.11", "3.13")  # beside the base's own
+HOME = PurePosixPath(INTERPRETER).parents[1]
+
+
+def recipe() -> TemplateBuilder:
+    """What the machine is made of."""
+    python = " ".join(PYTHONS)
+    wanted = " ".join(f"{name}=={version(name)}" for name in SERVING)
+    return (
+        AsyncTemplate()
+        .from_python_image(BASE)
+        .set_user("root")
+        .apt_install(list(SYSTEM), no_install_recommends=True)
+        .run_cmd(f"python -m venv {HOME} && {INTERPRETER} -m pip install --no-cache-dir {wanted}")
+        # Where everybody may read them, and found on the PATH as `python3.X`.
+        .run_cmd(f"UV_PYTHON_INSTALL_DIR=/opt/pythons UV_PYTHON_BIN_DIR=/usr/local/bin {HOME}/bin/uv python install {python}")
+        .run_cmd(f"{INTERPRETER} -c 'import pyseccomp' && bwrap --version && unshare --version")
+    )
+
+
+async def build(cpus: int, memory: int) -> str:
+    """The id of the template. Raises what the SDK raises: a person looks on."""
+    settings = load(env_file=ENV_FILE)
+    if settings.e2b_api_key is None:
+        raise SettingsError("SELFHEAL_E2B_API_KEY: must be set; E2B's dashboard has it")
+    built = await AsyncTemplate.build(
+        recipe(),
+        settings.e2b_template,
+        cpu_count=cpus,
+        memory_mb=memory,
+        on_build_logs=lambda entry: print(entry),
+        api_key=settings.e2b_api_key.get_secret_value(),
+    )
+    return built.template_id
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m deploy.e2b.build", description="Make the template of the machines at E2B.")
+    parser.add_argument("--cpus", type=int, default=2, help="of one machine (default: 2)")
+    parser.add_argument("--memory", type=int, default=4096, help="of one machine, in MiB (default: 4096)")
+    wanted = parser.parse_args()
+    try:
+        print(asyncio.run(build(wanted.cpus, wanted.memory)))
+    except SettingsError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+"""This side: a sandbox whose every word is a question to a machine (`sandbox.remote.serving` answers there).
+
+A question has a name. Whatever happens on the line, it is asked again by the same name until its answer is here or its time is
+over, and what it asks for is done once. Knows no provider: a `Machine` runs one small command and takes and gives files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shlex
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import IO, Protocol
+
+from sandbox.archive import ArchiveLimits
+from sandbox.base import (
+    MIB,
+    Command,
+    Completed,
+    Entry,
+    Installed,
+    InstallFailed,
+    Isolation,
+    Packages,
+    SandboxLost,
+    UnsafeArchive,
+    Workspace,
+)
+from sandbox.install import shelf
+from sandbox.install.placing import INSTALL_SECONDS
+from sandbox.install.wheels import FRESH_SECONDS
+from sandbox.remote import wire
+from sandbox.remote.wire import BASE, Head
+from sandbox.tree import parts_of
+
+SECONDS = 60.0  # that a question may take which runs nothing of the repository
+ARCHIVE_SECONDS = 300.0
+PREPARING_SECONDS = 3 * INSTALL_SECONDS  # an install step is several commands
+GRACE = 30.0  # for the line: the other side keeps the time of a command itself
+KEPT_WHEELS = 256 * MIB  # bytes that are worth a transfer
+ANSWER = 64 * MIB  # bytes of one answer, where the question bounds it no better
+SLOWEST = MIB  # bytes a second, of a line that is worth using
+FRAME = MIB  # bytes of an answer beside what was asked for
+MESSENGER = f"{wire.HOME}/code/sandbox/remote/messenger.py"
+WHEELS = "wheels.tar"
+
+
+class Machine(Protocol):
+    """Where the other side lives."""
+
+    async def put(self, path: str, content: bytes | IO[bytes], seconds: float) -> None:
+        """Make a file. Raises `SandboxError`."""
+
+    async def get(self, path: str, limit: int, seconds: float) -> bytes | None:
+        """A file of at most `limit` bytes; None where there is none. Raises `SandboxError`."""
+
+    async def run(self, script: str, seconds: float) -> bytes:
+        """What a short command of ours says; it may have lost some of it on the way. Raises `SandboxError`."""
+
+
+class Way(Protocol):
+    """The machine's way to the package index, which is closed but while somebody installs."""
+
+    def opened(self) -> AbstractAsyncContextManager[None]: ...
+
+    async def closed(self) -> None:
+        """Make sure that there is none. Raises `SandboxError` where that cannot be had: then nothing may run."""
+
+
+class Line:
+    """Questions and answers."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    async def put(self, content: bytes | IO[bytes], seconds: float) -> str:
+        """Bring a file to the other side, for a question that names it."""
+        name = token_hex(16)
+        await self._machine.put(f"{wire.ASKED}/{name}", content, seconds)
+        return name
+
+    async def ask(
+        self, head: Head, *blobs: bytes, seconds: float = SECONDS, longest: int = ANSWER
+    ) -> tuple[Head, tuple[bytes, ...]]:
+        """`seconds` bound what is asked for, `longest` the bytes of the answer. Raises what it tells, and `SandboxLost`."""
+        name, question = token_hex(16), wire.pack(head, *blobs)
+        inline = base64.b64encode(question).decode() if len(question) <= wire.INLINE else ""
+        if not inline:
+            await self._machine.put(f"{wire.ASKED}/{name}", question, seconds + GRACE)
+        until = time.monotonic() + seconds + GRACE
+        while (left := until - time.monotonic()) > 0:
+            script = shlex.join((wire.INTERPRETER, "-I", "-S", MESSENGER, wire.SOCKET, name, inline))
+            said = await self._machine.run(script, left)
+            answer = _whole(said) or await self._machine.get(f"{wire.ANSWERED}/{name}", longest, max(left, GRACE))
+            if answer is not None:
+                try:
+                    told, content = wire.unpack(answer)
+                except ValueError as error:
+                    raise SandboxLost(f"the machine's answer cannot be read: {error}") from error
+                wire.raise_error(told, content)
+                return told, content
+            if said.startswith(b"no server"):
+                break
+            await asyncio.sleep(0.5)  # the line was lost before the question was heard
+        raise SandboxLost(f"the sandbox does not answer any more ({head['do']})")
+
+
+def _whole(said: bytes) -> bytes | None:
+    """The answer, if it came with the messenger's own output and nothing of it was lost."""
+    size, _, packed = said.partition(b" ")
+    if not packed.endswith(b"\n") or not size.isdigit():
+        return None
+    try:
+        answer = base64.b64decode(packed.strip(), validate=True)
+    except ValueError:
+        return None
+    return answer if len(answer) == int(size) else None
+
+
+class RemoteWorkspace:
+    """The base, or one candidate, of a sandbox on another machine."""
+
+    def __init__(self, sandbox: RemoteSandbox, name: str, python: str) -> None:
+        self._sandbox, self._line, self._name = sandbox, sandbox.line, name
+        self.root, self.python = sandbox.root, python
+        self._open = True
+        self._running: set[asyncio.Task[Completed]] = set()
+
+    async def run(self, command: Command) -> Completed:
+        if command.cwd not in ("", "."):
+            parts_of(command.cwd)
+        if not self._open:
+            raise SandboxLost("the workspace is closed", command.argv)
+        await self._sandbox.way.closed()
+        task = asyncio.create_task(self._run(command))
+        self._running.add(task)
+        try:
+            await asyncio.wait((task,))
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+            self._running.discard(task)
+        if task.cancelled():
+            raise SandboxLost("the workspace was closed while its command was running", command.argv)
+        return task.result()
+
+    async def _run(self, command: Command) -> Completed:
+        asked = {"do": "run", "workspace": self._name, "command": wire.command_to(command)}
+        try:
+            longest = 2 * command.output_limit + FRAME
+            head, blobs = await self._line.ask(asked, command.stdin, seconds=command.timeout + GRACE, longest=longest)
+            return wire.completed_from(head, blobs)
+        except SandboxLost as lost:
+            raise SandboxLost(lost.reason, command.argv) from lost
+        except (LookupError, TypeError, ValueError) as error:
+            raise SandboxLost(f"the machine's answer cannot be read: {error!r}", command.argv) from error
+
+    async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
+        parts_of(path)
+        asked = {"do": "read", "path": path, "limit": limit, "workspace": self._name}
+        self._check_open()
+        _, blobs = await self._line.ask(asked, seconds=SECONDS + limit / SLOWEST, longest=limit + FRAME)
+        return blobs[0]
+
+    async def write(self, path: str, content: bytes, *, executable: bool | None = None) -> None:
+        parts_of(path)
+        asked = {"do": "write", "path": path, "executable": executable, "workspace": self._name}
+        self._check_open()
+        await self._line.ask(asked, content, seconds=SECONDS + len(content) / SLOWEST)
+
+    async def remove(self, path: str) -> None:
+        parts_of(path)
+        await self._ask({"do": "remove", "path": path})
+
+    async def files(self) -> tuple[Entry, ...]:
+        _, blobs = await self._ask({"do": "files"})
+        return wire.entries_from(blobs[0])
+
+    async def install(self, packages: Packages) -> Installed:
+        installed, self.python = await self._sandbox.prepare(self._name, packages)
+        return installed
+
+    async def close(self) -> None:
+        """End the commands that still run."""
+        self._open = False
+        for task in (running := tuple(self._running)):
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    async def _ask(self, head: Head) -> tuple[Head, tuple[bytes, ...]]:
+        self._check_open()
+        return await self._line.ask({**head, "workspace": self._name})
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise SandboxLost("the workspace is closed")
+
+
+class RemoteSandbox:
+    """One sandbox on another machine. `cache` keeps on this side what was downloaded on the other."""
+
+    def __init__(self, line: Line, hello: Head, isolation: Isolation, way: Way, cache: Path) -> None:
+        self.line, self.isolation, self.way, self._cache = line, isolation, way, cache
+        self.root = str(hello["root"])
+        self._base = RemoteWorkspace(self, BASE, str(hello["python"]))
+
+    @property
+    def base(self) -> RemoteWorkspace:
+        return self._base
+
+    async def unpack(self, archive: AsyncIterator[bytes]) -> None:
+        """The archive goes over as it is; what is in it is looked at there."""
+        bound = ArchiveLimits().packed
+        with tempfile.TemporaryFile() as packed:
+            async for chunk in archive:
+                if packed.tell() + len(chunk) > bound:
+                    raise UnsafeArchive(f"the archive is larger than {bound // MIB} MiB")
+                await asyncio.to_thread(packed.write, chunk)
+            name = await self.line.put(packed, ARCHIVE_SECONDS)
+        await self.line.ask({"do": "unpack", "file": name}, seconds=ARCHIVE_SECONDS)
+
+    async def install(self, packages: Packages) -> Installed:
+        return await self._base.install(packages)
+
+    async def provide(self, name: str, content: bytes) -> str:
+        if parts_of(name) != (name,):
+            raise ValueError(f"a tool has a plain name, not {name!r}")
+        head, _ = await self.line.ask({"do": "provide", "name": name}, content)
+        return str(head["path"])
+
+    @asynccontextmanager
+    async def candidate(self) -> AsyncIterator[Workspace]:
+        opening = asyncio.ensure_future(self.line.ask({"do": "open"}))
+        try:
+            head, _ = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            head, _ = await opening
+            await self.line.ask({"do": "close", "workspace": head["workspace"]})
+            raise
+        workspace = RemoteWorkspace(self, str(head["workspace"]), str(head["python"]))
+        try:
+            yield workspace
+        finally:
+            await asyncio.shield(self._end(workspace, str(head["workspace"])))
+
+    async def _end(self, workspace: RemoteWorkspace, name: str) -> None:
+        await workspace.close()
+        with suppress(SandboxLost):  # what is lost is closed, and must not hide why
+            await self.line.ask({"do": "close", "workspace": name})
+
+    async def prepare(self, workspace: str, packages: Packages) -> tuple[Installed, str]:
+        """Install for one workspace. The way is open while wheels are downloaded, which executes nothing, and after that only
+        if they are not enough."""
+        asked = {"packages": wire.packages_to(packages), "workspace": workspace}
+        head, _ = await self.line.ask({"do": "question", **asked})
+        question = str(head["question"])
+        if not wire.NAME.fullmatch(question):
+            raise SandboxLost("the machine's answer cannot be read: not a name")
+        if head["wants"] and not await self._fill(question):
+            async with self.way.opened():
+                fetched, _ = await self.line.ask({"do": "fetch", **asked}, seconds=PREPARING_SECONDS)
+                if not fetched["whole"]:
+                    return await self._install(asked)
+            if workspace == BASE:  # later, code that nobody vouches for has run beside them
+                await self._keep(question)
+        await self.way.closed()
+        try:
+            return await self._install(asked)
+        except InstallFailed:
+            if not packages:
+                raise
+        async with self.way.opened():
+            return await self._install(asked)
+
+    async def _install(self, asked: Head) -> tuple[Installed, str]:
+        head, _ = await self.line.ask({"do": "install", **asked}, seconds=PREPARING_SECONDS)
+        return wire.installed_from(head["installed"]), str(head["python"])
+
+    async def _fill(self, question: str) -> bool:
+        """Bring over what an earlier sandbox downloaded for the same question."""
+        held = await asyncio.to_thread(shelf.newest, self._cache, question)
+        if held is None:
+            return False
+        try:
+            if time.time() - held.made > FRESH_SECONDS:
+                return False
+            content = await asyncio.to_thread((held.folder / WHEELS).read_bytes)
+        finally:
+            await asyncio.to_thread(shelf.put_back, held)
+        name = await self.line.put(content, ARCHIVE_SECONDS)
+        await self.line.ask({"do": "fill", "question": question, "file": name}, seconds=ARCHIVE_SECONDS)
+        return True
+
+    async def _keep(self, question: str) -> None:
+        _, blobs = await self.line.ask({"do": "wheels", "question": question, "at_most": KEPT_WHEELS}, seconds=ARCHIVE_SECONDS)
+        if blobs[0]:
+            await asyncio.to_thread(_keep, self._cache, question, blobs[0])
+
+
+def _keep(cache: Path, question: str, content: bytes) -> None:
+    fresh = shelf.begin(cache, question)
+    try:
+        (fresh.folder / WHEELS).write_bytes(content)
+        fresh = shelf.keep(fresh)
+    finally:
+        shelf.put_back(fresh)
+    shelf.sweep(cache)

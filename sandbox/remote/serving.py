@@ -1,0 +1,288 @@
+"""Over there: one local sandbox, served on a socket that only root of that machine can reach.
+
+Each connection is one question with a name; its answer is kept as a file, so that whoever lost the line asks again by the same
+name and gets the same answer, and nothing is ever done twice. A question whose asker goes away is ended. Knows nothing of the
+machine it runs in, and of no network: its code is what `sandbox.local` is everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import os
+import shutil
+import sys
+import tarfile
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+
+from sandbox.base import MIB, Limits, SandboxError, SandboxLost, Workspace
+from sandbox.install import shelf, wheels
+from sandbox.install import wanted as wanting
+from sandbox.install.index_access import IndexAccess
+from sandbox.install.interpreters import Interpreter, choose
+from sandbox.install.packages import Shop
+from sandbox.install.requirements import Lines
+from sandbox.local import LocalSandbox, LocalSandboxes
+from sandbox.remote import wire
+from sandbox.remote.wire import Head
+
+KEPT = 64  # answers that can be asked for again
+SYSTEM_MEMORY = 384 * MIB  # bytes that are left to the machine itself
+Blobs = tuple[bytes, ...]
+
+
+class Server:
+    """Answers questions about one open sandbox."""
+
+    def __init__(self, sandbox: LocalSandbox, shop: Shop, home: Path) -> None:
+        self._sandbox, self._shop, self._home = sandbox, shop, home
+        self._workspaces: dict[str, Workspace] = {wire.BASE: sandbox.base}
+        self._candidates: dict[str, AbstractAsyncContextManager[Workspace]] = {}
+        self._running: dict[str, asyncio.Task[bytes]] = {}
+        self._askers: dict[str, int] = {}
+        self._kept: deque[str] = deque()
+        self._does: dict[str, Callable[[Head, Blobs], Awaitable[bytes]]] = {
+            "hello": self._hello, "unpack": self._unpack, "provide": self._provide, "question": self._question,
+            "fetch": self._fetch, "fill": self._fill, "wheels": self._wheels, "install": self._install,
+            "open": self._open, "close": self._close, "run": self._run, "read": self._read, "write": self._write,
+            "remove": self._remove, "files": self._files,
+        }  # fmt: skip
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: a name, a question, its answer."""
+        line, said = asyncio.Event(), list[str]()
+        gone = asyncio.create_task(_end_of(reader, line, said))
+        try:
+            await line.wait()
+            name, _, question = (said[0] if said else "").partition(" ")
+            if not wire.NAME.fullmatch(name):
+                return
+            if not (self._home / "answered" / name).exists():
+                await self._answer(name, question, gone)
+            answer = (self._home / "answered" / name).read_bytes()
+            inline = base64.b64encode(answer) if len(answer) <= wire.INLINE else b""
+            writer.write(str(len(answer)).encode() + b" " + inline + b"\n")
+            await writer.drain()
+        except OSError:
+            pass  # the asker has gone; the answer stays
+        finally:
+            gone.cancel()
+            writer.close()
+
+    async def _answer(self, name: str, question: str, gone: asyncio.Task[None]) -> None:
+        """Do what is asked, or wait for who does it already; end it when its last asker has gone."""
+        if name not in self._running:
+            self._running[name] = asyncio.create_task(self._do(name, question))
+        work = self._running[name]
+        self._askers[name] = self._askers.get(name, 0) + 1
+        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        self._askers[name] -= 1
+        if not work.done() and not self._askers[name]:
+            work.cancel()
+        await asyncio.wait((work,))
+        if self._running.pop(name, None) is not None:
+            del self._askers[name]
+            answer = wire.error_to(SandboxLost("the command was ended by its asker")) if work.cancelled() else work.result()
+            await asyncio.to_thread(self._keep, name, answer)
+
+    def _keep(self, name: str, answer: bytes) -> None:
+        fresh = self._home / "answered" / f".{name}"
+        fresh.write_bytes(answer)
+        fresh.rename(self._home / "answered" / name)
+        self._kept.append(name)
+        while len(self._kept) > KEPT:
+            (self._home / "answered" / self._kept.popleft()).unlink(missing_ok=True)
+
+    async def _do(self, name: str, question: str) -> bytes:
+        try:
+            asked = self._home / "asked" / name
+            content = base64.b64decode(question) if question else await asyncio.to_thread(asked.read_bytes)
+            head, blobs = wire.unpack(content)
+            asked.unlink(missing_ok=True)
+            return await self._does[head["do"]](head, blobs)
+        except (SandboxError, OSError, ValueError, LookupError, TypeError) as error:
+            return wire.error_to(error)
+
+    async def _hello(self, head: Head, blobs: Blobs) -> bytes:
+        base, promises = self._sandbox.base, sorted(self._sandbox.isolation.promises)
+        return wire.pack({"root": base.root, "python": base.python, "promises": promises})
+
+    async def _unpack(self, head: Head, blobs: Blobs) -> bytes:
+        file = self._upload(head)
+        try:
+            await self._sandbox.unpack(_chunks(file))
+        finally:
+            file.unlink(missing_ok=True)
+        return wire.pack({})
+
+    async def _provide(self, head: Head, blobs: Blobs) -> bytes:
+        return wire.pack({"path": await self._sandbox.provide(head["name"], blobs[0])})
+
+    async def _question(self, head: Head, blobs: Blobs) -> bytes:
+        """What the download step will ask for, and whether there is anything to be downloaded."""
+        interpreter, sets = await self._asked_for(head)
+        asked = wheels.question(interpreter, sets)
+        held = await asyncio.to_thread(shelf.newest, self._shop.wheels, asked)
+        if held is not None:
+            await asyncio.to_thread(shelf.put_back, held)
+        wants = held is None and any(lines.requirements for lines in sets)
+        return wire.pack({"question": asked, "wants": wants})
+
+    async def _fetch(self, head: Head, blobs: Blobs) -> bytes:
+        """The download step alone, which executes nothing."""
+        interpreter, sets = await self._asked_for(head)
+        async with wheels.fetched(self._shop.wheels, interpreter, sets) as found:
+            return wire.pack({"whole": not found.missing})
+
+    async def _asked_for(self, head: Head) -> tuple[Interpreter, tuple[Lines, ...]]:
+        packages, workspace = wire.packages_from(head["packages"]), self._workspace(head)
+        wanted = await wanting.read(packages, workspace.read)
+        return await choose(packages.python), (wanted.runs, *wanted.builds)
+
+    async def _fill(self, head: Head, blobs: Blobs) -> bytes:
+        """Put wheels that were downloaded for the same question before on the shelf."""
+        file = self._upload(head)
+        try:
+            await asyncio.to_thread(_fill, self._shop.wheels, str(head["question"]), file)
+        finally:
+            file.unlink(missing_ok=True)
+        return wire.pack({})
+
+    async def _wheels(self, head: Head, blobs: Blobs) -> bytes:
+        """The wheels of a question as a tar of at most so many bytes; nothing where there is none."""
+        held = await asyncio.to_thread(shelf.newest, self._shop.wheels, str(head["question"]))
+        if held is None:
+            return wire.pack({}, b"")
+        try:
+            return wire.pack({}, await asyncio.to_thread(_packed, held.folder, int(head["at_most"])))
+        finally:
+            await asyncio.to_thread(shelf.put_back, held)
+
+    async def _install(self, head: Head, blobs: Blobs) -> bytes:
+        workspace = self._workspace(head)
+        installed = await workspace.install(wire.packages_from(head["packages"]))
+        return wire.pack({"installed": wire.installed_to(installed), "python": workspace.python})
+
+    async def _open(self, head: Head, blobs: Blobs) -> bytes:
+        name = token_hex(8)
+        context = self._sandbox.candidate()
+        workspace = await context.__aenter__()
+        self._workspaces[name], self._candidates[name] = workspace, context
+        return wire.pack({"workspace": name, "python": workspace.python})
+
+    async def _close(self, head: Head, blobs: Blobs) -> bytes:
+        context = self._candidates.pop(head["workspace"], None)
+        self._workspaces.pop(head["workspace"], None)
+        if context is not None:
+            await context.__aexit__(None, None, None)
+        return wire.pack({})
+
+    async def _run(self, head: Head, blobs: Blobs) -> bytes:
+        return wire.completed_to(await self._workspace(head).run(wire.command_from(head["command"], blobs[0])))
+
+    async def _read(self, head: Head, blobs: Blobs) -> bytes:
+        return wire.pack({}, await self._workspace(head).read(head["path"], head["limit"]))
+
+    async def _write(self, head: Head, blobs: Blobs) -> bytes:
+        await self._workspace(head).write(head["path"], blobs[0], executable=head["executable"])
+        return wire.pack({})
+
+    async def _remove(self, head: Head, blobs: Blobs) -> bytes:
+        await self._workspace(head).remove(head["path"])
+        return wire.pack({})
+
+    async def _files(self, head: Head, blobs: Blobs) -> bytes:
+        return wire.pack({}, wire.entries_to(await self._workspace(head).files()))
+
+    def _workspace(self, head: Head) -> Workspace:
+        try:
+            return self._workspaces[head["workspace"]]
+        except KeyError:
+            raise SandboxLost("the workspace is closed") from None
+
+    def _upload(self, head: Head) -> Path:
+        return self._home / "asked" / Path(head["file"]).name
+
+
+async def _end_of(reader: asyncio.StreamReader, first: asyncio.Event, said: list[str]) -> None:
+    """The first line, then the end of the connection."""
+    try:
+        said.append((await reader.readline()).decode().rstrip("\n"))
+        first.set()
+        await reader.read()
+    except (OSError, ValueError):
+        pass
+    finally:
+        first.set()
+
+
+async def _chunks(file: Path) -> AsyncIterator[bytes]:
+    with file.open("rb") as content:
+        while chunk := await asyncio.to_thread(content.read, MIB):
+            yield chunk
+
+
+def _packed(folder: Path, at_most: int) -> bytes:
+    files = sorted(folder.iterdir())
+    if sum(file.stat().st_size for file in files) > at_most:
+        return b""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for file in files:
+            tar.add(file, file.name)
+    return packed.getvalue()
+
+
+def _fill(cache: Path, question: str, packed: Path) -> None:
+    if not wire.NAME.fullmatch(question):
+        raise ValueError("not a question")
+    fresh = shelf.begin(cache, question)
+    try:
+        with tarfile.open(packed, "r:") as tar:
+            for member in tar:
+                content = tar.extractfile(member) if member.isreg() and "/" not in member.name else None
+                if content is not None:
+                    with (fresh.folder / member.name).open("xb") as file:
+                        shutil.copyfileobj(content, file)
+        fresh = shelf.keep(fresh)
+    finally:
+        shelf.put_back(fresh)
+
+
+def _fitting(limits: Limits) -> Limits:
+    """No more memory than the machine has to give: without, its own kernel would choose who dies."""
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return replace(limits, memory=min(limits.memory, max(there - SYSTEM_MEMORY, there // 2)))
+
+
+async def serve(home: Path, label: str, limits: Limits, index: IndexAccess) -> None:
+    """Open one sandbox, and answer until the process is killed. Says `ready`, or why not, on its standard output."""
+    shop = Shop(home / "packages", index)
+    for name in ("asked", "answered"):
+        (home / name).mkdir(mode=0o700)
+    try:
+        async with LocalSandboxes(home / "open", shop).open(label, _fitting(limits)) as sandbox:
+            server = await asyncio.start_unix_server(Server(sandbox, shop, home).accept, home / "socket", limit=wire.INLINE * 2)
+            os.chmod(home / "socket", 0o600)
+            print("ready", flush=True)  # noqa: T201 - whoever started us listens
+            async with server:
+                await server.serve_forever()
+    except SandboxError as error:
+        print(f"refused {error}", flush=True)  # noqa: T201
+
+
+def main() -> None:
+    head, _ = wire.unpack(base64.b64decode(sys.argv[1]))
+    certificates = Path(head["certificates"]) if head["certificates"] else None
+    index = IndexAccess(tuple(head["urls"]), frozenset(head["hosts"]), certificates)
+    asyncio.run(serve(Path(wire.HOME), head["label"], wire.limits_from(head["limits"]), index))
+
+
+if __name__ == "__main__":
+    main()

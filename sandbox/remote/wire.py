@@ -1,0 +1,172 @@
+"""What both sides say: a line of JSON, and the bytes that belong to it.
+
+Standard library only: the other side has a bare Python. What comes back from a machine that runs hostile code is read as data:
+a message that is not one gives `ValueError`, and nothing in it names code to be called but the errors listed here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from sandbox.base import (
+    Command,
+    Completed,
+    DeadlinePassed,
+    Entry,
+    Installed,
+    InstallFailed,
+    LimitExceeded,
+    Limits,
+    Packages,
+    SandboxLost,
+    SandboxUnavailable,
+    UnsafeArchive,
+)
+
+INLINE = 48 * 1024  # bytes of a message that goes as an argument, or comes back as output; longer ones are files
+INTERPRETER = "/opt/selfheal/bin/python"
+"""Where a machine keeps the Python that serves: with pip, uv and pyseccomp, beside bubblewrap and util-linux."""
+HOME = "/var/lib/selfheal"
+SOCKET = f"{HOME}/socket"
+ASKED, ANSWERED = f"{HOME}/asked", f"{HOME}/answered"
+BASE = "base"  # the name of that workspace; candidates have one each
+NAME = re.compile(r"[0-9a-f]{8,40}")  # of a question, and of what is kept on either side
+
+Head = dict[str, Any]
+
+
+def pack(head: Mapping[str, Any], *blobs: bytes) -> bytes:
+    """One message; `blobs` are bytes that JSON has no place for."""
+    line = json.dumps({**head, "blobs": [len(blob) for blob in blobs]}).encode()
+    return b"\n".join((line, b"".join(blobs)))
+
+
+def unpack(message: bytes) -> tuple[Head, tuple[bytes, ...]]:
+    """Raises `ValueError` for what is no whole message."""
+    line, newline, rest = message.partition(b"\n")
+    head = json.loads(line)
+    sizes = head.pop("blobs", None) if isinstance(head, dict) else None
+    if not newline or not isinstance(sizes, list) or not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise ValueError("not a message")
+    if sum(sizes) != len(rest):
+        raise ValueError("a message with bytes missing")
+    blobs, start = [], 0
+    for size in sizes:
+        blobs.append(rest[start : start + size])
+        start += size
+    return head, tuple(blobs)
+
+
+def limits_to(limits: Limits) -> Head:
+    return asdict(limits)
+
+
+def limits_from(head: Head) -> Limits:
+    return Limits(**head)
+
+
+def packages_to(packages: Packages) -> Head:
+    return asdict(packages)
+
+
+def packages_from(head: Head) -> Packages:
+    return Packages(**_with_tuples(head))
+
+
+def command_to(command: Command) -> Head:
+    """Without its standard input, which is a blob."""
+    return {each.name: getattr(command, each.name) for each in fields(command) if each.name != "stdin"} | {
+        "env": dict(command.env)
+    }
+
+
+def command_from(head: Head, stdin: bytes) -> Command:
+    return Command(**_with_tuples(head), stdin=stdin)
+
+
+def _with_tuples(head: Head) -> Head:
+    """JSON has lists alone."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in head.items()}
+
+
+def completed_to(ended: Completed) -> bytes:
+    rest = {name: value for name, value in asdict(ended).items() if name not in ("stdout", "stderr")}
+    return pack(rest, ended.stdout, ended.stderr)
+
+
+def completed_from(head: Head, blobs: tuple[bytes, ...]) -> Completed:
+    stdout, stderr = blobs
+    code, seconds = int(head["exit_code"]), float(head["seconds"])
+    return Completed(code, stdout, stderr, seconds, bool(head["truncated"]), bool(head["out_of_memory"]))
+
+
+def installed_to(installed: Installed) -> Head:
+    return asdict(installed)
+
+
+def installed_from(head: Head) -> Installed:
+    return Installed(
+        str(head["python"]), float(head["seconds"]), tuple(map(str, head["built"])), str(head["output"]), str(head["note"])
+    )
+
+
+def entries_to(entries: tuple[Entry, ...]) -> bytes:
+    rows = [[entry.path, entry.size, entry.executable, entry.link] for entry in entries]
+    return json.dumps(rows).encode()
+
+
+def entries_from(content: bytes) -> tuple[Entry, ...]:
+    return tuple(Entry(str(path), int(size), bool(runs), bool(link)) for path, size, runs, link in json.loads(content))
+
+
+def error_to(error: BaseException) -> bytes:
+    """A failure as an answer."""
+    match error:
+        case DeadlinePassed():
+            return pack({"error": "deadline", "seconds": error.seconds}, error.stdout, error.stderr)
+        case LimitExceeded():
+            return pack({"error": "limit", "which": error.which, "limit": error.limit})
+        case UnsafeArchive():
+            return pack({"error": "archive", "reason": error.reason})
+        case InstallFailed():
+            return pack({"error": "install", "reason": error.reason, "output": error.output})
+        case SandboxUnavailable():
+            return pack({"error": "unavailable", "reason": error.reason})
+        case FileNotFoundError():
+            return pack({"error": "missing", "reason": str(error)})
+        case ValueError():
+            return pack({"error": "value", "reason": str(error)})
+        case SandboxLost():
+            return pack({"error": "lost", "reason": error.reason})
+        case _:
+            return pack({"error": "lost", "reason": f"{type(error).__name__}: {error}"[:500]})
+
+
+def raise_error(head: Head, blobs: tuple[bytes, ...]) -> None:
+    """Raise what an answer tells; nothing where it tells of none."""
+    reason = str(head.get("reason", ""))
+    match head.get("error"):
+        case None:
+            return
+        case "deadline" if len(blobs) == 2:
+            raise DeadlinePassed(float(head.get("seconds", 0)), *blobs)
+        case "limit" if head.get("which") in ("memory", "disk", "output", "processes"):
+            raise LimitExceeded(head["which"], int(head.get("limit", 0)))
+        case "archive":
+            raise UnsafeArchive(reason)
+        case "install":
+            raise InstallFailed(reason, str(head.get("output", "")))
+        case "unavailable":
+            raise SandboxUnavailable(reason)
+        case "missing":
+            raise FileNotFoundError(reason)
+        case "value":
+            raise ValueError(reason)
+        case "lost":
+            raise SandboxLost(reason)
+        case other:
+            raise SandboxLost(f"the machine answered with an unknown error: {str(other)[:80]}")

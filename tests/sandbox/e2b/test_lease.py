@@ -1,0 +1,34 @@
+"""A machine lives as long as its worker says so."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from sandbox.e2b import machine
+from sandbox.e2b.account import LEASE_SECONDS
+from tests.sandbox.conftest import until
+from tests.sandbox.contract.backends import e2b_sandboxes
+from tests.standins.e2b import E2B, Fault
+
+pytestmark = [
+    pytest.mark.optional(reason="the machines of the local E2B need root"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+RENEW = "POST /sandboxes/*/timeout"
+
+
+async def test_a_lease_is_asked_for_and_renewed_whatever_happens_once(
+    e2b: E2B, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "RENEWED_EVERY", 0.05)
+    e2b.faults.add(Fault(RENEW, status=500))
+    async with e2b_sandboxes(tmp_path, e2b.account).open("attempt"):
+        assert e2b.machine.ends - time.time() > LEASE_SECONDS - 60, "not the server's own few seconds"
+        e2b.machine.ends = time.time() + 30
+        await until(lambda: e2b.machine.ends - time.time() > LEASE_SECONDS - 60)
+    renewed = e2b.requests.count(RENEW)
+    assert renewed >= 2
+    assert e2b.requests[-1] == "DELETE /sandboxes/*"
