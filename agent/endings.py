@@ -36,7 +36,7 @@ def not_reproduced(base: Round, rounds: int, probed: int = 0) -> Ending:
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"Nothing failed here: {greens} of {_checks(base)} came out green in {rounds} of {rounds} runs.{more}",
-        "Look for what is different in CI: services, secrets, versions, time or order; then run the failed job again.",
+        "Look for what is different where it is red: services, secrets, versions, time or order.",
     )
 
 
