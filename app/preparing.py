@@ -74,7 +74,10 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
     except LimitExceeded as error:
         return _too_small(error)
     await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
-    planned = await _replayed(planned, sandbox, emit, budget.seconds / 2)
+    try:
+        planned = await _replayed(planned, sandbox, emit, budget.seconds / 2)
+    except LimitExceeded as error:
+        return _too_small(error)
     if not planned.checks:
         return _ended(planned)
     isolation = sandbox.isolation
