@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agent import words
 from agent.budget import Ledger
 from agent.checks import Runner
 from agent.endings import Ending
+from agent.events import StepStarted
 from agent.nodes.reproduce import reproduce
 from agent.state import Context, Work, unpack
 from agent.task import CheckRun, NoRepair, Oracle, ReflectionLog, Task, Usage
@@ -31,6 +33,8 @@ async def reproduced(task: Task, context: Context) -> Red | NoRepair:
     runner = Runner(task.sandbox)
     await runner.prepare()
     ledger = Ledger(task.budget, 0, Usage(), 0.0, context.monotonic(), context.monotonic)
+    ran = ", ".join(f"`{check.name}`" for check in task.checks)
+    await context.emit(StepStarted(text=f"{words.step('reproduce', '')}: {ran}", step="reproduce"))
     state = await reproduce({}, Work(task, context, runner, ledger))
     notes = tuple(state.get("notes", ()))
     if "ending" in state:
