@@ -12,10 +12,13 @@ setup: .venv/.ready ## .venv with the locked dependencies, and the system progra
 .venv/.ready: requirements-dev.lock pyproject.toml deploy/setup.sh
 	@deploy/setup.sh
 
+.venv/.ready-for-tests: .venv/.ready
+	@deploy/setup.sh tests
+
 demo: setup ## the main job on this machine, with no account and no key (ONCE=1 ends by itself, BUG=hard needs a model)
 	@$(BIN)/python -m deploy.demo $(if $(ONCE),--once) $(if $(BUG),--bug $(BUG)) $(DEMO_ARGS)
 
-test: setup ## all tests, a process for each core
+test: .venv/.ready-for-tests ## all tests, a process for each core
 	@$(BIN)/python -m pytest -n auto --dist loadscope $(PYTEST_ARGS); code=$$?; \
 	if [ $$code = 1 ] && [ -n "$(AGAIN)" ]; then \
 		echo "== What failed beside other tests is run once more, alone; only what fails again counts. Flaky tests are bugs: mend them. =="; \

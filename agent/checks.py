@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -19,6 +19,9 @@ from agent.findings import read_findings, read_traceback
 from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.guest_bundle import guest_bundle
 from agent.oracle import EXIT, MARKS_LIMIT
+from agent.reading_go import read_go
+from agent.reading_java import read_java
+from agent.reading_rust import read_rust
 from agent.task import Check, CheckRun, Failure, Frame, Service, Step, Verdict, VerdictId
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
@@ -29,8 +32,15 @@ REPORT_LIMIT = 16 * MIB  # bytes of what the guest answers
 MARK_LIMIT = 500  # characters of one mark of meddling
 MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
 
+TESTS = 100_000  # verdicts that are read from what was printed
 RED = (Verdict.FAILED, Verdict.ERROR)
 UNTOLD = (0, 126, 127)  # exit codes that say nothing of the code: success, and a program that is not there
+# Runners whose verdicts are read from what they print: by itself it makes nothing green, as code under test prints too.
+_PRINTED: dict[str, Callable[[str, str], tuple[dict[VerdictId, Verdict], tuple[Failure, ...]]]] = {
+    "go": read_go,
+    "rust": lambda text, root: read_rust(text),
+    "java": lambda text, root: read_java(text),
+}
 _TOOLS = {"RUFF_OUTPUT_FORMAT": "concise"}  # one line a finding
 
 
@@ -125,7 +135,7 @@ class Runner:
             # Behind a failed exit every test was hidden.
             "only": None if only is None or EXIT in only else sorted(only),
             "timeout": seconds,
-            "output_limit": FINDINGS_LIMIT if check.reader == "findings" else OUTPUT_LIMIT,
+            "output_limit": FINDINGS_LIMIT if check.reader in ("findings", *_PRINTED) else OUTPUT_LIMIT,
         }
         command = Command(
             argv=(workspace.python, self.guest, "run"),
@@ -216,16 +226,21 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
     verdicts: dict[VerdictId, Verdict] = {}
     failures: tuple[Failure, ...] = ()
     durations: dict[VerdictId, float] = {}
-    if check.runs_tests:
+    observed = report.observed
+    if check.reader in _PRINTED:
+        verdicts, failures = _PRINTED[check.reader](report.output, root)
+        verdicts, failures, observed = _cleaned(verdicts), tuple(map(_bounded, failures)), bool(verdicts)
+    elif check.runs_tests:
         verdicts = {_id(name): verdict for name, (verdict, _) in report.verdicts.items()}
         durations = {_id(name): seconds for name, (_, seconds) in report.verdicts.items()}
         failures = tuple(_failure(name, told) for name, told in report.failures.items() if verdicts.get(_id(name)) in RED)
-        if not report.observed and report.ending == "finished" and report.exit_code not in UNTOLD:
+    if check.runs_tests:
+        if not observed and report.ending == "finished" and report.exit_code not in UNTOLD:
             # Something before the tests said no: a linter, a build. The tests are hidden behind it.
             verdicts, failures = {EXIT: Verdict.ERROR}, (exit_failure,)
-        elif report.observed and report.exit_code == 0 and EXIT in only:
+        elif observed and report.exit_code == 0 and EXIT in only:
             verdicts[EXIT] = Verdict.PASSED
-        elif (wanted is None or EXIT in only) and _fails_as_a_whole(report):
+        elif (wanted is None or EXIT in only) and _fails_as_a_whole(report, verdicts):
             verdicts[EXIT], failures = Verdict.FAILED, (exit_failure,)
     elif report.ending == "finished" and report.exit_code == 0:
         # Also with findings printed: the tool was told to let them pass.
@@ -250,10 +265,25 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
     )
 
 
-def _fails_as_a_whole(report: _Report) -> bool:
+def _cleaned(verdicts: Mapping[VerdictId, Verdict]) -> dict[VerdictId, Verdict]:
+    """Of ids that become the same by being cleaned the worse counts."""
+    ordered = sorted(verdicts.items(), key=lambda told: told[1].red)
+    return {_id(name): verdict for name, verdict in ordered[-TESTS:]}
+
+
+def _bounded(failure: Failure) -> Failure:
+    return Failure(
+        id=_id(failure.id),
+        message=one_line(failure.message, MESSAGE_LIMIT),
+        details=clean(failure.details, DETAILS_LIMIT),
+        frames=failure.frames[-FRAMES_LIMIT:],
+    )
+
+
+def _fails_as_a_whole(report: _Report, verdicts: Mapping[VerdictId, Verdict]) -> bool:
     """Its tests pass and yet it fails: a coverage limit, what comes after them, or verdicts that are not true."""
-    none_is_red = not any(verdict.red for verdict, _ in report.verdicts.values())
-    return report.ending == "finished" and report.exit_code != 0 and bool(report.verdicts) and none_is_red
+    none_is_red = not any(verdict.red for verdict in verdicts.values())
+    return report.ending == "finished" and report.exit_code != 0 and bool(verdicts) and none_is_red
 
 
 def _id(name: str) -> VerdictId:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 from agent.diagnosis import UNSURE
 from agent.failing import red
+from agent.kinship import blocks, family, likeness, relatives
+from agent.outline import Module
 from agent.passages import LONGEST, Excerpt, Passages, nearest
 from agent.places import Place, Sources, widened
 from agent.proposers.base import Situation
@@ -21,11 +23,12 @@ from agent.task import Failure
 from agent.testfiles import is_test
 
 TESTS, SUSPECTS, LESSONS, OTHERS = 3, 16, 4, 12
+RELATED = 4  # files of one test
 FOREMOST = 8  # places of which a part is shown at once where the whole does not fit
 AROUND = 5  # the share, 1/5, that is kept for what the shown code uses
 BESIDE = 4  # the share, 1/4, of what is not believed to be the cause where a diagnosis is sure of its places
 HELPER = 6  # lines of a test's helper, above which its signature has to do
-_PLACE = re.compile(r"[\w./-]+\.pyi?(?:::[\w.]+\w|:\d+)")
+_PLACE = re.compile(r"[\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+\w|:\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> 
     leading, is_sure = await _leading(situation, asked, sources)
     sure = [*leading, *raised, *await _named(_places(situation.lessons), "changed by an earlier try", sources)]
     likely = await suspects(situation, sources, tests, sure) or await _imported(tests, sources)
+    related = await _related([test for test in tests if family(test.module.path)], sources)
     passages = Passages(tokens - tokens // AROUND)
     for place in [*tests[:1], *leading]:
         passages.add(place, always=True)
@@ -57,7 +61,7 @@ async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> 
         passages.left = min(passages.left, tokens // BESIDE)
     for place in _helpers(frames, tests):
         passages.add(place)
-    for at, place in enumerate([*sure, *likely[:SUSPECTS]]):
+    for at, place in enumerate([*sure, *likely[:SUSPECTS], *related]):
         passages.add(place, always=not leading and at == 0, cut=at < FOREMOST)
     for place in tests[1:TESTS]:
         passages.add(place)
@@ -141,8 +145,12 @@ async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Place]:
         path, _, rest = str(failure.id).partition("::")
         if not rest:  # unittest's dotted names, findings, steps
             path = next((frame.path for frame in failure.frames if is_test(frame.path)), path)
-        module = await sources.get(path) if path.endswith(".py") else None
+        module = await sources.get(path) if path.endswith(".py") or family(path) else None
         if module is None:
+            continue
+        if not path.endswith(".py"):
+            place = _in_another_language(module, rest, failure)
+            found.setdefault((path, place.first), place)
             continue
         definition = module.named(rest.partition("[")[0].replace("::", ".")) if rest else None
         line = next((frame.line for frame in failure.frames if frame.path == path), None)  # the outermost
@@ -152,6 +160,14 @@ async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Place]:
             place = Place(module, definition.first, definition.last, "the failing test", definition, at)
             found.setdefault((path, definition.first), place)
     return list(found.values())
+
+
+def _in_another_language(module: Module, name: str, failure: Failure) -> Place:
+    """The failing line with some around, else where the test's own name stands: there is no outline to find its ends by."""
+    lines = [frame.line for frame in failure.frames if frame.path == module.path and 0 < frame.line <= len(module.lines)]
+    title = re.split(r" > |::", name)[-1]
+    line = lines[-1] if lines else next((at for at, text in enumerate(module.lines, 1) if title and title in text), 1)
+    return replace(widened(module, (line,), None, "the failing test"), lines=(line,))
 
 
 def _places(lessons: tuple[str, ...]) -> tuple[str, ...]:
@@ -172,6 +188,18 @@ async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Place]
             if (module := await sources.get(frame.path)) is not None:
                 places.append(widened(module, (frame.line,), module.around(frame.line), "in a traceback"))
     return places
+
+
+async def _related(tests: list[Place], sources: Sources) -> list[Place]:
+    """In other languages than Python: parts of the files that the failing tests are about, those alike to the tests first."""
+    found: dict[str, list[Place]] = {}
+    for test in tests:
+        wanted = test.module.text(test.first, test.last)
+        for path in relatives(test.module.path, "\n".join(test.module.lines), await sources.paths())[:RELATED]:
+            if path not in found and (module := await sources.get(path)) is not None:
+                parts = [Place(module, *part, "what the failing test is about") for part in blocks("\n".join(module.lines))]
+                found[path] = sorted(parts, key=lambda part: -likeness(wanted, part.module.text(part.first, part.last)))
+    return [part for parts in found.values() for part in parts]
 
 
 async def _imported(tests: list[Place], sources: Sources) -> list[Place]:

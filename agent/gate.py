@@ -162,10 +162,13 @@ async def _runs(
 def needs_install(edits: Edits, packages: Packages) -> bool:
     """Does the change touch a file that names what is installed?"""
     named = {*packages.requirement_files, *packages.constraint_files}
+    node = {folder.strip("/") or "." for folder in packages.node}
     roots = {project.partition("[")[0].strip("/") for project in packages.projects} | ({"."} if packages.groups else set())
     for edit in edits:
         folder, _, name = edit.path.rpartition("/")
         if edit.path in named or (name in _MANIFESTS and (folder or ".") in roots):
+            return True
+        if name in ("package.json", "package-lock.json", "npm-shrinkwrap.json") and (folder or ".") in node:
             return True
         if name.startswith("requirements") and name.endswith((".txt", ".in")) and named:
             return True  # one of them may include another

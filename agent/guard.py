@@ -14,6 +14,10 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import fromstring
 
 from agent.answer import clean_path
 from agent.edits import EDITABLE, added, changed_lines
@@ -36,7 +40,9 @@ class Refusal:
 _TEST_SETTINGS = (
     "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "noxfile.py", ".coveragerc", "toxfile.py", "tox.toml",
     "jest.config.*", "vitest.config.*", "karma.conf.*", ".mocharc*", "playwright.config.*", "cypress.config.*", "phpunit.xml*",
-    ".rspec", ".nycrc*", "codecov.y*ml", ".codecov.y*ml",
+    "vitest.workspace.*", "vite.config.*", "mocha.opts", "ava.config.*", ".taprc", ".c8rc*", "wtr.config.*",
+    "nextest.toml", "testng*.xml", "junit-platform.properties", "surefire*.xml", ".rspec", ".nycrc*",
+    "codecov.y*ml", ".codecov.y*ml",
 )  # fmt: skip
 _CI_FILES = (
     ".github/*", ".circleci/*", ".buildkite/*", ".gitlab-ci.yml", ".gitlab/*", ".travis.yml", "azure-pipelines.y*ml",
@@ -46,7 +52,18 @@ _LINT_SETTINGS = (
     ".flake8", ".pylintrc", "pylintrc", "mypy.ini", ".mypy.ini", "ruff.toml", ".ruff.toml", "pyrightconfig.json", ".isort.cfg",
     ".editorconfig", ".bandit", ".style.yapf", ".eslintrc*", "eslint.config.*", ".eslintignore", ".prettierrc*",
     ".prettierignore", "prettier.config.*", "biome.json*", "tsconfig*.json", ".stylelintrc*", ".golangci.*", "clippy.toml",
-    "rustfmt.toml", ".rustfmt.toml", ".rubocop*.yml",
+    "rustfmt.toml", ".rustfmt.toml", ".rubocop*.yml", "babel.config.*", ".babelrc*", ".swcrc", "checkstyle*.xml",
+    "spotbugs*.xml", "detekt.y*ml",
+)  # fmt: skip
+# What builds and installs: from where, with which version, from what. Their tools write some of them.
+_BUILD_SETTINGS = (
+    ".npmrc", ".yarnrc*", ".yarn/*", ".pnpmfile.cjs", "pnpm-workspace.yaml", ".nvmrc", ".node-version", ".cargo/*",
+    "rust-toolchain*",    "build.rs", "go.work", "*.gradle", "*.gradle.kts", "gradle.properties", "gradle/*",
+    "gradlew*", "mvnw*", ".mvn/*",
+)  # fmt: skip
+_LOCKS = (
+    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock*", "cargo.lock", "go.sum",
+    "gradle.lockfile", "node_modules/*", "vendor/modules.txt",
 )  # fmt: skip
 _START_UP = ("*.pth", "sitecustomize.py", "usercustomize.py", "*.egg-link", "*.dist-info/*", "*.egg-info/*", ".git/*", ".git")
 _PYPROJECT_KEYS = (
@@ -61,6 +78,8 @@ _NODE_KEYS = (
     "dependencies", "devDependencies", "peerDependencies", "optionalDependencies", "engines", "overrides", "resolutions",
 )  # fmt: skip
 _CARGO_KEYS = ("dependencies", "dev-dependencies", "build-dependencies", "target.*dependencies", "workspace.dependencies")
+_GO_KEYS = ("require",)
+_POM_KEYS = ("project/dependencies/dependency",)
 _SECRET = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{30,}|\bAKIA[0-9A-Z]{16}\b"
     r"|\bsk-[A-Za-z0-9_-]{20,}|\bxox[abprs]-[\w-]{10,}|\bAIza[\w-]{35}\b"
@@ -116,6 +135,10 @@ def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Ref
         return Refusal("ci", f"{path} is part of the CI configuration")
     if _matches(path, _LINT_SETTINGS):
         return Refusal("settings", f"{path} holds settings of the tools that judge")
+    if _matches(path, _BUILD_SETTINGS):
+        return Refusal("settings", f"{path} decides how it is built and what it is built from")
+    if _matches(path, _LOCKS) and candidate.rung != "tools":
+        return Refusal("lock", f"{path} is written by its tool alone")
     if not policy.allow_test_edits:
         is_the_tools_own = candidate.rung == "tools" and (same_tree(edit) or (policy.allow_snapshots and is_snapshot(path)))
         if is_test(path) and not is_the_tools_own:
@@ -149,6 +172,8 @@ def _key_refusal(edit: FileChange, path: str) -> Refusal | None:
         "pipfile": (_toml_keys, _PIP_KEYS),
         "package.json": (_json_keys, _NODE_KEYS),
         "cargo.toml": (_toml_keys, _CARGO_KEYS),
+        "go.mod": (_go_keys, _GO_KEYS),
+        "pom.xml": (_pom_keys, _POM_KEYS),
     }
     if name not in readers:
         return None
@@ -176,10 +201,45 @@ def _json_keys(text: str) -> dict[str, object]:
     return dict(_flat("", table))
 
 
+def _go_keys(text: str) -> dict[str, object]:
+    """Directive → its lines, whether in a block or not."""
+    found: dict[str, list[str]] = {}
+    block = ""
+    for line in (re.sub(r"//.*", "", row).strip() for row in text.splitlines()):
+        word, _, rest = line.partition(" ")
+        if block and line == ")":
+            block = ""
+        elif block or rest.strip() == "(":
+            found.setdefault(block or word, []).extend([line] if block else [])
+            block = block or word
+        elif line:
+            found.setdefault(word, []).append(rest)
+    return dict(found)
+
+
+def _pom_keys(text: str) -> dict[str, object]:
+    """The way to an element → the texts at its end."""
+    found: dict[str, list[str]] = {}
+
+    def walk(element: Element, way: str) -> None:
+        name = element.tag.rpartition("}")[2]
+        here = f"{way}/{name}" if way else name
+        end = here.find("/dependency/")
+        found.setdefault(here if end < 0 else here[: end + len("/dependency")], []).append((element.text or "").strip())
+        for below in element:
+            walk(below, here)
+
+    try:
+        walk(fromstring(text or "<project/>"), "")
+    except (ParseError, DefusedXmlException) as error:
+        raise ValueError("no XML") from error
+    return dict(found)
+
+
 def _flat(prefix: str, table: Mapping[str, object]) -> Iterable[tuple[str, object]]:
     for key, value in table.items():
         name = f"{prefix}.{key}" if prefix else key
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             yield from _flat(name, value)
         else:
             yield name, value

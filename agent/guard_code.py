@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from agent.edits import added, removed
 from agent.guard_answers import answer_findings
 from agent.guard_exits import exit_findings, exit_lines
+from agent.guard_lines import line_findings
 from agent.guard_reach import TEST_TOOLS, Names, reach_findings
 from agent.task import FileChange
 
@@ -71,12 +72,14 @@ def code_findings(edit: FileChange, failing: str, *, exit_code_alone: bool = Fal
     if edit.after is None:
         if is_python:
             yield "deleted", f"it deletes {path}"
+        yield from line_findings(edit)
         return
     if len(_SILENCER.findall(new)) > len(_SILENCER.findall("\n".join(removed((edit,))))):
         yield "silenced", f"it silences a check in {path} with a comment"
     if not is_python:
         if exit_code_alone:
             yield from exit_lines(path, added((edit,)), removed((edit,)))
+        yield from line_findings(edit)
         return
     if (cookie := _encoding(edit.after)) not in _PLAIN_ENCODINGS:
         yield "hidden", f"{path} would be read as `{cookie}`, in which text is not what it looks like"

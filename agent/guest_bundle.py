@@ -17,6 +17,7 @@ from importlib import resources
 PACKAGE = "selfheal_guest"
 _MAIN = f"import sys\n\nfrom {PACKAGE}.__main__ import main\n\nsys.exit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_VERSION = 2  # of marshal: newer ones write shared objects by how many references there are just now
 _UNCHECKED = (0b01).to_bytes(4, "little")  # PEP 552: named by the source's hash, which nobody need compare
 
 
@@ -26,7 +27,7 @@ def guest_bundle() -> bytes:
     sources = {
         f"{PACKAGE}/{entry.name}": entry.read_bytes()
         for entry in resources.files("agent.guest").iterdir()
-        if entry.name.endswith(".py")
+        if entry.name.endswith((".py", ".cjs", ".mjs"))
     }
     sources["__main__.py"] = _MAIN.encode()
     packed = io.BytesIO()
@@ -34,11 +35,12 @@ def guest_bundle() -> bytes:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(sources):
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), sources[name])
-            archive.writestr(zipfile.ZipInfo(f"{name}c", _EPOCH), _compiled(name, sources[name]))
+            if name.endswith(".py"):
+                archive.writestr(zipfile.ZipInfo(f"{name}c", _EPOCH), _compiled(name, sources[name]))
     return packed.getvalue()
 
 
 def _compiled(name: str, source: bytes) -> bytes:
     # An absolute name, so that no frame of the guest is taken for one of the repository.
     code = compile(source, f"/{name}", "exec", dont_inherit=True, optimize=0)
-    return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + marshal.dumps(code)
+    return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + marshal.dumps(code, _VERSION)

@@ -41,7 +41,7 @@ async def localize(
     """
     runs = {run.check: run for run in red}
     spans: list[Span] = []
-    traceable = [c for c in oracle.checks if c.runs_tests and oracle.must_turn.get(c.name)]
+    traceable = [c for c in oracle.checks if c.is_python and oracle.must_turn.get(c.name)]
     for check in oracle.checks:
         run = runs.get(check.name)
         if run is None:

@@ -84,6 +84,7 @@ def _is_turned(check: Check, base: CheckRun, run: CheckRun, id_: VerdictId) -> b
 
 def _was_hidden_by(check: Check, id_: VerdictId, new: VerdictId) -> bool:
     is_test_file = check.reader == "pytest" and id_.endswith(".py") and not id_.endswith("conftest.py")
+    is_test_file = is_test_file or (check.reader == "javascript" and "::" not in id_ and id_ != EXIT)
     return new.startswith(f"{id_}::") if is_test_file else True
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from agent.kinship import language
 from agent.model import estimate_tokens
 from agent.places import MARGIN, Place
 from agent.testfiles import is_test
@@ -25,6 +26,10 @@ class Excerpt:
     path: str
     title: str  # "pkg/a.py, lines 10-24 (`parse`, in the traceback of 3 failing tests)"
     text: str
+
+    @property
+    def language(self) -> str:
+        return language(self.path)
 
     @property
     def tokens(self) -> int:

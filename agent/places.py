@@ -46,14 +46,19 @@ class Sources:
 
     async def of_module(self, name: str) -> Module | None:
         """By its dotted name."""
-        if self._paths is None:
-            self._paths = frozenset(entry.path for entry in await self._base.files())
+        paths = await self.paths()
         stem = name.replace(".", "/")
         for root in ("", "src/", "lib/"):
             for end in (".py", "/__init__.py"):
-                if (path := f"{root}{stem}{end}") in self._paths:
+                if (path := f"{root}{stem}{end}") in paths:
                     return await self.get(path)
         return None
+
+    async def paths(self) -> frozenset[str]:
+        """Every file of the repository."""
+        if self._paths is None:
+            self._paths = frozenset(entry.path for entry in await self._base.files())
+        return self._paths
 
     async def named(self, told: str, why: str) -> Place | None:
         """What "path::Class.method", "path::CONSTANT" or "path:line" points at; None where nothing is there."""

@@ -22,7 +22,7 @@ from agent.testfiles import is_test
 FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_400  # tokens, as `estimate_tokens` counts them
 HINTS, MEMORY, TRIED = 900, 700, 700  # characters: of a hint, of an earlier repair, of a failed change's lines
 MOST_SHOWN, SHOWN = 3, 1_000  # places that an answer may ask for, tokens of them
-_SHOW = re.compile(r"^[\s*`-]*SHOW:?\s+`?([\w./-]+\.pyi?(?:::[\w.]+|:\d+))", re.MULTILINE)
+_SHOW = re.compile(r"^[\s*`-]*SHOW:?\s+`?([\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+|:\d+))", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def asked_for(answer: str) -> list[str]:
 async def more(situation: Situation, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """The code of further places, quoted ("" where none is there), and its files. Tests' code too: it is no secret."""
     found = await excerpts.at(situation, wanted, SHOWN)
-    told = "\n\n".join(f"# {each.title}\n{fenced(each.text, 'python')}" for each in found.excerpts)
+    told = "\n\n".join(f"# {each.title}\n{fenced(each.text, each.language)}" for each in found.excerpts)
     return told, _paths(found)
 
 

@@ -11,8 +11,8 @@ from agent.task import Check, CheckRun, Oracle, VerdictId
 
 
 def red_check(oracle: Oracle) -> Check | None:
-    """The first check of tests that is red. With several, the gate asks the others."""
-    return next((check for check in oracle.checks if check.runs_tests and oracle.must_turn.get(check.name)), None)
+    """The first check of Python's tests that is red. With several, the gate asks the others."""
+    return next((check for check in oracle.checks if check.is_python and oracle.must_turn.get(check.name)), None)
 
 
 def run_of(check: Check, runs: Sequence[CheckRun]) -> CheckRun:

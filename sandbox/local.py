@@ -32,12 +32,14 @@ from sandbox.base import (
     Workspace,
 )
 from sandbox.held import HeldWorkspace
+from sandbox.install import toolchains
 from sandbox.install.interpreters import own
 from sandbox.install.packages import Shop, install
+from sandbox.install.toolchains import Toolchain
 from sandbox.jail import bubblewrap, cgroup, seccomp, slots
 from sandbox.jail.bubblewrap import REPO, TOOLS, Mount
 from sandbox.jail.confine import Confinement, Job
-from sandbox.jail.place import ENVIRONMENT, ENVIRONMENTS, Ground, Hall, JailPlace
+from sandbox.jail.place import ENVIRONMENTS, Ground, Hall, JailPlace
 from sandbox.jail.stage import TOP, open_stage
 from sandbox.tree import Tree, parts_of
 
@@ -86,7 +88,7 @@ class LocalWorkspace(HeldWorkspace):
             Job(
                 command.argv,
                 (Mount(self._source, REPO, self._writable), *self._hall.shown, *self.ground.mounts),
-                ENVIRONMENT | dict(command.env),
+                self._hall.environment | dict(command.env),
                 REPO + cwd,
                 command.timeout,
                 command.stdin,
@@ -165,6 +167,7 @@ class LocalSandboxes:
     def __init__(self, folder: Path, shop: Shop) -> None:
         self._folder, self._shop = folder, shop
         self._works = False
+        self._toolchains: tuple[Toolchain, ...] | None = None
 
     @property
     def isolation(self) -> Isolation:
@@ -182,7 +185,14 @@ class LocalSandboxes:
             stage = await open_stage(_empty(folder.path / "stage", None), [(path, path.name) for path in binds])
             closing.callback(stage.close)
             await stage.shell(_WRITE_ETC, *(text for pair in ETC.items() for text in pair))
-            hall = Hall(Confinement(stage, uid, group, limits), folder.path, SHOWN)
+            if self._toolchains is None:
+                self._toolchains = await toolchains.found()
+            trees = [
+                Mount(await stage.bind(each.tree, f"toolchain-{number}"), str(each.tree))
+                for number, each in enumerate(self._toolchains)
+            ]
+            programs = tuple(each.programs for each in self._toolchains)
+            hall = Hall(Confinement(stage, uid, group, limits), folder.path, (*SHOWN, *trees), programs)
             ground = Ground(own().path, await hall.interpreter(own()))
             sandbox = LocalSandbox(hall, self.isolation, self._shop, ground)
             closing.push_async_callback(sandbox.base.close)

@@ -31,7 +31,8 @@ from sandbox.base import (
 )
 from sandbox.held import HeldWorkspace
 from sandbox.install.interpreters import Interpreter, own
-from sandbox.install.packages import INSTALL_OUTPUT, INSTALL_SECONDS, Shop, install
+from sandbox.install.packages import Shop, install
+from sandbox.install.placing import INSTALL_OUTPUT, INSTALL_SECONDS
 from sandbox.jail.cgroup import Group
 from sandbox.tree import parts_of
 
@@ -179,7 +180,7 @@ class ProcessSandbox:
 
 
 class _Place:
-    """One install step of one workspace (`install.packages.Place`)."""
+    """One install step of one workspace (`install.placing.Place`)."""
 
     sharing = None  # the code could write whatever others use too
     way_out = None  # and has the network anyway

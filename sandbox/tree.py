@@ -111,9 +111,9 @@ class Tree:
             raise ValueError(f"{path!r} is a folder") from error
 
     def files(self) -> tuple[Entry, ...]:
-        """Regular files and links, sorted by path, without `.git`; pipes and devices are not listed."""
+        """Regular files and links, sorted by path, without `.git` and `node_modules`; pipes and devices are not listed."""
         entries: list[Entry] = []
-        for entry in self._walk(self._root, "", 0):
+        for entry in self._walk(self._root, "", 0, (".git", "node_modules")):
             entries.append(entry)
             if len(entries) > MAX_ENTRIES:
                 raise LimitExceeded("disk", MAX_ENTRIES)
@@ -128,7 +128,7 @@ class Tree:
                 break
         return total
 
-    def _walk(self, folder: int, prefix: str, depth: int) -> Iterator[Entry]:
+    def _walk(self, folder: int, prefix: str, depth: int, without: tuple[str, ...] = (".git",)) -> Iterator[Entry]:
         if depth > MAX_DEPTH:
             raise LimitExceeded("disk", MAX_DEPTH)
         with os.scandir(folder) as found:
@@ -137,11 +137,11 @@ class Tree:
                 try:
                     what = item.stat(follow_symlinks=False)
                     if stat.S_ISDIR(what.st_mode):
-                        if item.name == ".git":
+                        if item.name in without:
                             continue
                         below = os.open(item.name, FOLDER, dir_fd=folder)
                         try:
-                            yield from self._walk(below, f"{path}/", depth + 1)
+                            yield from self._walk(below, f"{path}/", depth + 1, without)
                         finally:
                             os.close(below)
                     elif stat.S_ISREG(what.st_mode) or stat.S_ISLNK(what.st_mode):

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from agent.ci import ecosystems
 from agent.task import Check, Reader
 from sandbox.base import Packages
 
@@ -105,6 +106,8 @@ def _classify(words: list[str], script: Callable[[str], str]) -> Reading | None:
         return Reading("findings", name)
     if name in ("tox", "nox"):
         return Reading("exit", name)
+    if (found := ecosystems.read_command(_without_assignments(words), script("package.json"))) is not None:
+        return Reading(*found)
     inner = ""
     if name in ("make", "just", "task", "invoke"):
         inner = script("Makefile") or script("makefile") if name == "make" else script("justfile")
@@ -124,7 +127,7 @@ def _runner_in(script: str) -> Literal["pytest", "unittest"] | None:
 
 
 def _weight(reader: Reader) -> int:
-    return {"exit": 0, "findings": 1, "unittest": 2, "pytest": 3}[reader]
+    return {"exit": 0, "findings": 1, "unittest": 2, "pytest": 3}.get(reader, 2)
 
 
 def _without_assignments(words: list[str]) -> list[str]:

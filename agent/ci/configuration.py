@@ -22,7 +22,7 @@ PATH = ".github/selfheal.yml"
 SIZE_LIMIT = 64 * KIB
 DEPTH_LIMIT = 20
 
-Kind = Literal["pytest", "unittest", "findings", "exit"]
+Kind = Literal["pytest", "unittest", "javascript", "go", "rust", "java", "findings", "exit"]
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import fields
 from itertools import pairwise
 
+from agent.ci import ecosystems
 from sandbox.base import Packages
 
 _PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")
@@ -22,6 +23,8 @@ _PIP_VALUED = (
 def installs(words: list[str]) -> Packages | None:
     """What one command line would install by pip, uv or pipx; None for other lines. Managers are followed (`runners`)."""
     words = _without_assignments(words)
+    if (found := ecosystems.installs(words)) is not None:
+        return found
     if len(words) > 2 and _PYTHON.match(words[0]) and words[1:3] == ["-m", "pip"]:
         words = words[2:]
     if words[:2] == ["uv", "pip"]:

@@ -31,7 +31,8 @@ class Leg:
     failed_step: str | None = None  # as GitHub shows it; None: it is to be found
     conclusions: Mapping[str, str] = field(default_factory=dict)  # of the steps in CI, by the names that GitHub shows
     notes: tuple[str, ...] = ()  # what was guessed of it, and what is different of where it runs
-    python: str | None = None  # of the image that it runs in
+    image: str | None = None  # that it runs in; None where it has none
+    python: str | None = None  # of that image
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,12 @@ class ChosenJob:
     matrix: Mapping[str, str] = field(default_factory=dict)
 
 
+def image_of(asked: FailedJob | ChosenJob) -> str | None:
+    """The image that a job runs in, as far as its workflow file alone tells."""
+    leg = leg_of(asked, Project.of_texts({}), ".")
+    return None if isinstance(leg, Problem) else leg.image
+
+
 def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | Problem:
     """`root` is the path of the repository as its steps see it."""
     if asked.workflow is None:
@@ -75,6 +81,7 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
         shown = f"{shown} ({values})"
     render = partial(_rendered, evaluate, {"matrix": target.leg.values, "inputs": found.inputs})
     wanted = _services(target, render)
+    image = render(target.job.container.image) if target.job.container is not None else None
     return Leg(
         workflow=found.workflow,
         job=target.job,
@@ -83,7 +90,8 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
         matrix=target.leg.values,
         inputs=found.inputs,
         wanted=wanted,
-        python=_python(render(target.job.container.image)) if target.job.container is not None else None,
+        image=image,
+        python=_python(image) if image is not None else None,
         failed_step=asked.failed_step if isinstance(asked, FailedJob) else None,
         conclusions=asked.conclusions if isinstance(asked, FailedJob) else {},
         notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes, *_place(target.job, render)),
@@ -96,9 +104,6 @@ def _place(job: Job, render: Callable[[str], str]) -> list[str]:
     labels = [render(label) for label in job.runs_on.labels] if job.runs_on is not None else []
     if other := next((label for label in labels if re.match(r"(?i)windows|macos", label)), None):
         notes.append(f"the job runs on {one_line(other, 60)} in CI, and on Linux here")
-    if job.container is not None:
-        image = one_line(render(job.container.image), 100)
-        notes.append(f"the job runs in the image {image} in CI, and on the sandbox's own system here")
     return notes
 
 

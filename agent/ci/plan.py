@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent.ci import detect
+from agent.ci import detect, ecosystems
 from agent.ci.commands import read_command, tools_of
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.detect import Project
@@ -87,8 +87,11 @@ async def plan(
     jobs: tuple[FailedJob | ChosenJob, ...] = (),
     configuration: Configuration = NO_CONFIGURATION,
     command: str | None = None,
+    image: str | None = None,
 ) -> Plan:
-    """Raises `SandboxError`; whatever the repository's files hold ends in a plan or a reason."""
+    """`image` is the one that the workspace's code runs in, where it was asked for.
+
+    Raises `SandboxError`; whatever the repository's files hold ends in a plan or a reason."""
     planner = _Planner(await detect.read_project(workspace), Hashed(workspace))
     if command is not None:
         planner.add_command(TestCommand(run=command), "command line")
@@ -97,7 +100,7 @@ async def plan(
             planner.add_command(test, "configuration")
     else:
         for job in jobs:
-            await planner.add_job(job, workspace.root)
+            await planner.add_job(job, workspace.root, image)
     return await asyncio.to_thread(planner.finish, configuration)
 
 
@@ -152,7 +155,7 @@ class _Planner:
             reading.tool,
         )  # fmt: skip
 
-    async def add_job(self, asked: FailedJob | ChosenJob, root: str) -> None:
+    async def add_job(self, asked: FailedJob | ChosenJob, root: str, image: str | None) -> None:
         leg = await asyncio.to_thread(leg_of, asked, self.project, root)
         if isinstance(leg, Problem):
             where = f"workflow {asked.workflow_path or '?'}"
@@ -164,6 +167,9 @@ class _Planner:
                 job = one_line(asked.name, 100)
                 self.notes.append(f"{where}, job {job}: {str(leg).rstrip('.')}; the tests were detected instead")
             return
+        if leg.image is not None and leg.image != image:
+            other = one_line(leg.image, 100)
+            self.notes.append(f"the job runs in the image {other} in CI, and on the sandbox's own system here")
         walked = await self.hashed.met(partial(self._read, leg))
         self.packages = merge(self.packages, walked.packages)
         self.take(leg, walked)
@@ -188,9 +194,15 @@ class _Planner:
         ending = self.ending()
         if not self.checks and ending is None and not any(planned.walked.asks for planned in self.legs):
             found = detect.detect_check(self.project)
-            if found is None:
+            other = ecosystems.detect(self.project.paths, self.project.texts)
+            if found is None and other is None:
                 return Plan((), Packages(python=configuration.python), tuple(self.notes), legs=tuple(self.legs))
-            self._add(self._as_written_down(found, configuration), found.reader)
+            if found is not None:
+                self._add(self._as_written_down(found, configuration), found.reader)
+            elif other is not None:
+                self._add(other.check, other.check.reader)
+                self.packages = merge(self.packages, other.packages)
+                self.notes += other.notes
         packages = self.packages
         if configuration.packages is not None:
             packages = merge(configuration.packages, Packages(requirements=packages.requirements))
@@ -198,6 +210,8 @@ class _Planner:
             packages = merge(packages, Packages(projects=() if packages.projects else detected.projects))
         elif not (packages.requirement_files or packages.groups or packages.projects):
             packages = merge(packages, detect.detect_packages(self.project))
+        if not packages.node:
+            packages = merge(packages, Packages(node=tuple(c.cwd for c in self.checks if c.reader == "javascript")))
         packages = self._existing(packages)
         return Plan(
             tuple(self.checks),
@@ -251,12 +265,16 @@ class _Planner:
             prefix = "" if folder in (".", "") else folder + "/"
             return any(prefix + name in paths for name in ("pyproject.toml", "setup.py", "setup.cfg"))
 
+        def is_node(path: str) -> bool:
+            return ("package.json" if path == "." else f"{path}/package.json") in paths
+
         groups = self.project.table("dependency-groups")
         return replace(
             packages,
             requirement_files=tuple(path for path in packages.requirement_files if is_there(path)),
             constraint_files=tuple(path for path in packages.constraint_files if is_there(path)),
             projects=_joined(tuple(path for path in packages.projects if is_project(path))),
+            node=tuple(dict.fromkeys(path for path in packages.node if is_node(path))),
             groups=tuple(name for name in packages.groups if name in groups),
         )
 

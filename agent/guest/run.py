@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 
-from . import channel, starting
+from . import channel, peers, starting
 from .text import Tail, clean, identity
 
 TESTS = 100000  # verdicts kept
@@ -61,10 +61,11 @@ def _close_to_peers():
 class Session:
     """What one process that runs tests has told."""
 
-    def __init__(self):
+    def __init__(self, pid=0, speaks=True):
+        self.pid, self.speaks = pid, speaks  # one that may not speak of tests can still tell of meddling
         self.buffer = bytearray()
         self.greeted = self.ended = self.left = self.green = False
-        self.running = None
+        self.running = {}  # ids; several where the runner does several things at once
         self.sentinel = None  # what was told of the test that must fail
         self.key, self.is_foreign = None, False  # the first message's, and whether a later one came without it
 
@@ -84,6 +85,8 @@ class Supervisor:
         self.marks = set()
         self.sentinel = "test_" + secrets.token_hex(4)
         self.forged = False
+        self.is_node = request["reader"] == "javascript"
+        self.has_sentinel = not self.is_node  # a runner of Node's cannot be given one more test without its exit code
         self.starter = starting.Starter(request, folder)
         self.services = None
 
@@ -99,18 +102,18 @@ class Supervisor:
         ending = "timeout" if timed_out else "crashed" if process is None else "finished"
         for session in self.sessions:
             # An orderly exit without an end is a wrong use that pytest itself has told about, before any test.
-            is_orderly = session.left and session.running is None and not session.green
+            is_orderly = session.left and not session.running and not session.green
             died = session.greeted and not session.ended and not is_orderly
-            forged = session.is_forged(is_whole=not timed_out and not died)
+            forged = session.is_forged(is_whole=self.has_sentinel and not timed_out and not died)
             if forged:
                 self.forged = True
             if ending == "finished" and (died or forged):
                 ending = "crashed"
-            if session.running is not None:
-                why = "the process died while this ran (exit code %s)" % process.returncode
-                if timed_out:
-                    why = "did not finish in %g s" % float(self.request["timeout"])
-                self._verdict(session.running, "error", 0.0, {"message": why, "details": "", "frames": []})
+            why = "the process died while this ran (exit code %s)" % process.returncode
+            if timed_out:
+                why = "did not finish in %g s" % float(self.request["timeout"])
+            for running in () if session.ended else session.running:
+                self._verdict(running, "error", 0.0, {"message": why, "details": "", "frames": []})
         if self.forged:
             self.notes.append("a test that must fail was not told as failed by its runner: nothing of this run is believed")
             self.verdicts, self.failures = {}, {}
@@ -184,7 +187,7 @@ class Supervisor:
                 for key, _ in selector.select(left):
                     if key.data == "listener":
                         connection, _ = listener.accept()
-                        session = Session()
+                        session = self._session(connection, process)
                         self.sessions.append(session)
                         selector.register(connection, selectors.EVENT_READ, session)
                     elif key.data == "ended":
@@ -207,6 +210,12 @@ class Supervisor:
                     break
         os.close(ended)
         return timed_out
+
+    def _session(self, connection, process):
+        if not self.is_node:
+            return Session()
+        pid = peers.pid_of(connection)
+        return Session(pid, peers.may_speak(pid, process.pid, [other.pid for other in self.sessions if other.greeted]))
 
     def _take(self, session, data):
         session.buffer += data
@@ -231,22 +240,31 @@ class Supervisor:
     def _message(self, session, message):
         kind = message["kind"]
         if kind == "hello":
-            session.greeted = True
+            session.greeted = session.speaks
+        elif kind == "mark":
+            self._mark([message["mark"]])
+        elif not session.speaks:
+            raise ValueError("not one that runs tests")
         elif kind in ("start", "verdict") and str(message["id"]).endswith(("::" + self.sentinel, "." + self.sentinel)):
             if kind == "verdict" and session.sentinel != "passed":
                 session.sentinel = str(message["verdict"])
         elif kind == "start":
-            session.running = identity(str(message["id"]))
+            if not self.is_node:
+                session.running.clear()
+            session.running[identity(str(message["id"]))] = True
+        elif kind == "over":
+            session.running.pop(identity(str(message["id"])), None)
         elif kind == "verdict":
-            session.running = None
+            if self.is_node:
+                session.running.pop(identity(str(message["id"])), None)
+            else:
+                session.running.clear()
             session.green = session.green or message["verdict"] == "passed"
             seconds = min(max(0.0, float(message["seconds"])), float(self.request["timeout"]))
             self._verdict(str(message["id"]), message["verdict"], seconds, message["failure"])
         elif kind == "end":
             session.ended = True
             self._mark(message["marks"])
-        elif kind == "mark":
-            self._mark([message["mark"]])
         elif kind == "bye":
             session.left = True
         elif kind == "note":

@@ -42,6 +42,22 @@ case "$1" in *.py) set -- python "$@" ;; esac
 exec "$@"
 """
 
+# What makes other runners tell of every test, and each by its name.
+_TELLING = {
+    "cargo": """#!/bin/sh
+PATH=${{PATH#{shims}:}}; export PATH
+version=
+case "$1" in +*) version=$1; shift ;; esac
+case "$1" in test|t) shift; set -- test --no-fail-fast "$@" ;; esac
+exec cargo $version "$@"
+""",
+    "go": """#!/bin/sh
+PATH=${{PATH#{shims}:}}; export PATH
+case "$1" in test) shift; set -- test -json "$@" ;; esac
+exec go "$@"
+""",
+}
+
 _MANAGERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _PROGRAMS = ("pytest", "py.test", "coverage")
 
@@ -62,6 +78,13 @@ def install(folder, guest):
     for name in _MANAGERS:
         _write(os.path.join(shims, name), _MANAGER)
     return shims
+
+
+def tell(shims, reader):
+    """Have the runner that `reader` reads tell more, where it is called by its name."""
+    name = {"rust": "cargo", "go": "go"}.get(reader)
+    if name:
+        _write(os.path.join(shims, name), _TELLING[name].format(shims=shims))
 
 
 def _write(path, text):

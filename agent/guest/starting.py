@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from . import channel, shims, stepping
+from . import channel, javascript, shims, stepping
 
 _NOT_STARTED = "import sys; print(sys.argv[1]); sys.exit(127)"  # as a shell says it
 _WHY = 500  # characters
@@ -30,12 +30,15 @@ class Starter:
     def check(self, sentinel):
         request = self.request
         environment = self._environment(request)
-        restore = {name: environment.get(name) for name in ("PYTEST_ADDOPTS", "PYTHONPATH")}
+        restore = {name: environment.get(name) for name in ("PYTEST_ADDOPTS", "PYTHONPATH", javascript.VARIABLE)}
         guest = request["guest"]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [restore["PYTHONPATH"], guest]))
         if request["reader"] == "pytest":
             options = ["-p " + __package__ + ".collector", restore["PYTEST_ADDOPTS"]]
             environment["PYTEST_ADDOPTS"] = " ".join(filter(None, options))
+        if request["reader"] == "javascript":
+            environment[javascript.VARIABLE] = javascript.options(javascript.install(self.folder), restore[javascript.VARIABLE])
+        shims.tell(self.shims, request["reader"])
         restore["PATH"] = self._without_shims(environment["PATH"])
         environment[channel.VARIABLE] = self.folder
         with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:

@@ -22,7 +22,7 @@ from sandbox.containers.house import House
 from sandbox.containers.packing import Packing
 from sandbox.containers.recipe import Bind, Job, Mount
 from sandbox.install.interpreters import Interpreter
-from sandbox.install.packages import INSTALL_OUTPUT, INSTALL_SECONDS
+from sandbox.install.placing import INSTALL_OUTPUT, INSTALL_SECONDS
 
 ENVIRONMENTS, ENV = "/env", "/env/python"  # the volume, and the virtual environment in it
 SEEN = "/seen"

@@ -62,6 +62,7 @@ class Job:
     stdin: bytes = b""
     output_limit: int = MIB  # bytes per stream
     binds: Sequence[Bind] = ()
+    hosts: Sequence[str] = ()  # names that lead to the sandbox itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class Recipe:
         }
         return {
             "NetworkMode": "none",
+            "ExtraHosts": [f"{name}:127.0.0.1" for name in job.hosts],
             "ReadonlyRootfs": True,
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges"],

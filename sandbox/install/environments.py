@@ -19,6 +19,7 @@ import stat
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from sandbox.install import shelf
 from sandbox.install.interpreters import Interpreter
@@ -54,14 +55,39 @@ class Recipe:
         return sorted(asked), sorted(set(self.lines.constraints))
 
 
+class Makeable(Protocol):
+    """What is made for it is called by its key, which says all that it follows from."""
+
+    @property
+    def key(self) -> str: ...
+
+    def write(self, folder: Path) -> None: ...
+
+
 Maker = Callable[[Path], Awaitable[bool]]
 """Makes an environment out of a folder with the recipe's files, in its empty subfolder `TREE`; False when it cannot."""
 
 
-async def prepared(cache: Path, recipe: Recipe, make: Maker) -> Held | None:
-    """The environment of `recipe`, held until it is put back; None when it cannot be made of wheels alone."""
-    if (held := await asyncio.to_thread(_kept, cache, recipe.key)) is not None:
+async def prepared(cache: Path, recipe: Makeable, make: Maker, *, since: float | None = None) -> Held | None:
+    """The environment of `recipe`, held until it is put back; None when it cannot be made of wheels alone.
+
+    One made before `since` (seconds since 1970) is only taken where no other can be made.
+    """
+    held = await asyncio.to_thread(_kept, cache, recipe.key)
+    if held is not None and (since is None or held.made >= since):
         return held
+    try:
+        fresh = await _made(cache, recipe, make)
+    except BaseException:
+        if held is not None:
+            await asyncio.shield(asyncio.to_thread(shelf.put_back, held))
+        raise
+    if fresh is not None and held is not None:
+        await asyncio.to_thread(shelf.put_back, held)
+    return fresh or held
+
+
+async def _made(cache: Path, recipe: Makeable, make: Maker) -> Held | None:
     fresh = await asyncio.to_thread(shelf.begin, cache, recipe.key)
     try:
         tree = fresh.folder / TREE

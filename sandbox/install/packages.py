@@ -6,6 +6,7 @@
 3. Inside, still without a network, what is the repository's own is built and installed on top, from those wheels alone.
 4. Only if that is not enough: once more inside, with a way out to the configured package index and nothing else
    (`index_proxy`).
+5. What Node needs comes beside it (`npm`).
 
 Works on any `Place`; knows nothing of bubblewrap.
 """
@@ -19,21 +20,18 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Protocol
 
 from sandbox.base import Completed, DeadlinePassed, Installed, InstallFailed, Packages
-from sandbox.install import environments, forwarder, wheels
+from sandbox.install import environments, forwarder, npm, wheels
 from sandbox.install import wanted as wanting
 from sandbox.install.environments import Recipe
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.index_proxy import IndexProxy
-from sandbox.install.interpreters import Interpreter, choose
-from sandbox.install.shelf import Held
+from sandbox.install.interpreters import choose
+from sandbox.install.placing import ASKED, CERTIFICATES, SOCKET, WAY, Place, Sharing
 from sandbox.install.wanted import Wanted
 from sandbox.install.wheels import Wheels
 
-INSTALL_SECONDS = 900.0
-INSTALL_OUTPUT = 128 * 1024  # bytes
 INSTALLER_ENVIRONMENT = {
     "UV_NO_CONFIG": "1",
     "UV_PYTHON_DOWNLOADS": "never",
@@ -46,10 +44,8 @@ INSTALLER_ENVIRONMENT = {
 }
 _BUILT = re.compile(r"^\s*Built ([\w.-]+?)(?:==| @ )|^\s*Building wheel for ([\w.-]+) ", re.MULTILINE)
 
-WHEELS, UV, PIP, WAY, CERTIFICATES = "/wheels", "/installer/uv", "/installer/pip/pip", "/way", "/installer/certificates.pem"
-ASKED = "/asked"
+WHEELS, UV, PIP = "/wheels", "/installer/uv", "/installer/pip/pip"
 UV_OPTIONS = ("--no-cache", "--link-mode=copy", "--compile-bytecode", "--index-strategy=unsafe-best-match")
-SOCKET = "index.sock"
 CANNOT_START = 127  # as a shell says it, and a loader that misses a library
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
 
@@ -69,43 +65,9 @@ class Shop:
     def environments(self) -> Path:
         return self.cache / "environments"
 
-
-class Place(Protocol):
-    """What the install step needs of a sandbox: one workspace, and the environment that it makes there."""
-
     @property
-    def env(self) -> str:
-        """Path of the virtual environment, as seen inside."""
-
-    @property
-    def sharing(self) -> Sharing | None:
-        """How environments are shared here; None where code could write to one that others use too."""
-
-    @property
-    def way_out(self) -> Path | None:
-        """A folder of ours for the proxy's socket; None where commands have the network anyway."""
-
-    async def use(self, interpreter: Interpreter) -> str:
-        """Make the interpreter usable; returns its path as seen inside."""
-
-    async def read(self, path: str) -> bytes:
-        """One of the repository's files."""
-
-    async def see(self, source: Path, inside: str) -> str:
-        """Show a host file or folder, read-only, to the commands of this step, at `inside` if the place can; returns where."""
-
-    async def install_command(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
-        """Run one command that may write the repository and the environment."""
-
-
-class Sharing(Protocol):
-    """A place where an environment can be made aside, and be used without being written."""
-
-    async def prepare(self, folder: Path, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
-        """Run one command that sees no repository, the host's `folder` at `ASKED`, and its tree, writable, as environment."""
-
-    async def start_with(self, prepared: Held, *, writable: bool) -> None:
-        """Take `prepared` over as the environment: as it is, or below what the commands of this step will write."""
+    def modules(self) -> Path:
+        return self.cache / "modules"
 
 
 async def install(packages: Packages, place: Place, shop: Shop) -> Installed:
@@ -131,8 +93,9 @@ async def install(packages: Packages, place: Place, shop: Shop) -> Installed:
                 raise InstallFailed(f"a virtual environment of Python {interpreter.version} cannot be made", _text(said))
         if wanted.targets and not (shared and wanted.whole):
             output = await _install(place, installer, wanted, found, shop.index)
+    notes = await npm.install(packages.node, place, shop.modules, python) if packages.node else ()
     built = tuple(dict.fromkeys(one or other for one, other in _BUILT.findall(output)))
-    return Installed(interpreter.version, time.monotonic() - started, built, output, found.note)
+    return Installed(interpreter.version, time.monotonic() - started, built, output, " ".join((found.note, *notes)).strip())
 
 
 async def _make(place: Place, sharing: Sharing, tools: tuple[str, Installer], folder: Path, *, asks: bool) -> bool:

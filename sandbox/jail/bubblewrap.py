@@ -31,6 +31,7 @@ SYSTEM_FILES = (
     "/etc/mime.types",
     "/etc/ssl/certs",
     "/etc/ca-certificates",
+    "/etc/maven",
 )
 
 
@@ -83,7 +84,7 @@ def _system() -> list[str]:
             arguments += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             arguments += ["--ro-bind", str(path), str(path)]
-    for file in SYSTEM_FILES:
+    for file in (*SYSTEM_FILES, *sorted(map(str, Path("/etc").glob("java-*")))):
         arguments += ["--ro-bind-try", file, file]
     return arguments
 

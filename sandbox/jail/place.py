@@ -21,14 +21,13 @@ from sandbox.base import Completed, LimitExceeded, SandboxUnavailable
 from sandbox.install import shelf
 from sandbox.install.environments import TREE
 from sandbox.install.interpreters import Interpreter
-from sandbox.install.packages import ASKED, INSTALL_OUTPUT, INSTALL_SECONDS
+from sandbox.install.placing import ASKED, INSTALL_OUTPUT, INSTALL_SECONDS
 from sandbox.install.shelf import Held
 from sandbox.jail.bubblewrap import ENV, REPO, Mount
 from sandbox.jail.confine import Confinement, Job
 from sandbox.jail.stage import TOP, Stage
 from sandbox.tree import FOLDER, Tree
 
-ENVIRONMENT = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the sandbox
 WATCH_SECONDS = 1.0
 ENVIRONMENTS = "envs"  # of the stage: private ones, on the disk
 _EMPTY = 'mkdir "$1" "$1/root"; [ -z "$2" ] || chown "$2:$2" "$1/root"'
@@ -61,7 +60,14 @@ class Hall:
     confinement: Confinement
     folder: Path
     shown: tuple[Mount, ...]  # to every command
+    programs: tuple[str, ...] = ()  # folders of further commands, as seen inside
     _interpreters: dict[Interpreter, tuple[Mount, ...]] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every command starts with."""
+        env = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the sandbox
+        return env | {"PATH": ":".join((env["PATH"], *self.programs))}
 
     async def interpreter(self, interpreter: Interpreter) -> tuple[Mount, ...]:
         """Its tree where it believes to live; /usr is seen anyway."""
@@ -94,7 +100,7 @@ class Files(Protocol):
 
 
 class JailPlace:
-    """One install step of one workspace (`install.packages.Place`). What it made stays until `kept` is closed."""
+    """One install step of one workspace (`install.placing.Place`). What it made stays until `kept` is closed."""
 
     env = ENV
 
@@ -177,7 +183,7 @@ class JailPlace:
     ) -> Completed:
         """`written` are places of the stage that are on the disk, so their size is watched."""
         seen = (*self._interpreter, *self._hall.shown, *mounts, *self._seen)
-        job = Job(argv, seen, ENVIRONMENT | dict(env), cwd, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
+        job = Job(argv, seen, self._hall.environment | dict(env), cwd, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
         running = asyncio.create_task(self._files.execute(job))
         try:
             while not (await asyncio.wait((running,), timeout=WATCH_SECONDS))[0]:

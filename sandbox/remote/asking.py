@@ -32,7 +32,7 @@ from sandbox.base import (
     Workspace,
 )
 from sandbox.install import shelf
-from sandbox.install.packages import INSTALL_SECONDS
+from sandbox.install.placing import INSTALL_SECONDS
 from sandbox.install.wheels import FRESH_SECONDS
 from sandbox.remote import wire
 from sandbox.remote.wire import BASE, Head

@@ -8,7 +8,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agent.blobs import MemoryBlobs
+from agent.ci.legs import FailedJob
 from agent.events import AnyEvent, Verified
+from agent.reproducing import Red
 from agent.task import Budget, NoRepair, Repair
 from app import checkout
 from app.engine import Engine
@@ -56,3 +58,49 @@ async def test_a_case_is_healed_repeated_from_its_checkpoints_and_forgotten(tmp_
     assert await saver.aget_tuple(thread) is not None
     await engine.forget("case-1")
     assert await saver.aget_tuple(thread) is None
+
+
+class InImages(ProcessSandboxes):
+    """Sandboxes that keep which image they were asked for."""
+
+    asked: str = ""
+
+    def with_image(self, image: str) -> InImages:
+        self.asked = image
+        return self
+
+
+CONTAINER = """\
+on: push
+jobs:
+  tests:
+    runs-on: ubuntu-latest
+    container: ${{ matrix.image }}
+    strategy: {matrix: {image: ["python:3.11-slim"]}}
+    steps: [{name: Go, run: python -m unittest}]
+"""
+
+
+async def test_a_job_of_a_container_is_seen_in_its_image_where_the_sandbox_has_images(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    (repository / "calc.py").write_text(CALC)
+    (repository / "test_calc.py").write_text(TESTS)
+    shop = Shop(tmp_path / "wheels", await configured())
+    approximated = {}
+    for kind in (InImages, ProcessSandboxes):
+        sandboxes = kind(tmp_path / kind.__name__, shop)
+        engine = Engine(sandboxes, None, InMemorySaver(), Budget(seconds=120.0), Limits())
+
+        async def emit(event: AnyEvent) -> None:
+            pass
+
+        job = FailedJob("tests (python:3.11-slim)", CONTAINER, ".github/workflows/ci.yml", "Go")
+        seen = await engine.reproduce(Case("case", "sample", checkout.packed(repository), (job,)), emit=emit)
+        assert isinstance(seen.result, Red)
+        assert seen.prepared is not None
+        approximated[kind] = seen.prepared.task.approximated
+        if isinstance(sandboxes, InImages):
+            assert sandboxes.asked == "python:3.11-slim"
+    assert approximated[InImages] == ()
+    assert any("the image python:3.11-slim in CI" in note for note in approximated[ProcessSandboxes])

@@ -97,6 +97,7 @@ class Place:
             requirement_files=move(seen.requirement_files),
             constraint_files=move(seen.constraint_files),
             projects=move(seen.projects),
+            node=move(seen.node),
         )
 
 

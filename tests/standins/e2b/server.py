@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from sandbox.e2b.plan import Account
@@ -62,7 +62,10 @@ class E2B:
         fault = self.faults.at(key)
         if fault is not None and not (key in STREAMS and fault.kind != "late" and self._in_stream(fault)):
             if fault.kind == "late":
-                await self._answer(request, None)
+                response = await self._answer(request, None)
+                if isinstance(response, StreamingResponse):
+                    async for _ in response.body_iterator:
+                        pass
             if fault.kind in ("reset", "late"):
                 reset_connection(scope)
                 return

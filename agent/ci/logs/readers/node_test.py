@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from agent.ci.logs.reading import FAILURES, Cause, Told, ToldFailure, failure
 
 TOOL = "node:test"
+BODY = 100  # lines below a failure that are its own at most
+DEPTH = 50  # suites within suites
 _NODE = re.compile(r"^(?P<indent> *)(?P<mark>[▶✖✔﹣]) (?P<name>\S.*?)(?P<time> \(\d+(?:\.\d+)?ms\))?(?: # .*)?$")
 _COUNT = re.compile(r"^(?:ℹ|#) (?P<what>tests|fail|pass|duration_ms) \d+(?:\.\d+)?$")
 _TAP = re.compile(r"^(?P<indent> *)(?P<ok>not ok|ok) \d+(?: -)? (?P<name>\S.*)$")
@@ -37,7 +39,7 @@ def _tap(lines: Sequence[str]) -> Told | None:
         subtest, told = _SUBTEST.match(line), _TAP.match(line)
         if subtest:
             above = [each for each in above if each[0] < len(subtest["indent"])]
-            above.append((len(subtest["indent"]), subtest["name"]))
+            above = [*above[-DEPTH:], (len(subtest["indent"]), subtest["name"])]
         elif told:
             end, indent = at, len(told["indent"])
             above = [each for each in above if each[0] < indent]
@@ -47,7 +49,7 @@ def _tap(lines: Sequence[str]) -> Told | None:
                 deep = [*deep, indent] if indent not in deep else deep
                 if not inner and len(failures) < FAILURES:
                     name = _DIRECTIVE.sub("", told["name"]).replace("\\#", "#")
-                    failures.append(_of_tap([*(each[1] for each in above), name], lines[at + 1 : at + 60]))
+                    failures.append(_of_tap([*(each[1] for each in above), name], lines[at + 1 : at + BODY]))
         elif _COUNT.match(line):
             end = at
     evidence = next((line for line in lines[start : end + 1] if line.startswith("# fail ")), "")
@@ -89,9 +91,9 @@ def _spec(lines: Sequence[str]) -> Told | None:
         closes = (indent, name) in above
         above = [each for each in above if each[0] < indent]
         if node["mark"] == "▶" and not node["time"]:
-            above.append((indent, name))
+            above = [*above[-DEPTH:], (indent, name)]
         elif node["mark"] == "✖" and not closes:
-            failures.append(_of_spec([*(each[1] for each in above), name], lines[at + 1 : counts[0]]))
+            failures.append(_of_spec([*(each[1] for each in above), name], lines[at + 1 : min(at + BODY, counts[0])]))
     evidence = next((lines[at] for at in counts if lines[at].startswith("ℹ fail")), lines[counts[0]])
     listed = [found for at in range(counts[-1], len(lines)) if (found := _AT.match(lines[at]))]
     if len(listed) == len(failures):  # the list at the end says where each test begins
@@ -104,7 +106,7 @@ def _spec(lines: Sequence[str]) -> Told | None:
 
 def _of_spec(names: Sequence[str], below: Sequence[str]) -> ToldFailure:
     body = []
-    for line in below[:100]:
+    for line in below:
         if _NODE.match(line):
             break
         body.append(line)

@@ -1,0 +1,52 @@
+"""Which Node and npm this machine has, and which registry they may reach: read from npm's own configuration.
+
+Never written down here, and never taken from a repository's `.npmrc`. Blocks: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from sandbox.base import InstallFailed
+from sandbox.install.index_access import host_of
+
+SECONDS = 30.0
+CERTIFICATES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """`url` is what npm is told inside, `hosts` ("name:port") what its way out leads to."""
+
+    node: str  # versions
+    npm: str
+    url: str
+    hosts: frozenset[str]
+    certificates: Path | None = None
+
+
+@cache
+def configured() -> Registry:
+    """Raises `InstallFailed` where there is no npm."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        raise InstallFailed("the repository needs Node and npm, which this machine does not have")
+    url = _said("npm", "config", "get", "registry")
+    if not url.startswith(("http://", "https://")) or "@" in url:
+        raise InstallFailed("npm's configuration names no registry that can be reached without a password")
+    paths = [Path(os.environ[name]) for name in CERTIFICATES if os.environ.get(name)]
+    certificates = next((path for path in paths if path.is_file()), None)
+    return Registry(_said("node", "--version"), _said("npm", "--version"), url, frozenset((host_of(url),)), certificates)
+
+
+def _said(*argv: str) -> str:
+    # Outside of any project: its own `.npmrc` has no say.
+    try:
+        ended = subprocess.run(argv, cwd="/", capture_output=True, timeout=SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InstallFailed(f"`{' '.join(argv)}` does not work on this machine: {error}") from error
+    return ended.stdout.decode(errors="replace").strip()

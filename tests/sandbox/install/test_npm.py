@@ -1,0 +1,169 @@
+"""What npm brings: from the registry alone, by nobody's scripts, once for everybody who asks for the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from sandbox.base import Command, Completed, InstallFailed, Packages, Sandbox, SandboxUnavailable, Workspace
+from sandbox.install import manifests, npm
+from sandbox.install.index_access import configured
+from sandbox.install.packages import Shop
+from sandbox.local import LocalSandboxes
+from sandbox.process import ProcessSandboxes
+from tests.sandbox.conftest import tarball
+
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm")
+SMALL = {"name": "small", "version": "1.0.0", "dependencies": {"is-number": "7.0.0"}}
+
+
+async def install(sandbox: Sandbox, files: Mapping[str, str], *folders: str) -> str:
+    await sandbox.unpack(tarball({name: text.encode() for name, text in files.items()}))
+    try:
+        return (await sandbox.install(Packages(node=folders or (".",)))).note
+    except InstallFailed as failed:
+        if any(sign in failed.output for sign in ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN")):
+            pytest.skip("needs a package registry")
+        raise
+
+
+async def ask(workspace: Workspace, script: str) -> Completed:
+    return await workspace.run(Command(("/usr/bin/env", "node", "-e", script), 30.0))
+
+
+@needs_npm
+@pytest.mark.parametrize("kind", ["local", "process"])
+async def test_the_code_finds_what_its_manifest_names(tmp_path: Path, kind: str) -> None:
+    shop = Shop(tmp_path / "cache", await configured())
+    sandboxes = LocalSandboxes(tmp_path / "open", shop) if kind == "local" else ProcessSandboxes(tmp_path / "open", shop)
+    try:
+        async with sandboxes.open("npm") as sandbox:
+            await install(sandbox, {"web/package.json": json.dumps(SMALL), ".npmrc": "registry=http://192.0.2.1/\n"}, "web")
+            async with sandbox.candidate() as workspace:
+                said = await ask(workspace, "console.log(require('./web/node_modules/is-number')(5))")
+                assert (said.exit_code, said.stdout) == (0, b"true\n"), said.stderr
+                assert all("node_modules" not in entry.path for entry in await workspace.files())
+    except SandboxUnavailable as missing:
+        pytest.skip(f"needs bubblewrap: {missing}")
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> LocalSandboxes:
+    return LocalSandboxes(tmp_path / "open", Shop(tmp_path / "cache", await configured()))
+
+
+@needs_npm
+async def test_the_same_lock_is_downloaded_once_for_all_attempts(shop: LocalSandboxes, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bool] = []
+    really = npm.Kitchen.run
+
+    async def counted(self: npm.Kitchen, start: npm.Start, *told: str) -> bool:
+        made.append(True)
+        return await really(self, start, *told)
+
+    monkeypatch.setattr(npm.Kitchen, "run", counted)
+    try:
+        seconds = []
+        for _ in range(2):
+            async with shop.open("npm") as sandbox:
+                started = time.monotonic()
+                await install(sandbox, {"package.json": json.dumps(SMALL)})
+                seconds.append(time.monotonic() - started)
+                async with sandbox.candidate() as workspace:
+                    assert (await ask(workspace, "require('is-number')")).exit_code == 0
+    except SandboxUnavailable as missing:
+        pytest.skip(f"needs bubblewrap: {missing}")
+    assert len(made) == 1
+    print("cold, warm:", seconds)
+
+
+@needs_npm
+async def test_what_one_candidate_writes_among_its_modules_no_other_sees(shop: LocalSandboxes) -> None:
+    try:
+        async with shop.open("npm") as sandbox:
+            await install(sandbox, {"package.json": json.dumps(SMALL)})
+            async with sandbox.candidate() as one:
+                spoil = "require('fs').writeFileSync('node_modules/is-number/index.js', 'module.exports = 1')"
+                assert (await ask(one, spoil)).exit_code == 0
+            async with sandbox.candidate() as other:
+                assert (await ask(other, "if (!require('is-number')(5)) throw 1")).exit_code == 0
+    except SandboxUnavailable as missing:
+        pytest.skip(f"needs bubblewrap: {missing}")
+
+
+async def project(files: Mapping[str, object]) -> manifests.Project:
+    async def read(path: str) -> bytes:
+        if path not in files:
+            raise FileNotFoundError(path)
+        return json.dumps(files[path]).encode()
+
+    return await manifests.read(".", read)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "git+ssh://git@host.example/a.git", "git://host.example/a", "https://host.example/a.tgz", "file:../a", "owner/repo",
+        "github:owner/repo", "link:../../etc",
+    ],
+)  # fmt: skip
+async def test_a_dependency_from_elsewhere_is_refused_by_its_name(spec: str) -> None:
+    with pytest.raises(InstallFailed, match="odd"):
+        await project({"package.json": {"devDependencies": {"odd": spec}}})
+    lock = {"packages": {"": {}, "node_modules/a": {"version": "1.0.0", "dependencies": {"odd": spec}}}}
+    with pytest.raises(InstallFailed, match="odd"):
+        await project({"package.json": {}, "package-lock.json": lock})
+
+
+@pytest.mark.parametrize("spec", ["1.0.0", "^1 || ~2.3", "latest", ">=1 <2", "npm:other@^2", "*", ""])
+async def test_versions_tags_and_aliases_are_the_registrys(spec: str) -> None:
+    assert not (await project({"package.json": {"dependencies": {"a": spec}}})).locked
+
+
+@pytest.mark.parametrize("resolved", ["git+https://host.example/a.git#abc", "file:a.tgz", "ssh://host.example/a"])
+async def test_a_lock_that_leads_elsewhere_is_refused(resolved: str) -> None:
+    lock = {"packages": {"node_modules/a": {"resolved": resolved}}}
+    with pytest.raises(InstallFailed, match="not the registry"):
+        await project({"package.json": {}, "package-lock.json": lock})
+
+
+async def test_a_lock_of_several_hosts_is_refused() -> None:
+    lock = {
+        "packages": {
+            "node_modules/a": {"resolved": "https://one.example/a.tgz"},
+            "node_modules/b": {"resolved": "https://two.example/b.tgz"},
+        }
+    }
+    with pytest.raises(InstallFailed, match=r"several hosts: one\.example, two\.example"):
+        await project({"package.json": {}, "package-lock.json": lock})
+
+
+async def test_workspaces_of_a_lock_are_shown_by_their_manifests_alone() -> None:
+    lock = {"packages": {"": {}, "packages/a": {}, "node_modules/a": {"resolved": "packages/a", "link": True}}}
+    found = await project({"package.json": {}, "package-lock.json": lock, "packages/a/package.json": {"name": "a"}})
+    assert set(found.files) == {"package.json", "package-lock.json", "packages/a/package.json"}
+
+
+@pytest.mark.parametrize("member", ["../outside", "/etc", "a/../../b"])
+async def test_a_workspace_outside_of_its_folder_is_refused(member: str) -> None:
+    with pytest.raises(InstallFailed, match="outside"):
+        await project({"package.json": {}, "package-lock.json": {"packages": {member: {}}}})
+
+
+async def test_what_is_only_approximated_is_said() -> None:
+    lock = {"packages": {"node_modules/a": {"hasInstallScript": True}}}
+    assert (await project({"package.json": {}, "package-lock.json": lock})).notes == (
+        "install scripts of packages are not run: a",
+    )
+    assert "yarn.lock is approximated" in (await project({"package.json": {}, "yarn.lock": 1})).notes[0]
+
+
+@pytest.mark.parametrize("text", [[], "x", {"packages": []}])
+async def test_a_manifest_or_lock_of_another_form_is_refused_by_its_name(text: object) -> None:
+    with pytest.raises(InstallFailed, match=r"package-lock\.json"):
+        await project({"package.json": {}, "package-lock.json": text})
