@@ -193,6 +193,7 @@ class _Walker:
             return
         if meaning.kind == "unknown" or here.is_target:
             raise Needs(f"the action {one_line(uses, 100)}")
+        self.notes += [f"step {here.number}: {meaning.note}"] if meaning.note else []
         if meaning.python is not None:
             self.packages = replace(self.packages, python=meaning.python)
         elif "python-version-file" in inputs:
