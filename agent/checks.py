@@ -210,7 +210,8 @@ def _hosts(check: Check) -> tuple[str, ...]:
 
 def _program(step: Check | Step) -> dict[str, object]:
     return {
-        "name": step.name, "script": step.command, "shell": step.shell, "cwd": step.cwd, "env": {**_TOOLS, **step.env}
+        "name": step.name, "script": step.command, "shell": step.shell, "cwd": step.cwd, "env": {**_TOOLS, **step.env},
+        "timeout": step.timeout,
     }  # fmt: skip
 
 

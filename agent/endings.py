@@ -106,6 +106,7 @@ def inconclusive(run: CheckRun) -> Ending:
 def stopped_before(run: CheckRun) -> Ending:
     """Something that the check needs before it did not come to its end: not what failed in CI."""
     last = next((line for line in reversed(run.output.splitlines()[:-1]) if line.strip()), "it printed nothing")
+    how = f"did not end within {words.took(run.seconds)}" if run.ending == "timeout" else "does not pass"
     if run.stopped_at.startswith("service "):
         return Ending(
             Outcome.NEEDS_SERVICES,
@@ -115,7 +116,7 @@ def stopped_before(run: CheckRun) -> Ending:
         )
     return Ending(
         Outcome.NOT_REPRODUCED,
-        f"The failing step cannot be reached: `{run.stopped_at}` comes before it and does not pass here: {last.strip()[:200]}",
+        f"The failing step cannot be reached: `{run.stopped_at}` comes before it and {how} here: {last.strip()[:200]}",
         "If it needs the network or a program, name the failing command under `test:` in `.github/selfheal.yml`.",
     )
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agent import words
 from agent.budget import Ledger
 from agent.checks import Runner
 from agent.endings import Ending
+from agent.events import StepStarted
 from agent.nodes.probe import probe
 from agent.nodes.reproduce import reproduce
 from agent.state import Context, Work, unpack
@@ -32,6 +34,8 @@ async def reproduced(task: Task, context: Context) -> Red | NoRepair:
     runner = Runner(task.sandbox)
     await runner.prepare()
     ledger = Ledger(task.budget, 0, Usage(), 0.0, context.monotonic(), context.monotonic)
+    ran = ", ".join(f"`{check.name}`" for check in task.checks)
+    await context.emit(StepStarted(text=f"{words.step('reproduce', '')}: {ran}", step="reproduce"))
     work = Work(task, context, runner, ledger)
     state = await reproduce({}, work)
     if "rounds_ref" in state:

@@ -61,6 +61,7 @@ class Step:
     shell: str = "bash"  # "bash", "sh", "python", or a template as GitHub has it: "bash -e {0}"
     cwd: str = "."
     env: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 600.0  # seconds, within those of the check
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ Progress goes to standard error, the result to standard output; where that is pi
 from __future__ import annotations
 
 import time
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -26,9 +25,7 @@ async def run(root: Path, settings: Settings, *, test: str | None, flaky: bool, 
     """Heal the checkout at `root`; True when a verified repair was found (and, with `apply`, written)."""
     progress = terminal.console(stderr=True)
     screen = Screen(progress, time.monotonic())
-    async with AsyncExitStack() as stack:
-        if progress.is_terminal:
-            stack.enter_context(progress.status("healing …"))
+    async with screen.working("Healing"):
         result = await _heal(root, settings, screen, test=test, flaky=flaky)
     applied, problem = False, None
     if isinstance(result, Repair) and apply:

@@ -17,6 +17,7 @@ from agent.ci.replay import Stage
 from agent.events import Emit, StepDone, StepStarted
 from agent.task import Budget, Check, CheckRun, NoRepair, Outcome, Policy, ReflectionLog, Task, Usage
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
+from sandbox.install.interpreters import runs_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,10 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
     except LimitExceeded as error:
         return _too_small(error)
     await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
-    planned = await _replayed(planned, sandbox, emit, budget.seconds / 2)
+    try:
+        planned = await _replayed(planned, sandbox, emit, budget.seconds / 2)
+    except LimitExceeded as error:
+        return _too_small(error)
     if not planned.checks:
         return _ended(planned)
     isolation = sandbox.isolation
@@ -138,8 +142,7 @@ def _understood(planned: Plan) -> str:
 
 def _python(planned: Plan, installed: Installed) -> str:
     wanted = planned.packages.python
-    is_it = wanted is None or f"{installed.python}.".startswith(f"{wanted}.")
-    return f"Python {installed.python}" + ("" if is_it else f" in the place of {wanted}")
+    return f"Python {installed.python}" + ("" if runs_as(wanted, installed.python) else f" in the place of {wanted}")
 
 
 def _installed(installed: Installed) -> str:

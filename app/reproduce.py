@@ -10,7 +10,6 @@ import json as jsonlib
 import re
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -63,10 +62,9 @@ async def run(root: Path, settings: Settings, *, wish: Wish, test: str | None, j
     chosen = await asyncio.to_thread(choose, root, wish)
     progress = terminal.console(stderr=True)
     started = time.monotonic()
-    async with AsyncExitStack() as stack:
-        if progress.is_terminal:
-            stack.enter_context(progress.status("reproducing …"))
-        seen = await _reproduce(root, settings, chosen, test, Screen(progress, started))
+    screen = Screen(progress, started)
+    async with screen.working("Reproducing"):
+        seen = await _reproduce(root, settings, chosen, test, screen)
     told = Told(seen, time.monotonic() - started)
     if json:
         print(jsonlib.dumps(told.as_json(), indent=2))  # noqa: T201 - the command's answer

@@ -126,6 +126,10 @@ class Settings(BaseSettings):
     e2b_creations_per_second: float = Field(
         1.0, gt=0, le=100, description="How fast one worker makes machines at E2B (its plans: 1, 5)."
     )
+    python_downloads: bool = Field(
+        True,
+        description="Whether a Python that a repository wants and this machine lacks is downloaded by uv, outside the sandbox.",
+    )
     sandbox_memory_mb: int = Field(4096, ge=64, description="Memory of one sandbox, in MiB, where it can be bounded.")
 
     # The models

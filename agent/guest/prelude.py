@@ -59,7 +59,7 @@ def played(request, root):
 def _run(step, starter, deadline):
     process = starter.step(step, output=subprocess.DEVNULL)
     try:
-        process.wait(max(0.1, deadline - time.monotonic()))
+        process.wait(max(0.1, min(step["timeout"], deadline - time.monotonic())))
     except subprocess.TimeoutExpired:
         raise Failed("the step %s before the tests took too long" % step["name"]) from None
     finally:
