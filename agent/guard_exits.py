@@ -1,4 +1,4 @@
-"""Ways out of the process with a code of its own choosing, where an exit code is all that a red check tells.
+"""Ways out of the process with a code of its own choosing, where a red check believes how it ends.
 
 Nothing then says how far the tests came, and so a change may add no way out, in whatever language. One whose code is written
 down and means failure is no offence: it makes nothing green. Languages other than Python are judged by their lines.
