@@ -42,6 +42,11 @@ class Prepared:
     plan: Plan
     installed: Installed
 
+    @property
+    def stand_in(self) -> str:
+        """What runs the code where the wanted Python cannot be had; "" where it is there."""
+        return stand_in(self.plan, self.installed)
+
 
 async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, budget: Budget) -> Prepared | NoRepair:
     """Unpack, read what is to be run, install: everything that comes before the first red."""
@@ -86,7 +91,7 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
         policy=policy,
         budget=budget,
         hints=case.hints,
-        environment=f"{_python(planned, installed)}, sandbox {isolation.name}, "
+        environment=f"{stand_in(planned, installed) or f'Python {installed.python}'}, sandbox {isolation.name}, "
         f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
         approximated=planned.notes,
         packages=planned.packages,
@@ -130,10 +135,11 @@ def _understood(planned: Plan) -> str:
     return "Will run " + ", ".join(f"`{check.command.strip().splitlines()[0]}` ({check.source})" for check in planned.checks)
 
 
-def _python(planned: Plan, installed: Installed) -> str:
+def stand_in(planned: Plan, installed: Installed) -> str:
+    """ "Python 3.11.7 in the place of 3.13", or "" where it is the one that was wanted."""
     wanted = planned.packages.python
     is_it = wanted is None or f"{installed.python}.".startswith(f"{wanted}.")
-    return f"Python {installed.python}" + ("" if is_it else f" in the place of {wanted}")
+    return "" if is_it else f"Python {installed.python} in the place of {wanted}"
 
 
 def _installed(installed: Installed) -> str:

@@ -80,8 +80,9 @@ def choose(root: Path, wish: Wish) -> ChosenJob | None:
     texts = _workflows(root)
     paths = [path for path in texts if _is(path, wish.workflow)]
     if wish and not paths:
-        there = f"there are: {', '.join(sorted(texts))}" if texts else f"it has none in {WORKFLOWS}"
-        raise NoSuchJob(f"the checkout has no workflow {wish.workflow or ''!r}; {there}")
+        if files := sorted(path for path in texts if _is(path, None)):
+            raise NoSuchJob(f"the checkout has no workflow {wish.workflow!r}; there are: {', '.join(files)}")
+        raise NoSuchJob(f"the checkout has no workflow in {WORKFLOWS}")
     project = Project.of_texts(texts)
     problems: list[str] = []
     for path in paths:
@@ -209,7 +210,7 @@ class Told:
         result, prepared = self.seen.result, self.seen.prepared
         if prepared is None:
             return list(result.log.notes) if isinstance(result, NoRepair) else []
-        notes = [*prepared.plan.notes, *((prepared.installed.note,) if prepared.installed.note else ())]
+        notes = [*prepared.plan.notes, *filter(None, (prepared.stand_in, prepared.installed.note))]
         return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, Red) else result.log.notes)]))
 
 

@@ -178,6 +178,8 @@ class _Walker:
             return
         if meaning.kind == "unknown" or here.is_target:
             raise Needs(f"the action {one_line(uses, 100)}")
+        if "pypy" in inputs.get("python-version", "").lower():
+            self.notes.append(f"{one_line(inputs['python-version'], 60)} is stood in for by CPython")
         if meaning.python is not None:
             self.packages = replace(self.packages, python=meaning.python)
         elif "python-version-file" in inputs:
