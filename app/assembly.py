@@ -137,6 +137,7 @@ async def sandboxes_of(settings: Settings) -> Sandboxes:
         index_hosts=settings.package_index_hosts,
         containers=Containers(settings.sandbox_image, settings.docker_host),
         e2b=e2b_of(settings),
+        python_downloads=settings.python_downloads,
     )
 
 

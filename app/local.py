@@ -77,11 +77,17 @@ async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
     Kept in the person's cache folder: the checkout, which may be the current folder, stays as it is.
     """
     folder = user_cache_path("selfheal")
-    hosts = settings.package_index_hosts
+    hosts, downloads = settings.package_index_hosts, settings.python_downloads
     # Whoever runs their own checkout's tests vouches for its code.
     containers = Containers(settings.sandbox_image, settings.docker_host)
     sandboxes = await open_sandboxes(
-        settings.sandbox, folder, trusted=True, index_hosts=hosts, e2b=e2b_of(settings), containers=containers
+        settings.sandbox,
+        folder,
+        trusted=True,
+        index_hosts=hosts,
+        e2b=e2b_of(settings),
+        containers=containers,
+        python_downloads=downloads,
     )
     if settings.sandbox != "auto":
         return sandboxes
@@ -89,7 +95,7 @@ async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
     async def plain(error: SandboxUnavailable) -> Sandboxes:
         why = f"{error.reason}; until then your checkout runs as a plain process, with limits but without isolation"
         await screen.emit(Degraded(text=why, step="sandbox", why=why))
-        return await open_sandboxes("process", folder, trusted=True, index_hosts=hosts)
+        return await open_sandboxes("process", folder, trusted=True, index_hosts=hosts, python_downloads=downloads)
 
     return _OrElse(sandboxes, plain)
 

@@ -17,6 +17,7 @@ from agent.ci.replay import Stage
 from agent.events import Emit, StepDone, StepStarted
 from agent.task import Budget, Check, CheckRun, NoRepair, Outcome, Policy, ReflectionLog, Task, Usage
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
+from sandbox.install.interpreters import runs_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Case:
     configuration: Configuration = NO_CONFIGURATION
     command: str | None = None  # a person's own test command
     hints: tuple[str, ...] = ()
+    heals_flakiness: bool = False  # a person asked to repair also what comes and goes
     image: str | None = None  # that the sandbox was opened with, for the job that asks for it
     model: str | None = None  # LiteLLM name of the one that a person chose; None is the installation's
 
@@ -41,11 +43,6 @@ class Prepared:
     task: Task
     plan: Plan
     installed: Installed
-
-    @property
-    def stand_in(self) -> str:
-        """What runs the code where the wanted Python cannot be had; "" where it is there."""
-        return stand_in(self.plan, self.installed)
 
 
 async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, budget: Budget) -> Prepared | NoRepair:
@@ -80,10 +77,14 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
     except LimitExceeded as error:
         return _too_small(error)
     await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
-    planned = await _replayed(planned, sandbox, emit, budget.seconds / 2)
+    try:
+        planned = await _replayed(planned, sandbox, emit, budget.seconds / 2)
+    except LimitExceeded as error:
+        return _too_small(error)
     if not planned.checks:
         return _ended(planned)
     isolation = sandbox.isolation
+    failed = [job for job in case.jobs if isinstance(job, FailedJob)]
     task = Task(
         id=case.id,
         sandbox=sandbox,
@@ -91,10 +92,14 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
         policy=policy,
         budget=budget,
         hints=case.hints,
-        environment=f"{stand_in(planned, installed) or f'Python {installed.python}'}, sandbox {isolation.name}, "
+        environment=f"{_python(planned, installed)}, sandbox {isolation.name}, "
         f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
         approximated=planned.notes,
         packages=planned.packages,
+        told=tuple(dict.fromkeys(id_ for job in failed for id_ in job.told)),
+        seed=next((job.seed for job in failed if job.seed is not None), None),
+        clock=next((job.began for job in failed if job.began is not None), None),
+        heals_flakiness=case.heals_flakiness,
     )
     return Prepared(task, planned, installed)
 
@@ -135,11 +140,9 @@ def _understood(planned: Plan) -> str:
     return "Will run " + ", ".join(f"`{check.command.strip().splitlines()[0]}` ({check.source})" for check in planned.checks)
 
 
-def stand_in(planned: Plan, installed: Installed) -> str:
-    """ "Python 3.11.7 in the place of 3.13", or "" where it is the one that was wanted."""
+def _python(planned: Plan, installed: Installed) -> str:
     wanted = planned.packages.python
-    is_it = wanted is None or f"{installed.python}.".startswith(f"{wanted}.")
-    return "" if is_it else f"Python {installed.python} in the place of {wanted}"
+    return f"Python {installed.python}" + ("" if runs_as(wanted, installed.python) else f" in the place of {wanted}")
 
 
 def _installed(installed: Installed) -> str:

@@ -10,7 +10,6 @@ import json as jsonlib
 import re
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -63,10 +62,9 @@ async def run(root: Path, settings: Settings, *, wish: Wish, test: str | None, j
     chosen = await asyncio.to_thread(choose, root, wish)
     progress = terminal.console(stderr=True)
     started = time.monotonic()
-    async with AsyncExitStack() as stack:
-        if progress.is_terminal:
-            stack.enter_context(progress.status("reproducing …"))
-        seen = await _reproduce(root, settings, chosen, test, Screen(progress, started))
+    screen = Screen(progress, started)
+    async with screen.working("Reproducing"):
+        seen = await _reproduce(root, settings, chosen, test, screen)
     told = Told(seen, time.monotonic() - started)
     if json:
         print(jsonlib.dumps(told.as_json(), indent=2))  # noqa: T201 - the command's answer
@@ -170,6 +168,7 @@ class Told:
             "outcome": self.outcome,
             "reason": ended.reason if ended else None,
             "next_step": ended.next_step if ended else None,
+            "flakiness": _flakiness(ended),
             "failing": list(result.failing) if isinstance(result, Red) else [],
             "failures": [asdict(failure) for run in result.base for failure in run.failures] if isinstance(result, Red) else [],
             "jobs": [
@@ -210,8 +209,13 @@ class Told:
         result, prepared = self.seen.result, self.seen.prepared
         if prepared is None:
             return list(result.log.notes) if isinstance(result, NoRepair) else []
-        notes = [*prepared.plan.notes, *filter(None, (prepared.stand_in, prepared.installed.note))]
+        notes = [*prepared.plan.notes, *((prepared.installed.note,) if prepared.installed.note else ())]
         return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, Red) else result.log.notes)]))
+
+
+def _flakiness(ended: NoRepair | None) -> dict[str, Any] | None:
+    found = ended.flakiness if ended is not None else None
+    return asdict(found) if found is not None else None
 
 
 def _steps(steps: Sequence[Step]) -> Table:

@@ -81,6 +81,11 @@ class Settings(BaseSettings):
         description="When a person is asked (`selfheal attempts approve`): never, before anything is published, before each "
         "further round too, before the first proposal too. A repository can only ask for more.",
     )
+    rerun_flaky: Literal["never", "once"] = Field(
+        "never",
+        description="Whether the failed jobs of a run are started again, once, where a failure comes and goes or is no fault "
+        "of the code. A repository's own word (`rerun`) counts more. Needs the App's permission `actions: write`.",
+    )
     keep_days: float = Field(
         14.0, gt=0, description="Days that an ended attempt can be forked: its checkpoints and file contents are kept so long."
     )
@@ -120,6 +125,10 @@ class Settings(BaseSettings):
     e2b_sandboxes: int = Field(20, ge=1, le=1000, description="Machines at E2B that one worker has at a time (plans: 20, 100).")
     e2b_creations_per_second: float = Field(
         1.0, gt=0, le=100, description="How fast one worker makes machines at E2B (its plans: 1, 5)."
+    )
+    python_downloads: bool = Field(
+        True,
+        description="Whether a Python that a repository wants and this machine lacks is downloaded by uv, outside the sandbox.",
     )
     sandbox_memory_mb: int = Field(4096, ge=64, description="Memory of one sandbox, in MiB, where it can be bounded.")
 

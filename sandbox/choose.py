@@ -10,6 +10,7 @@ from typing import Literal
 from sandbox.base import Sandboxes, SandboxUnavailable
 from sandbox.e2b.plan import Account
 from sandbox.install import index_access
+from sandbox.install.managed import Managed
 from sandbox.install.packages import Shop
 
 Kind = Literal["auto", "local", "process", "docker", "e2b"]
@@ -31,14 +32,17 @@ async def open_sandboxes(
     index_hosts: Sequence[str] = (),
     e2b: Account | None = None,
     containers: Containers = Containers(),
+    python_downloads: bool = True,
 ) -> Sandboxes:
     """`folder` holds sandboxes while they are open, and what is downloaded and prepared for later.
 
     `trusted`: somebody vouches for the code of every repository. `index_hosts`: what an install step may reach ("host" or
     "host:port"; default: as the package client is configured). `e2b`: the account, where there is one; `auto` then means it.
+    `python_downloads`: whether a Python that this machine lacks is downloaded.
     Raises `SandboxUnavailable`.
     """
-    shop = Shop(folder / "packages", await index_access.configured(index_hosts))
+    pythons = Managed(folder / "packages/pythons", python_downloads)
+    shop = Shop(folder / "packages", await index_access.configured(index_hosts), pythons)
     sandboxes = await _of_kind(kind, folder, shop, e2b, containers)
     if not (trusted or sandboxes.isolation.untrusted):
         raise SandboxUnavailable(

@@ -20,6 +20,7 @@ class Meaning:
     command: str = ""  # shell text of one that `runs`
     python: str | None = None  # the version that it sets up
     outputs: Mapping[str, str] | None = field(default_factory=dict)  # None: not known
+    note: str = ""  # what is not as in CI
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ _NOTHING = {
     "step-security/harden-runner": "the sandbox has no network at all",
     "jlumbroso/free-disk-space": "there is no hosted runner's disk",
 }
+_VARIANT = re.compile(r"pypy|graalpy|3\.\d+t\b", re.IGNORECASE)  # what else setup-python can bring
 
 
 def meaning_of(uses: str, inputs: Mapping[str, str]) -> Meaning:
@@ -110,8 +112,13 @@ def _toolchain(name: str, inputs: Mapping[str, str]) -> Meaning:
     lines = [line.strip() for line in wanted.splitlines() if line.strip()]
     python = python_version(lines[0]) if lines else None
     said = f"Python {lines[0]}" if lines else tool
+    note = (
+        f"{lines[0][:40]} is asked for, and CPython without its variants runs here"
+        if lines and _VARIANT.search(lines[0])
+        else ""
+    )
     outputs = {"cache-hit": "", "python-version": lines[0] if lines else ""}
-    return Meaning("sets_up", f"{said} is made ready by the sandbox", python=python, outputs=outputs)
+    return Meaning("sets_up", f"{said} is made ready by the sandbox", python=python, outputs=outputs, note=note)
 
 
 def python_version(text: str) -> str | None:

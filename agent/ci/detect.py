@@ -5,6 +5,7 @@ Reads a few well-known files as data; executes nothing. Knows Python packaging, 
 
 from __future__ import annotations
 
+import asyncio
 import configparser
 import re
 import tomllib
@@ -73,7 +74,7 @@ async def read_project(workspace: Workspace) -> Project:
         :TELLING_FILES_READ
     ]
     texts = {name: await _text(workspace, name) for name in (*told, *tests, *scripts)}
-    return replace(Project.of_texts(texts), paths=paths)
+    return replace(await asyncio.to_thread(Project.of_texts, texts), paths=paths)
 
 
 def detect_check(project: Project) -> Check | None:

@@ -48,3 +48,12 @@ def needs_services(sentence: str) -> Ending:
 
 def invalid(why: str) -> Ending:
     return Ending(Outcome.REFUSED, f"The workflow cannot be followed. {why}.", "Mend the workflow file, and push.")
+
+
+def too_long(source: str, steps: int, *, ran: bool) -> Ending:
+    return Ending(
+        Outcome.OUT_OF_BUDGET,
+        f"{source[:1].upper()}{source[1:]}: {'running' if ran else 'reading'} its steps took too long; after {steps} of them "
+        "the failing one was not reached.",
+        "Name the command that shows the failure under `test:` in `.github/selfheal.yml`.",
+    )

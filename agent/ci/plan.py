@@ -6,6 +6,8 @@ inside a workspace; knows nothing of GitHub's API. Everything that was guessed o
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,6 +15,7 @@ from agent.ci import detect, ecosystems
 from agent.ci.commands import read_command, tools_of
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.detect import Project
+from agent.ci.expressions.scope import Files
 from agent.ci.hashed import Hashed
 from agent.ci.installing import merge
 from agent.ci.leg import Leg, Told, Walked
@@ -29,6 +32,7 @@ from agent.services import stock
 from agent.task import Check, Outcome, Service
 from sandbox.base import Packages, Workspace
 
+READING = 20.0  # seconds for reading the workflows of all jobs; one that means no harm takes milliseconds
 NO_CHECKS = Ending(
     Outcome.NOTHING_FAILED,
     "No tests were found in the repository, and no failing step that can be run again.",
@@ -97,7 +101,7 @@ async def plan(
     else:
         for job in jobs:
             await planner.add_job(job, workspace.root, image)
-    return planner.finish(configuration)
+    return await asyncio.to_thread(planner.finish, configuration)
 
 
 async def complete(planned: Plan, stage: Stage) -> Plan:
@@ -136,6 +140,7 @@ class _Planner:
         self.packages = Packages()
         self.notes: list[str] = []
         self.refused: Ending | None = None
+        self.until = time.monotonic() + READING
 
     def add_command(self, test: TestCommand, source: str) -> None:
         followed = follow_script(test.run, self.project, {})
@@ -151,7 +156,7 @@ class _Planner:
         )  # fmt: skip
 
     async def add_job(self, asked: FailedJob | ChosenJob, root: str, image: str | None) -> None:
-        leg = leg_of(asked, self.project, root)
+        leg = await asyncio.to_thread(leg_of, asked, self.project, root)
         if isinstance(leg, Problem):
             where = f"workflow {asked.workflow_path or '?'}"
             if isinstance(asked, ChosenJob):
@@ -165,9 +170,14 @@ class _Planner:
         if leg.image is not None and leg.image != image:
             other = one_line(leg.image, 100)
             self.notes.append(f"the job runs in the image {other} in CI, and on the sandbox's own system here")
-        walked = await self.hashed.met(partial(walk, leg, self.project))
+        walked = await self.hashed.met(partial(self._read, leg))
         self.packages = merge(self.packages, walked.packages)
         self.take(leg, walked)
+
+    async def _read(self, leg: Leg, files: Files) -> Walked:
+        """Beside the loop: a hostile file makes reading it seconds of work."""
+        walked = walk(leg, self.project, files, until=self.until)
+        return await asyncio.to_thread(asyncio.run, walked)
 
     def take(self, leg: Leg, walked: Walked) -> None:
         self.legs.append(PlannedLeg(leg, walked))

@@ -18,8 +18,9 @@ from agent.ci.leg import Leg, Performed, Walked
 from agent.ci.walking import walk
 from agent.guest import stepping
 from agent.task import Check, CheckRun
-from sandbox.base import Sandbox, Workspace
+from sandbox.base import MIB, LimitExceeded, Sandbox, Workspace
 
+LEFT_LIMIT = 4 * MIB  # characters that the steps of a job leave in `GITHUB_ENV`, `GITHUB_OUTPUT` and `GITHUB_PATH`
 Ran = Callable[[Check, CheckRun], Awaitable[None]]
 
 
@@ -35,7 +36,7 @@ class Stage:
     async def replay(self, leg: Leg, project: Project, files: Files) -> Walked:
         """Raises `SandboxError`."""
         async with self.sandbox.candidate() as workspace:
-            return await walk(leg, project, files, Play(self, workspace).perform)
+            return await walk(leg, project, files, Play(self, workspace).perform, until=self.until)
 
 
 class Play:
@@ -44,11 +45,16 @@ class Play:
     def __init__(self, stage: Stage, workspace: Workspace) -> None:
         self.stage, self.workspace = stage, workspace
         self.path: list[str] = []
+        self.room = LEFT_LIMIT
 
     async def perform(self, check: Check) -> Performed:
+        """Raises `LimitExceeded` where the steps of a job leave more than fits, and `SandboxError`."""
         seconds = max(1.0, min(check.timeout, self.stage.until - time.monotonic()))
         run, left = await self.stage.runner.step(self.workspace, check, timeout=seconds, path=self.path)
         await self.stage.ran(check, run)
+        self.room -= sum(len(text) for text in left.values())
+        if self.room < 0:
+            raise LimitExceeded("output", LEFT_LIMIT)
         self.path = stepping.paths(left.get("path", "")) + self.path
         outputs: Mapping[str, Value] = stepping.values(left.get("output", ""))
         return Performed(run, outputs, stepping.environment(left.get("env", "")))

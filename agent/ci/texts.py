@@ -125,6 +125,19 @@ class Texts:
         return posixpath.normpath(cwd or ".")
 
 
+def program_of(shell: str) -> str:
+    """`shell` as a step names it, if it is one that Linux runners and the sandbox have. Raises `Needs`, `ExpressionError`.
+
+    https://docs.github.com/actions/reference/workflow-syntax-for-github-actions#jobsjob_idstepsshell
+    """
+    words = shell.split()
+    if shell in ("pwsh", "powershell", "cmd"):
+        raise Needs(f"the shell {shell}")
+    if not words or (len(words) == 1 and words[0] not in ("bash", "sh", "python")) or ("{0}" not in shell and len(words) > 1):
+        raise ExpressionError(f"{one_line(shell, 60)!r} is no shell: it is neither bash, sh nor python, and has no {{0}}")
+    return shell
+
+
 def shown(step: Step) -> str:
     """As GitHub shows a step without a name of its own."""
     if step.name:

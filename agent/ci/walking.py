@@ -6,7 +6,10 @@ then not known) and for whoever runs each step on the way (`replay`). Starts not
 
 from __future__ import annotations
 
+import asyncio
+import math
 import posixpath
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -20,10 +23,10 @@ from agent.ci.expressions import ExpressionError, Unknown, Value, condition, ren
 from agent.ci.expressions.scope import Files
 from agent.ci.installing import merge
 from agent.ci.leg import Does, Leg, Perform, Told, Walked
-from agent.ci.obstacles import Needs, in_the_way, invalid, named, needs_services
+from agent.ci.obstacles import Needs, in_the_way, invalid, named, needs_services, too_long
 from agent.ci.runners.follow import follow_script
 from agent.ci.runners.followed import Followed
-from agent.ci.texts import SHELL, Asks, Frame, Texts, shown
+from agent.ci.texts import SHELL, Asks, Frame, Texts, program_of, shown
 from agent.ci.workflows.composite import read_action
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Step
@@ -59,9 +62,12 @@ class _Kept(NamedTuple):
     number: str
 
 
-async def walk(leg: Leg, project: Project, files: Files, perform: Perform | None = None) -> Walked:
-    """Never raises for what the files hold; `SandboxError` where `perform` does."""
-    walker = _Walker(leg, project, files, perform)
+async def walk(leg: Leg, project: Project, files: Files, perform: Perform | None = None, *, until: float = math.inf) -> Walked:
+    """Never raises for what the files hold; `SandboxError` where `perform` does.
+
+    After `until` (of `time.monotonic()`) no step is begun, and that is the ending.
+    """
+    walker = _Walker(leg, project, files, perform, until)
     try:
         await walker.job()
     except _Over:
@@ -74,8 +80,8 @@ async def walk(leg: Leg, project: Project, files: Files, perform: Perform | None
 
 
 class _Walker:
-    def __init__(self, leg: Leg, project: Project, files: Files, perform: Perform | None) -> None:
-        self.leg, self.project, self.perform = leg, project, perform
+    def __init__(self, leg: Leg, project: Project, files: Files, perform: Perform | None, until: float) -> None:
+        self.leg, self.project, self.perform, self.until = leg, project, perform, until
         self.texts = Texts(leg, files, runs=perform is not None)
         self.wants: Literal["target", "tests", "red"] = "red"
         self.target: int | None = None
@@ -117,8 +123,13 @@ class _Walker:
         env = self.texts.outer({}, leg.workflow.env)
         env = self.texts.outer(env, leg.job.env)
         job, outer = leg.job.defaults, leg.workflow.defaults
-        frame = Frame(env, leg.inputs, ".", job.shell or outer.shell or SHELL)
-        frame.cwd = self.texts.text(job.working_directory or outer.working_directory or ".", frame)
+        frame = Frame(env, leg.inputs, ".", SHELL)
+        try:
+            frame.shell = self.texts.text(job.shell or outer.shell or SHELL, frame)
+            frame.cwd = self.texts.text(job.working_directory or outer.working_directory or ".", frame)
+        except Needs as needs:
+            self.ending = in_the_way("defaults.run", needs.what)
+            return
         if leg.failed_step is not None:
             found = find_step(leg.job, leg.failed_step, lambda template: render(template, self.texts.scope(frame)))
             if isinstance(found, Problem):
@@ -136,6 +147,10 @@ class _Walker:
 
     async def _steps(self, steps: tuple[Step, ...], frame: Frame) -> None:
         for step in steps:
+            await asyncio.sleep(0)  # a job may have thousands that only install
+            if time.monotonic() > self.until:
+                self.ending = too_long(self.leg.source, len(self.told), ran=self.perform is not None)
+                raise _Over
             number = f"{frame.prefix}{step.number}"
             is_target = self.wants == "target" and number == str(self.target)
             here = _Here(step, frame, number, self.texts.title(step, frame), is_target)
@@ -178,8 +193,7 @@ class _Walker:
             return
         if meaning.kind == "unknown" or here.is_target:
             raise Needs(f"the action {one_line(uses, 100)}")
-        if "pypy" in inputs.get("python-version", "").lower():
-            self.notes.append(f"{one_line(inputs['python-version'], 60)} is stood in for by CPython")
+        self.notes += [f"step {here.number}: {meaning.note}"] if meaning.note else []
         if meaning.python is not None:
             self.packages = replace(self.packages, python=meaning.python)
         elif "python-version-file" in inputs:
@@ -245,7 +259,7 @@ class _Walker:
     def _read(self, text: str, here: _Here) -> tuple[Check | None, str]:
         """What a step's text comes to, without what it installs, and the program that tells."""
         step, frame, texts = here.step, here.frame, self.texts
-        shell = step.shell or frame.shell
+        shell = program_of(texts.text(step.shell or frame.shell, frame))
         cwd = texts.path(texts.text(step.working_directory or frame.cwd, frame))
         env = {**variables(self.leg.run), **frame.env, **texts.exported, **texts.own(step, frame)}
         found = Followed(text, Packages(), env, cwd)
@@ -297,7 +311,7 @@ class _Walker:
 
 
 def _before(check: Check) -> Before:
-    return Before(check.name, check.command, check.shell, check.cwd, check.env)
+    return Before(check.name, check.command, check.shell, check.cwd, check.env, check.timeout)
 
 
 def _context(step: Step, outputs: Value, conclusion: str = "success") -> dict[str, Value]:

@@ -143,7 +143,7 @@ class Supervisor:
             listener.listen(16)
             for step in self.request["before"]:
                 process = self.starter.step(step)
-                timed_out = self._listen(listener, process, deadline)
+                timed_out = self._listen(listener, process, min(deadline, time.monotonic() + step["timeout"]))
                 if timed_out or process.returncode:
                     name = str(step["name"])
                     self.notes.append("the step %s before the check did not pass" % json.dumps(name))

@@ -11,6 +11,9 @@ import sys
 
 from . import channel, javascript, shims, stepping
 
+_NOT_STARTED = "import sys; print(sys.argv[1]); sys.exit(127)"  # as a shell says it
+_WHY = 500  # characters
+
 
 class Starter:
     """Each later program sees what the steps before it have left in `GITHUB_ENV` and `GITHUB_PATH`."""
@@ -40,7 +43,8 @@ class Starter:
         restore["PATH"] = self._without_shims(environment["PATH"])
         environment[channel.VARIABLE] = self.folder
         with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:
-            json.dump({"root": request["root"], "only": request["only"], "restore": restore, "sentinel": sentinel}, file)
+            told = {name: request[name] for name in ("root", "only", "conditions")}
+            json.dump(dict(told, restore=restore, sentinel=sentinel), file)
         return self._popen(request, environment)
 
     def surroundings(self):
@@ -82,12 +86,10 @@ class Starter:
         return path.partition(os.pathsep)[2]
 
     def _popen(self, step, environment, output=subprocess.PIPE):
-        return subprocess.Popen(
-            stepping.argv(step["shell"], step["script"], self.folder),
-            cwd=os.path.join(self.request["root"], step["cwd"]),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT, "start_new_session": True}
+        try:
+            argv = stepping.argv(step["shell"], step["script"], self.folder)
+            return subprocess.Popen(argv, cwd=os.path.join(self.request["root"], step["cwd"]), env=environment, **streams)
+        except (OSError, ValueError) as error:  # no such folder or shell, a text too long or with a NUL in it
+            why = "%s cannot be started: %s" % (json.dumps(str(step["name"])), str(error).replace("\0", ""))
+            return subprocess.Popen([sys.executable, "-c", _NOT_STARTED, why[:_WHY]], **streams)

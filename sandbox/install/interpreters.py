@@ -1,6 +1,7 @@
 """Which Pythons this machine has, and which one runs a repository.
 
-Only looks at the worker's own interpreter and at `python3.X` on its PATH; starts them isolated (`-I`) to ask who they are.
+Looks at the worker's own interpreter, at `python3.X` on its PATH and at those of `managed`; starts them isolated (`-I`) to ask
+who they are.
 """
 
 from __future__ import annotations
@@ -8,15 +9,21 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
+if TYPE_CHECKING:
+    from sandbox.install.managed import Managed
+
+Version: TypeAlias = tuple[int, int]
 SUPPORTED = tuple((3, minor) for minor in range(8, 16))
 _WHO = """
 import json, os, sys
 version = ".".join(map(str, sys.version_info[:3]))
-print(json.dumps([os.path.realpath(sys.executable), sys.base_prefix, version]))
+print(json.dumps([os.path.realpath(sys.executable), os.path.realpath(sys.base_prefix), version]))
 """
 
 
@@ -28,6 +35,14 @@ class Interpreter:
     prefix: str
     version: str
 
+    @property
+    def parts(self) -> tuple[int, ...]:
+        return tuple(int(part) for part in self.version.split("."))
+
+    @property
+    def minor(self) -> Version:
+        return self.parts[0], self.parts[1]
+
 
 def own() -> Interpreter:
     """The one that runs this worker, without its virtual environment."""
@@ -35,28 +50,49 @@ def own() -> Interpreter:
     return Interpreter(path, os.path.realpath(sys.base_prefix), ".".join(map(str, sys.version_info[:3])))
 
 
-async def choose(wanted: str | None) -> Interpreter:
-    """The interpreter nearest to `wanted` ("3.12", "3.12.4"; anything unreadable counts as no wish)."""
+async def choose(wanted: str | None, managed: Managed | None = None) -> Interpreter:
+    """The interpreter nearest to `wanted`: the PATH's, then one that is `managed`, downloaded if need be, else a neighbour's.
+
+    `wanted` is "3.12", "3.12.4", "3.13t", ">=3.12", "pypy3.10" …; its first minor version counts, as CPython.
+    """
     mine = own()
     wish = _minor(wanted) if wanted else None
-    if wish is None or wish == sys.version_info[:2]:
+    if wish is None or wish == mine.minor:
         return mine
+    if (found := await ask(_name(wish))) or (managed is None and wish not in SUPPORTED):
+        return found or mine
+    others = {} if managed is None else await managed.installed()
+    if managed is not None and wish in SUPPORTED and (found := others.get(wish) or await managed.fetched(wish)):
+        return found
     for version in sorted(SUPPORTED, key=lambda version: (abs(version[1] - wish[1]), version)):
-        if version == sys.version_info[:2]:
+        if version == mine.minor:
             return mine
-        if found := await _ask(f"python{version[0]}.{version[1]}"):
+        if found := await ask(_name(version)) or others.get(version):
             return found
     return mine
 
 
-def _minor(wanted: str) -> tuple[int, int] | None:
-    parts = wanted.strip().split(".")
-    if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]):
-        return None
-    return int(parts[0]), int(parts[1])
+def runs_as(wanted: str | None, version: str) -> bool:
+    """Whether the Python of this `version` is what `wanted` says, so that nobody has to be told of another one."""
+    if wanted is None:
+        return True
+    exact = re.fullmatch(r"\s*v?(3\.\d+(?:\.\d+)?)(?:\.x|-dev)?\s*", wanted)
+    if exact:
+        return f"{version}.".startswith(f"{exact[1]}.")
+    return _minor(wanted) is None  # "3.x", "latest": any will do
 
 
-async def _ask(name: str) -> Interpreter | None:
+def _minor(wanted: str) -> Version | None:
+    found = re.search(r"(?<![\d.])3\.(\d{1,2})(?!\d)", wanted)
+    return (3, int(found[1])) if found else None
+
+
+def _name(version: Version) -> str:
+    return f"python{version[0]}.{version[1]}"
+
+
+async def ask(name: str) -> Interpreter | None:
+    """Who a program on the PATH, or at a path, is; None where there is none that works."""
     if (path := shutil.which(name)) is None:
         return None
     process = await asyncio.create_subprocess_exec(

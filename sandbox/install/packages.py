@@ -27,7 +27,8 @@ from sandbox.install import wanted as wanting
 from sandbox.install.environments import Recipe
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.index_proxy import IndexProxy
-from sandbox.install.interpreters import choose
+from sandbox.install.interpreters import choose, runs_as
+from sandbox.install.managed import Managed
 from sandbox.install.placing import ASKED, CERTIFICATES, SOCKET, WAY, Place, Sharing
 from sandbox.install.wanted import Wanted
 from sandbox.install.wheels import Wheels
@@ -56,6 +57,7 @@ class Shop:
 
     cache: Path
     index: IndexAccess
+    pythons: Managed | None = None  # beside those on the PATH
 
     @property
     def wheels(self) -> Path:
@@ -73,7 +75,7 @@ class Shop:
 async def install(packages: Packages, place: Place, shop: Shop) -> Installed:
     """Raises `InstallFailed` with what the installer said, and `SandboxError`."""
     started = time.monotonic()
-    interpreter = await choose(packages.python)
+    interpreter = await choose(packages.python, shop.pythons)
     python = await place.use(interpreter)
     wanted = await wanting.read(packages, place.read)
     async with wheels.fetched(shop.wheels, interpreter, (wanted.runs, *wanted.builds)) as found:
@@ -94,8 +96,13 @@ async def install(packages: Packages, place: Place, shop: Shop) -> Installed:
         if wanted.targets and not (shared and wanted.whole):
             output = await _install(place, installer, wanted, found, shop.index)
     notes = await npm.install(packages.node, place, shop.modules, python) if packages.node else ()
+    told = (
+        () if runs_as(packages.python, interpreter.version)
+        else (f"Python {interpreter.version} runs it in the place of {packages.python}.",)
+    )  # fmt: skip
+    note = " ".join((*told, found.note, *notes)).strip()
     built = tuple(dict.fromkeys(one or other for one, other in _BUILT.findall(output)))
-    return Installed(interpreter.version, time.monotonic() - started, built, output, " ".join((found.note, *notes)).strip())
+    return Installed(interpreter.version, time.monotonic() - started, built, output, note)
 
 
 async def _make(place: Place, sharing: Sharing, tools: tuple[str, Installer], folder: Path, *, asks: bool) -> bool:

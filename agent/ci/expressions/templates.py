@@ -6,6 +6,7 @@ from agent.ci.expressions.bounds import within
 from agent.ci.expressions.errors import ExpressionError
 from agent.ci.expressions.evaluation import Evaluator
 from agent.ci.expressions.functions import STATUS_FUNCTIONS, refusal
+from agent.ci.expressions.lexer import LENGTH_LIMIT
 from agent.ci.expressions.parser import parse
 from agent.ci.expressions.scope import Scope
 from agent.ci.expressions.syntax import Expression
@@ -58,7 +59,7 @@ def _parse(text: str, evaluator: Evaluator) -> Expression:
 def _pieces(template: str, evaluator: Evaluator) -> list[str | Expression]:
     pieces: list[str | Expression] = []
     at = 0
-    while (start := template.find("${{", at)) >= 0:
+    while len(pieces) < LENGTH_LIMIT // 4 and (start := template.find("${{", at)) >= 0:
         if start > at:
             pieces.append(template[at:start])
         end = _closing(template, start)
@@ -66,7 +67,16 @@ def _pieces(template: str, evaluator: Evaluator) -> list[str | Expression]:
         at = end + 2
     if at < len(template):
         pieces.append(template[at:])
+    if len(pieces) > 1 and sum(map(_as_argument, pieces)) > LENGTH_LIMIT:
+        raise ExpressionError(f"the text with its expressions is longer than {LENGTH_LIMIT} characters")
     return pieces
+
+
+def _as_argument(piece: str | Expression) -> int:
+    """Characters of a piece in the call of `format` that GitHub makes of several: the limit is that of one expression."""
+    if isinstance(piece, Expression):
+        return len("{0}, ") + len(piece.text.strip())
+    return len(piece) + sum(map(piece.count, "'{}"))
 
 
 def _closing(template: str, start: int) -> int:

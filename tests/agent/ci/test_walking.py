@@ -176,13 +176,6 @@ async def test_an_unknown_action_is_passed_over_unless_what_it_gives_is_needed(w
     assert "steps.x.outputs.args" in needed.ending.reason
 
 
-async def test_another_python_than_cpython_is_stood_in_for_and_said(walks: Walks) -> None:
-    step = "{uses: actions/setup-python@v6, with: {python-version: pypy3.10}}"
-    walked = await walks.read(workflow(f"- {step}\n- {{name: Go, run: pytest}}"), failed="Go")
-    assert walked.packages.python == "3.10"
-    assert "pypy3.10 is stood in for by CPython" in walked.notes
-
-
 OUTPUTS = """
     - {id: set, name: Set, run: 'echo "args=-k a" >> "$GITHUB_OUTPUT"; echo "WHERE=tests" >> "$GITHUB_ENV"'}
     - {name: Never, if: steps.set.outputs.args == '', run: exit 1}
