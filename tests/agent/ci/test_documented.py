@@ -1,4 +1,4 @@
-"""docs/reproduce.md says what a replay can do: no name that the code knows is missing there, and none stands there without it."""
+"""docs/reproduce.md says what a replay can do: no name that the code knows is missing there, and no other one stands there."""
 
 import re
 from collections.abc import Iterable
