@@ -35,13 +35,11 @@ from sandbox.install.index_access import configured
 from sandbox.install.packages import Shop
 from sandbox.local import LocalSandboxes
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 ROOT = Path(__file__).resolve().parents[2]
 REPLAYS = ROOT / "tests" / "data" / "replays"
 CACHE = user_cache_path("selfheal-tests")  # downloads are kept from run to run
 # Those that a person names by other words than GitHub does, or whose failing step only a run tells.
-ASKED = ("composite/unit", "matrix/typed", "monorepo/api", "reusable/tests", "tox/minimum")
+ASKED = ("composite/unit", "monorepo/api", "reusable/tests", "tox/minimum")
 LEGS = sorted(f"{script.parent.name}/{script.stem}" for script in REPLAYS.glob("*/*.sh"))
 
 
@@ -101,6 +99,7 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engi
         yield Engine(sandboxes, None, InMemorySaver(), Budget(), Limits())
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_failed_job_fails_here_as_it_did(recorded: Recorded, engine: Engine) -> None:
     said: list[AnyEvent] = []
 
