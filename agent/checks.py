@@ -11,6 +11,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -18,11 +19,11 @@ import msgspec
 from agent.findings import read_findings, read_traceback
 from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.guest_bundle import guest_bundle
-from agent.oracle import EXIT, MARKS_LIMIT
+from agent.oracle import EXIT, MARKS_LIMIT, together
 from agent.reading_go import read_go
 from agent.reading_java import read_java
 from agent.reading_rust import read_rust
-from agent.task import Check, CheckRun, Failure, Frame, Service, Step, Verdict, VerdictId
+from agent.task import Check, CheckRun, Conditions, Failure, Frame, Service, Step, Verdict, VerdictId
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
 GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own limit, to say what it saw
@@ -122,8 +123,19 @@ class Runner:
         path: Sequence[str] = (),
     ) -> Ran:
         """`run`, for whoever goes on in the same workspace; `path` are folders that come first on the PATH."""
-        await self.prepare()
         seconds = check.timeout if timeout is None else timeout
+        series = [replace(check, conditions=(each,)) for each in check.conditions] or [check]
+        ran: list[Ran] = []
+        for one in series:
+            ran.append(await self._step(workspace, one, only, seconds, path))
+            if ran[-1].run.ending != "finished":
+                break
+        return Ran(together([each.run for each in ran]), ran[-1].left)
+
+    async def _step(
+        self, workspace: Workspace, check: Check, only: frozenset[VerdictId] | None, seconds: float, path: Sequence[str]
+    ) -> Ran:
+        await self.prepare()
         nonce = secrets.token_hex(16)
         request = {
             "nonce": nonce,
@@ -160,7 +172,7 @@ class Runner:
         """
         await self.prepare()
         argv = (workspace.python, self.guest, question)
-        env, hosts = ({}, ()) if check is None else (check.env, _hosts(check))
+        env, hosts = ({}, ()) if check is None else ({**check.env, **_conditions(check).env}, _hosts(check))
         command = Command(argv, max(1.0, seconds), env=env, stdin=stdin, output_limit=REPORT_LIMIT, hosts=hosts)
         try:
             return Asked((await workspace.run(command)).stdout)
@@ -172,12 +184,18 @@ class Runner:
 
 def prelude_of(check: Check, path: Sequence[str] = ()) -> dict[str, object]:
     """What the guest does before it runs the check's tests, in whichever way: servers, steps, and what they find."""
+    conditions = _conditions(check)
     return {
-        "env": _program(check)["env"],
+        "env": {**_TOOLS, **check.env, **conditions.env},
         "path": list(path),
         "services": [service_request(service) for service in check.services],
         "before": [_program(step) for step in check.before],
+        "conditions": {"shuffle": conditions.shuffle, "seed": conditions.seed, "clock": conditions.clock},
     }
+
+
+def _conditions(check: Check) -> Conditions:
+    return check.conditions[0] if check.conditions else Conditions()
 
 
 def service_request(service: Service) -> dict[str, object]:

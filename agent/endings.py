@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from agent import words
 from agent.oracle import Round
-from agent.task import CheckRun, Outcome, RungCost, Span, Usage, VerdictId
+from agent.task import Chance, CheckRun, Flakiness, Outcome, RungCost, Span, Usage, VerdictId
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,7 @@ class Ending:
     outcome: Outcome
     reason: str  # one sentence
     next_step: str  # one sentence
+    flakiness: Flakiness | None = None
 
 
 def named(ids: Sequence[str], most: int = 3) -> str:
@@ -23,12 +25,18 @@ def named(ids: Sequence[str], most: int = 3) -> str:
     return f"{shown} and {len(ids) - most} more" if len(ids) > most else shown
 
 
-def not_reproduced(base: Round, rounds: int) -> Ending:
+def not_reproduced(base: Round, rounds: int, probed: int = 0) -> Ending:
+    """`probed` counts further runs in other orders, with other seeds and clocks."""
     greens = words.counted(sum(len(run.green) for run in base), "result")
+    more = (
+        f" Nor did anything in {words.counted(probed, 'further run')} in other orders, with other seeds and clocks."
+        if probed
+        else ""
+    )
     return Ending(
         Outcome.NOT_REPRODUCED,
-        f"Nothing failed here: {greens} of {_checks(base)} came out green in {rounds} of {rounds} runs.",
-        "Look for what is different in CI: services, secrets, versions, time or order; then run the failed job again.",
+        f"Nothing failed here: {greens} of {_checks(base)} came out green in {rounds} of {rounds} runs.{more}",
+        "Look for what is different where it is red: services, secrets, versions, time or order.",
     )
 
 
@@ -40,12 +48,42 @@ def nothing_failed(base: Round) -> Ending:
     )
 
 
-def flaky(counts: dict[VerdictId, int], rounds: int) -> Ending:
-    ids = sorted(counts, key=lambda id_: (-counts[id_], id_))
+def flaky(found: Flakiness, why: str = "") -> Ending:
+    """`why` is a sentence on why it is not repaired although that was asked for."""
+    evidence = f" ({'; '.join(found.evidence)})" if found.evidence else ""
     return Ending(
         Outcome.FLAKY,
-        f"The failure comes and goes: {named(ids)} failed in {counts[ids[0]]} of {rounds} runs of the same code.",
-        "Make the test independent of time, order and chance, or mark it as flaky; a repair could not be told from luck.",
+        f"The failure comes and goes, flaky {found.red}/{found.runs}: {named(found.ids)} failed in {found.red} of {found.runs} "
+        f"runs of the same code. Suspected cause: {found.cause}{evidence}.{f' {why}' if why else ''}",
+        f"{_ADVICE[found.cause]}; flakiness itself is repaired only when a person asks (`/heal flaky`).",
+        found,
+    )
+
+
+_ADVICE: Mapping[Chance, str] = MappingProxyType(
+    {
+        "order": "Let each test set up and take down what it needs, so that none depends on those before it",
+        "time": "Give the code a clock that tests can set, instead of the day and zone in which they happen to run",
+        "randomness": "Sort what has no order of its own (sets), and fix the seed of what is drawn",
+        "network": "Let the tests speak to a server of their own instead of the network",
+        "concurrency": "Wait for what is waited for (a lock, an event, a join) instead of for luck",
+        "unknown": "Look for time, order, chance and shared state in what is named",
+    }
+)
+
+
+def needs_network(ids: Sequence[VerdictId], sign: str, rounds: int) -> Ending:
+    """CI's log speaks of the network too."""
+    evidence = f"CI's log and the traceback here speak of the network ({words.code(sign, 60)}), and the sandbox has none"
+    return flaky(Flakiness(tuple(ids), rounds, rounds, "network", (evidence,)))
+
+
+def red_without_network(ids: Sequence[VerdictId], sign: str) -> Ending:
+    return Ending(
+        Outcome.NOT_REPRODUCED,
+        f"What CI saw fail was not seen here: {named(ids)} failed because the sandbox has no network ({words.code(sign, 60)}), "
+        "of which CI's log says nothing.",
+        _ADVICE["network"] + ", or name in `.github/selfheal.yml` the tests that run without it.",
     )
 
 

@@ -34,6 +34,14 @@ class Reproduced(Event, frozen=True, tag="reproduced", kw_only=True):
     seconds: float
 
 
+class Probed(Event, frozen=True, tag="probed", kw_only=True):
+    """One more run of the same code, to see whether a failure comes and goes and what it depends on."""
+
+    run: int  # from 1
+    under: str  # conditions, as a clause
+    red: list[str]  # verdict ids, at most 50
+
+
 class Localized(Event, frozen=True, tag="localized", kw_only=True):
     suspects: list[str]  # "pkg/a.py:10-24 score reason", best first, at most 20
 
@@ -161,6 +169,7 @@ AnyEvent = (
     StepStarted
     | StepDone
     | Reproduced
+    | Probed
     | Localized
     | Remembered
     | Diagnosed

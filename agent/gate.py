@@ -143,7 +143,7 @@ async def _runs(
             continue
         if work.ledger.seconds_left() <= 0:
             return Verification(False, "the time of the attempt was up before it could be judged")
-        only = target if target_only and check.runs_tests else None
+        only = target if target_only and check.runs_tests and not check.needs_company else None
         try:
             async with work.task.sandbox.candidate() as workspace:
                 if (problem := await apply(workspace, edits)) is not None:

@@ -1,7 +1,7 @@
 """The repair of one task, whole, on one page.
 
     reproduce ─red─▶ localize ─▶ recall ─▶ climb ─a rung─▶ diagnose? ─▶ propose × strategies ─▶ guard ─▶ verify × candidates
-        │ not red                           ▲  │                                                  │             │
+        │ not red every time: probe         ▲  │                                                  │             │
         │                                   │  └─none left, no budget─▶ report                    │ refused     ▼
         │                                   └───────────── reflect ◀──────────────────────────────┴─ failed ─ select
         │                                            objected ▲ ▲ luck                                          │ green
@@ -37,6 +37,7 @@ from agent.nodes.climb import climb, is_left_to_a_model
 from agent.nodes.diagnose import diagnose
 from agent.nodes.guard import guard
 from agent.nodes.localize import localize
+from agent.nodes.probe import probe
 from agent.nodes.propose import propose
 from agent.nodes.prove import prove
 from agent.nodes.recall import recall
@@ -50,13 +51,14 @@ from agent.proposers.model import DIRECT
 from agent.state import Context, Opinion, State, Work, pack, spent, unpack
 from agent.task import NoRepair, Question, Repair, Reply, Task, Usage, Waiting
 
-GRAPH_VERSION = 3  # raise it when a node is renamed or the state changes its meaning
+GRAPH_VERSION = 4  # raise it when a node is renamed or the state changes its meaning
 MOST_STEPS = 1000  # a bound for loops that should not be; the budget ends a repair long before
 ABREAST = 4  # candidates of a model's round that are verified beside each other where that is brief; others one by one
 
 Step = Callable[[State, Work], Awaitable[State]]
 STEPS: dict[str, Step] = {
     "reproduce": reproduce,
+    "probe": probe,
     "localize": localize,
     "recall": recall,
     "climb": climb,
@@ -94,6 +96,7 @@ def build(
         graph.add_node(name, _recorded(name, step))
     graph.add_edge(START, "reproduce")
     graph.add_conditional_edges("reproduce", is_red)
+    graph.add_conditional_edges("probe", is_repaired)
     graph.add_edge("localize", "recall")
     graph.add_edge("recall", "climb")
     graph.add_conditional_edges("climb", who_is_asked, ["report", "approve_round", "diagnose", "propose"])
@@ -115,7 +118,13 @@ def build(
     return graph.compile(checkpointer=checkpointer)
 
 
-def is_red(state: State) -> Literal["localize", "report"]:
+def is_red(state: State) -> Literal["localize", "probe", "report"]:
+    if "ending" in state:
+        return "report"
+    return "localize" if "oracle_ref" in state else "probe"
+
+
+def is_repaired(state: State) -> Literal["localize", "report"]:
     return "report" if "ending" in state else "localize"
 
 

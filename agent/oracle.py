@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent.task import Check, CheckEvidence, CheckRun, Edits, Failure, Oracle, Verdict, VerdictId
 
 EXIT = VerdictId("exit")  # the command as a whole, where no verdict of its own says what is wrong
 MARKS_LIMIT = 300  # marks of meddling that a run tells
+_RANK = (Verdict.SKIPPED, Verdict.PASSED, Verdict.FAILED, Verdict.ERROR)  # what counts, of two runs
 Round = tuple[CheckRun, ...]  # one run of every check, in the order of the checks
 
 
@@ -31,6 +32,28 @@ class Verification:
     starved: bool = False  # it needed more memory than the sandbox had left beside whatever else ran there
     unmoved: bool = False  # every target stays red, as far as it is told with the message that it had without the change
     judge: Literal["gate", "guard", "opinion", "person"] = "gate"  # who found it
+
+
+def together(runs: Sequence[CheckRun]) -> CheckRun:
+    """One run of at least one of the same check under different conditions: red is what is red in any of them."""
+    if len(runs) == 1:
+        return runs[0]
+    shown = next((run for run in runs if run.ending != "finished"), None) or next((run for run in runs if run.red), runs[0])
+    verdicts: dict[VerdictId, Verdict] = {}
+    for run in runs:
+        for id_, verdict in run.verdicts.items():
+            verdicts[id_] = max(verdicts.get(id_, verdict), verdict, key=_RANK.index)
+    told = {failure.id: failure for run in reversed(runs) for failure in run.failures}
+    return replace(
+        shown,
+        verdicts=verdicts,
+        failures=tuple(told.values()),
+        seconds=sum(run.seconds for run in runs),
+        durations={id_: seconds for run in runs for id_, seconds in run.durations.items()},
+        exit_code=next((run.exit_code for run in runs if run.exit_code != 0), 0),
+        marks=frozenset().union(*(run.marks for run in runs)),
+        told_all=all(run.told_all for run in runs),
+    )
 
 
 def steady(check: Check, runs: Sequence[CheckRun]) -> tuple[frozenset[VerdictId], frozenset[VerdictId]]:

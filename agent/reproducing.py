@@ -1,4 +1,4 @@
-"""The first step of the repair alone: is it really red? For whoever wants to see the failure and nothing more."""
+"""The first steps of the repair alone: is it really red? For whoever wants to see the failure and nothing more."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from agent.budget import Ledger
 from agent.checks import Runner
 from agent.endings import Ending
 from agent.events import StepStarted
+from agent.nodes.probe import probe
 from agent.nodes.reproduce import reproduce
 from agent.state import Context, Work, unpack
 from agent.task import CheckRun, NoRepair, Oracle, ReflectionLog, Task, Usage
@@ -35,11 +36,14 @@ async def reproduced(task: Task, context: Context) -> Red | NoRepair:
     ledger = Ledger(task.budget, 0, Usage(), 0.0, context.monotonic(), context.monotonic)
     ran = ", ".join(f"`{check.name}`" for check in task.checks)
     await context.emit(StepStarted(text=f"{words.step('reproduce', '')}: {ran}", step="reproduce"))
-    state = await reproduce({}, Work(task, context, runner, ledger))
+    work = Work(task, context, runner, ledger)
+    state = await reproduce({}, work)
+    if "rounds_ref" in state:
+        state = await probe(state, work)
     notes = tuple(state.get("notes", ()))
     if "ending" in state:
         ending = unpack(Ending, state["ending"])
         log = ReflectionLog(None, (), (), (), notes)
-        return NoRepair(ending.outcome, ending.reason, ending.next_step, Usage(), log)
+        return NoRepair(ending.outcome, ending.reason, ending.next_step, Usage(), log, ending.flakiness)
     oracle = await context.recall(Oracle, state["oracle_ref"])
     return Red(oracle, await context.recall(tuple[CheckRun, ...], state["base_ref"]), notes)

@@ -98,12 +98,13 @@ class State(TypedDict, total=False):
     notes: Annotated[list[str], operator.add]  # what was degraded or skipped, and why, in sentences
     degraded: Annotated[list[str], operator.add]  # the steps that fell back to something weaker
 
+    rounds_ref: str  # tuple[Round, ...]: all runs at the base, where nothing was red in each of them
     oracle_ref: str  # Oracle
     base_ref: str  # tuple[CheckRun, ...]: the first run of each check at the base
     is_brief: bool  # did it take so little time that two may run side by side?
     suspects_ref: str  # tuple[Span, ...]
     memories_ref: str  # tuple[Recollection, ...], the most alike first
-    guidance: list[str]  # what a person said on the way
+    guidance: list[str]  # what a person, or runs under other conditions, said on the way
     diagnosis: Any  # packed `Diagnosis`, or None where it was refuted
 
     rung: int  # of the ladder: the one that is asked

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal, NewType
 
@@ -76,10 +77,27 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class Conditions:
+    """What one run of tests does not leave to chance; what is None is left to it, or to the machine."""
+
+    shuffle: int | None = None  # names an order of the tests (`agent/guest/ordering.py`); None: as they are collected
+    hash_seed: int | None = None  # PYTHONHASHSEED
+    seed: int | None = None  # of `random` before each test, and of pytest-randomly
+    clock: float | None = None  # when the tests begin, in seconds since 1970
+    timezone: str = ""  # TZ; "": the machine's
+
+    @property
+    def env(self) -> dict[str, str]:
+        hashes = {} if self.hash_seed is None else {"PYTHONHASHSEED": str(self.hash_seed)}
+        return hashes | ({"TZ": self.timezone} if self.timezone else {})
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """A command and the reader that turns its run into verdicts.
 
-    `before` and `services` come first in every run, in its own workspace: a change to what they build is seen.
+    `before` and `services` come first in every run, in its own workspace: a change to what they build is seen. With several
+    `conditions` one run is as many as there are, each in its own processes, and what is red in any of them is red.
     """
 
     name: str  # "tests", "lint", …: unique in an oracle
@@ -92,6 +110,12 @@ class Check:
     shell: str = "bash"
     before: tuple[Step, ...] = ()
     services: tuple[Service, ...] = ()
+    conditions: tuple[Conditions, ...] = ()
+
+    @property
+    def needs_company(self) -> bool:
+        """Whether its red ones may be red only among the other tests, in a certain order."""
+        return any(each.shuffle is not None for each in self.conditions)
 
     @property
     def runs_tests(self) -> bool:
@@ -160,6 +184,10 @@ class Oracle:
     checks: tuple[Check, ...]
     must_turn: Mapping[str, frozenset[VerdictId]]  # red at the base
     must_stay: Mapping[str, frozenset[VerdictId]]  # green there
+
+    @property
+    def is_red(self) -> bool:
+        return any(self.must_turn.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +339,22 @@ class Repair:
     doubts: tuple[str, ...] = ()  # why the confidence is not higher, a clause each
 
 
+Chance = Literal["order", "time", "randomness", "network", "concurrency", "unknown"]
+"""What a failure that comes and goes depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flakiness:
+    """What reruns of the same code showed of a failure that comes and goes."""
+
+    ids: tuple[VerdictId, ...]
+    red: int  # runs of `runs` in which one of them was red
+    runs: int
+    cause: Chance  # suspected
+    evidence: tuple[str, ...] = ()  # sentences
+    under: tuple[Conditions, ...] = ()  # in which it was red every time it was tried, if any
+
+
 @dataclass(frozen=True, slots=True)
 class NoRepair:
     outcome: Outcome
@@ -318,6 +362,7 @@ class NoRepair:
     next_step: str  # what that person can do
     usage: Usage
     log: ReflectionLog
+    flakiness: Flakiness | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,3 +438,7 @@ class Task:
     environment: str = ""  # for the evidence
     approximated: tuple[str, ...] = ()  # the same: what is not as in CI
     packages: Packages = field(default_factory=Packages)  # what was installed; anew where a change touches what names it
+    told: tuple[str, ...] = ()  # ids of tests that CI saw fail, as its log names them; hints, never verdicts
+    seed: int | None = None  # of the run in CI, as its log tells it
+    clock: datetime | None = None  # when that run was
+    heals_flakiness: bool = False  # a person asked to repair also what comes and goes

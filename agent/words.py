@@ -9,6 +9,7 @@ from agent.task import Check, RungCost, Span
 _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 _STEPS = {
     "reproduce": "Reproducing: running the failing checks twice",
+    "probe": "Not red every time: running the tests in other orders, with other seeds and clocks",
     "localize": "Looking for the place: which lines do the failing tests run?",
     "diagnose": "Asking the model for the cause",
     "guard": "Reading the change: may a repair do this?",

@@ -79,6 +79,7 @@ def fix(
     apply: Annotated[
         bool, typer.Option("--apply", help="Write the verified repair into the checkout. Without it nothing is touched.")
     ] = False,
+    flaky: Annotated[bool, typer.Option("--flaky", help="Repair also a failure that comes and goes.")] = False,
     json: Json = False,
 ) -> None:
     """Heal a local checkout with failing tests, and show the patch with its evidence.
@@ -93,7 +94,7 @@ def fix(
 
     given = {"model": model, "max_iterations": max_iterations}
     settings = _settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
-    healed = _run(local.run(path.resolve(), settings, test=test, apply=apply, json=json))
+    healed = _run(local.run(path.resolve(), settings, test=test, flaky=flaky, apply=apply, json=json))
     raise typer.Exit(0 if healed else 1)
 
 

@@ -21,12 +21,12 @@ from app.showing import Screen, show
 from sandbox.base import SandboxError
 
 
-async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, json: bool) -> bool:
+async def run(root: Path, settings: Settings, *, test: str | None, flaky: bool, apply: bool, json: bool) -> bool:
     """Heal the checkout at `root`; True when a verified repair was found (and, with `apply`, written)."""
     progress = terminal.console(stderr=True)
     screen = Screen(progress, time.monotonic())
     async with screen.working("Healing"):
-        result = await _heal(root, settings, test, screen)
+        result = await _heal(root, settings, screen, test=test, flaky=flaky)
     applied, problem = False, None
     if isinstance(result, Repair) and apply:
         try:
@@ -38,7 +38,7 @@ async def run(root: Path, settings: Settings, *, test: str | None, apply: bool, 
     return isinstance(result, Repair) and problem is None
 
 
-async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen) -> Repair | NoRepair:
+async def _heal(root: Path, settings: Settings, screen: Screen, *, test: str | None, flaky: bool) -> Repair | NoRepair:
     configuration = local.configuration(root)
     if isinstance(configuration, NoRepair):
         return configuration
@@ -46,7 +46,14 @@ async def _heal(root: Path, settings: Settings, test: str | None, screen: Screen
         engine = await local.engine(settings, screen)
         # Nothing is published, and whoever asked is there: whatever the repository says, no person is waited for.
         configuration = replace(configuration, autonomy=None)
-        case = Case(id=uuid4().hex, label=root.name, archive=checkout.packed(root), configuration=configuration, command=test)
+        case = Case(
+            id=uuid4().hex,
+            label=root.name,
+            archive=checkout.packed(root),
+            configuration=configuration,
+            command=test,
+            heals_flakiness=flaky,
+        )
         result = await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
         assert not isinstance(result, Waiting), "nobody is asked: nothing is published"
         return result

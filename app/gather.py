@@ -5,6 +5,7 @@ Reads GitHub, writes nothing. What cannot go on is a `Stop` with its outcome and
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -12,7 +13,8 @@ from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, rea
 from agent.ci.configuration import PATH as CONFIGURATION
 from agent.ci.contexts import Run
 from agent.ci.legs import FailedJob
-from agent.ci.logs import excerpt
+from agent.ci.logs import LogReading, excerpt, is_infrastructure, read_log
+from agent.ci.seeds import told_seed
 from agent.task import Outcome
 from app.github import NotFound, Repository
 from app.github.types import Job, WorkflowRun
@@ -50,6 +52,8 @@ class Gathered:
     hints: tuple[str, ...]
     title: str  # what failed, for people: "CI: tests"
     url: str  # of the failing run; empty when there is none
+    runs: tuple[WorkflowRun, ...] = ()
+    infrastructure: str = ""  # the line of a log that tells it, where all failing jobs failed for a reason outside the code
 
 
 async def resolve_head(attempt: Attempt, repository: Repository) -> Head | Stop:
@@ -106,11 +110,15 @@ async def gather(attempt: Attempt, head: Head, repository: Repository, secrets: 
     runs = await _failing_runs(attempt, head, repository)
     jobs: list[FailedJob] = []
     hints: list[str] = []
+    readings: list[LogReading | None] = []
     for run in runs:
         workflow = await repository.file(run.path, head.sha)
         for job in await _failed_jobs(run, repository):
             if len(jobs) == _JOBS:
                 break
+            log = await _log(job, repository)
+            reading = await asyncio.to_thread(read_log, log) if log is not None else None
+            readings.append(reading)
             jobs.append(
                 FailedJob(
                     name=job.name,
@@ -124,14 +132,33 @@ async def gather(attempt: Attempt, head: Head, repository: Repository, secrets: 
                         repository=attempt.repository.full_name,
                         event=run.event,
                     ),
+                    told=tuple(failure.id for failure in reading.failures) if reading is not None else (),
+                    seed=told_seed(log) if log is not None else None,
+                    began=job.failed_at,
                 )
             )
-            hints.append(redact(await _said(job, repository), secrets))
+            said = excerpt(log) if log is not None else f"The log of the failing job {job.name} is gone."
+            hints.append(redact(said, secrets))
     others = await repository.failing_checks(head.sha) if not runs else ()
     hints += [redact(f"{check.name} ({check.app}): {check.title}\n{check.summary}", secrets) for check in others]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
     url = runs[0].url if runs else others[0].url if others else ""
-    return Gathered(configuration, tuple(jobs), tuple(hint for hint in hints if hint), title or _asked_by(attempt), url)
+    return Gathered(
+        configuration,
+        tuple(jobs),
+        tuple(hint for hint in hints if hint),
+        title or _asked_by(attempt),
+        url,
+        runs,
+        redact(_infrastructure(readings), secrets) if not others else "",
+    )
+
+
+def _infrastructure(readings: list[LogReading | None]) -> str:
+    """The evidence that nothing in the repository is at fault, "" where any log tells otherwise or is not known."""
+    if not readings or not all(reading is not None and is_infrastructure(reading) for reading in readings):
+        return ""
+    return next((reading.evidence for reading in readings if reading is not None and reading.evidence), "its log says so")
 
 
 async def _configuration(attempt: Attempt, head: Head, repository: Repository) -> Configuration | Stop:
@@ -172,13 +199,11 @@ async def _failed_jobs(run: WorkflowRun, repository: Repository) -> tuple[Job, .
         return ()
 
 
-async def _said(job: Job, repository: Repository) -> str:
-    """What the job's log says of its failure."""
+async def _log(job: Job, repository: Repository) -> str | None:
     try:
-        log = await repository.job_log(job.id, _LOG_LIMIT)
+        return (await repository.job_log(job.id, _LOG_LIMIT)).text
     except NotFound:
-        return f"The log of the failing job {job.name} is gone."
-    return excerpt(log.text)
+        return None
 
 
 def _asked_by(attempt: Attempt) -> str:

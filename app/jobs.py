@@ -11,6 +11,7 @@ ended tells GitHub, unless that was done, and what it leaves behind is dropped w
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import structlog
 
@@ -36,6 +37,7 @@ from app.github import (
 )
 from app.messages import Publication
 from app.preparing import Case, without_a_run
+from app.rerunning import rerun
 from app.store.leases import AttemptCancelled, Lease, NotClaimed, Postponed
 from app.store.memories import Embedder
 from app.store.store import Store
@@ -56,6 +58,7 @@ class Deps:
     worker: str  # names this process in leases
     max_tries: int
     secrets: tuple[str, ...]  # exact texts that are never published
+    rerun: Literal["never", "once"] = "never"  # of failed jobs, where a repository does not say
     embedder: Embedder | None = None  # finds memories by meaning, beside their words
 
 
@@ -111,11 +114,14 @@ async def _heal(work: Work) -> None:
         if isinstance(gathered, Stop):
             return await _explained(work, publication, _stopped(gathered))
         publication = replace(publication, run_title=gathered.title, run_url=gathered.url)
-        result = await _repaired(work, head, gathered, publication)
+        if gathered.infrastructure and not _is_wanted_anyway(attempt):
+            result: Repair | NoRepair | Waiting = _outside_the_code(gathered.infrastructure)
+        else:
+            result = await _repaired(work, head, gathered, publication)
         await lease.spend(result.usage)
         if isinstance(result, Waiting):
             return await _asked(work, publication, result)
-        await _published(work, head, publication, result)
+        await _published(work, head, publication, await _told_all(work, gathered, result))
     except (RateLimited, Unavailable) as error:
         if _has_patience(work):
             seconds = error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS
@@ -173,6 +179,7 @@ async def _repaired(work: Work, head: Head, gathered: Gathered, publication: Pub
         jobs=gathered.jobs,
         configuration=gathered.configuration,
         hints=gathered.hints,
+        heals_flakiness=any(request.flaky for request in attempt.requests),
         model=attempt.model,
     )
     timeline = Timeline(work.lease, publication, work.writing)
@@ -190,6 +197,31 @@ async def _repaired(work: Work, head: Head, gathered: Gathered, publication: Pub
             f"The sandbox failed {attempt.tries} times; the last time: {error}",
             "Look at the worker's log; comment `/heal` to try again.",
         )
+
+
+def _is_wanted_anyway(attempt: Attempt) -> bool:
+    """A person's word counts more than what a log says."""
+    return attempt.by_command or attempt.forked_from is not None
+
+
+def _outside_the_code(evidence: str) -> NoRepair:
+    return without_a_run(
+        Outcome.INFRASTRUCTURE,
+        f"CI's log says that nothing in the repository is at fault: {evidence}",
+        "Run the failed jobs again; comment `/heal` if the code is to be looked at nevertheless.",
+    )
+
+
+async def _told_all(work: Work, gathered: Gathered, result: Repair | NoRepair) -> Repair | NoRepair:
+    """The result, with what CI's log said of its cause, and whether the failed jobs run again."""
+    if gathered.infrastructure and _is_wanted_anyway(work.attempt):
+        note = f"A person asked, although CI's log says that the code is not at fault: {gathered.infrastructure}"
+        result = replace(result, log=replace(result.log, notes=(note, *result.log.notes)))
+    if isinstance(result, NoRepair) and result.outcome in (Outcome.FLAKY, Outcome.INFRASTRUCTURE) and gathered.runs:
+        wanted = (gathered.configuration.rerun or work.deps.rerun) == "once"
+        said = await rerun(work.attempt, gathered.runs, work.deps.store, work.deps.github) if wanted else ""
+        result = replace(result, next_step=f"{said} {result.next_step}".strip())
+    return result
 
 
 async def _asked(work: Work, publication: Publication, waiting: Waiting) -> None:

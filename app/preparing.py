@@ -31,6 +31,7 @@ class Case:
     configuration: Configuration = NO_CONFIGURATION
     command: str | None = None  # a person's own test command
     hints: tuple[str, ...] = ()
+    heals_flakiness: bool = False  # a person asked to repair also what comes and goes
     image: str | None = None  # that the sandbox was opened with, for the job that asks for it
     model: str | None = None  # LiteLLM name of the one that a person chose; None is the installation's
 
@@ -83,6 +84,7 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
     if not planned.checks:
         return _ended(planned)
     isolation = sandbox.isolation
+    failed = [job for job in case.jobs if isinstance(job, FailedJob)]
     task = Task(
         id=case.id,
         sandbox=sandbox,
@@ -94,6 +96,10 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
         f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
         approximated=planned.notes,
         packages=planned.packages,
+        told=tuple(dict.fromkeys(id_ for job in failed for id_ in job.told)),
+        seed=next((job.seed for job in failed if job.seed is not None), None),
+        clock=next((job.began for job in failed if job.began is not None), None),
+        heals_flakiness=case.heals_flakiness,
     )
     return Prepared(task, planned, installed)
 

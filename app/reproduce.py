@@ -167,6 +167,7 @@ class Told:
             "outcome": self.outcome,
             "reason": ended.reason if ended else None,
             "next_step": ended.next_step if ended else None,
+            "flakiness": _flakiness(ended),
             "failing": list(result.failing) if isinstance(result, Red) else [],
             "failures": [asdict(failure) for run in result.base for failure in run.failures] if isinstance(result, Red) else [],
             "jobs": [
@@ -209,6 +210,11 @@ class Told:
             return list(result.log.notes) if isinstance(result, NoRepair) else []
         notes = [*prepared.plan.notes, *((prepared.installed.note,) if prepared.installed.note else ())]
         return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, Red) else result.log.notes)]))
+
+
+def _flakiness(ended: NoRepair | None) -> dict[str, Any] | None:
+    found = ended.flakiness if ended is not None else None
+    return asdict(found) if found is not None else None
 
 
 def _steps(steps: Sequence[Step]) -> Table:

@@ -90,6 +90,7 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
             worker=worker_name(),
             max_tries=settings.max_tries,
             secrets=settings.secrets,
+            rerun=settings.rerun_flaky,
             embedder=embedder_of(settings, models),
         )
         _log.info(

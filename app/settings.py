@@ -81,6 +81,11 @@ class Settings(BaseSettings):
         description="When a person is asked (`selfheal attempts approve`): never, before anything is published, before each "
         "further round too, before the first proposal too. A repository can only ask for more.",
     )
+    rerun_flaky: Literal["never", "once"] = Field(
+        "never",
+        description="Whether the failed jobs of a run are started again, once, where a failure comes and goes or is no fault "
+        "of the code. A repository's own word (`rerun`) counts more. Needs the App's permission `actions: write`.",
+    )
     keep_days: float = Field(
         14.0, gt=0, description="Days that an ended attempt can be forked: its checkpoints and file contents are kept so long."
     )

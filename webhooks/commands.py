@@ -1,18 +1,26 @@
-"""The grammar of commands in comments: `/heal` at the start of a line, outside code and quotations."""
+"""The grammar of commands in comments: `/heal` or `/heal flaky` at the start of a line, outside code and quotations."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 _FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
-_COMMAND = re.compile(r" {0,3}/heal(?=\s|$)", re.IGNORECASE)
+_COMMAND = re.compile(r" {0,3}/heal(?=\s|$)(?P<flaky>[ \t]+flaky\b)?", re.IGNORECASE)
 _HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
-def asks_to_heal(comment: str) -> bool:
-    """Whether a line of the comment is a `/heal` command.
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """What a person asks for; `flaky`: to repair also a failure that comes and goes."""
 
-    Lines in fenced or indented code, quotations (`>`) and HTML comments are not commands. Words after `/heal` are allowed.
+    flaky: bool = False
+
+
+def command_in(comment: str) -> Heal | None:
+    """The first command of the comment.
+
+    Lines in fenced or indented code, quotations (`>`) and HTML comments are none. Other words after `/heal` are allowed.
     """
     fence: str | None = None
     for line in _HIDDEN.sub("", comment).splitlines():
@@ -22,6 +30,6 @@ def asks_to_heal(comment: str) -> bool:
                 fence = None
         elif marks and not (marks["marks"][0] == "`" and "`" in marks["info"]):
             fence = marks["marks"]
-        elif _COMMAND.match(line):
-            return True
-    return False
+        elif found := _COMMAND.match(line):
+            return Heal(flaky=found["flaky"] is not None)
+    return None

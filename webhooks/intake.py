@@ -35,6 +35,7 @@ class RepairRequest:
     comment_id: int | None = None
     sender: str | None = None  # login of the person whose permission the worker checks
     title: str = ""  # for people: "CI / tests", "/heal by alice"
+    flaky: bool = False  # a person asks to repair also a failure that comes and goes
 
     @property
     def by_command(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from webhooks.commands import asks_to_heal
+from webhooks.commands import command_in
 from webhooks.events import (
     CheckRun,
     CheckSuite,
@@ -128,7 +128,8 @@ def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> Repa
         return Ignored("the comment was not written by a person")
     if comment.performed_via_github_app is not None and comment.performed_via_github_app.id == own_app_id:
         return Ignored("the comment is Selfheal's own")
-    if not asks_to_heal(comment.body or ""):
+    command = command_in(comment.body or "")
+    if command is None:
         return Ignored("the comment holds no /heal command")
     if event.issue.pull_request is None:
         return Ignored("the comment is on an issue, not on a pull request")
@@ -145,7 +146,8 @@ def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> Repa
         pull_number=event.issue.number,
         comment_id=comment.id,
         sender=author.login,
-        title=_line(f"/heal by {author.login}"),
+        title=_line(f"/heal{' flaky' if command.flaky else ''} by {author.login}"),
+        flaky=command.flaky,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from agent.ci import ecosystems
+from agent.ci.python_call import is_python, module_of, without_options
 from agent.task import Check, Reader
 from sandbox.base import Packages
 
@@ -33,7 +34,6 @@ LINTERS = {
     "yapf": "yapf",
 }
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
-_PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")
 _SHELL = ("(", ")", "cd", "export", "set", "mkdir")
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 
@@ -74,19 +74,17 @@ def program(words: list[str]) -> tuple[str, list[str]]:
             words = words[words.index("run") + 1 :]
             while words and words[0].startswith("-"):
                 words = words[2:] if words[0] in _VALUED else words[1:]
-        elif _PYTHON.match(words[0]):
-            rest = words[1:]
-            while rest and rest[0].startswith("-") and rest[0] != "-m":
-                rest = rest[2:] if rest[0] in ("-W", "-X") else rest[1:]
-            if rest[:1] != ["-m"]:
-                return "python", rest
-            words = rest[1:]
+        elif is_python(words[0]):
+            module = module_of(words)
+            if module is None:
+                return "python", without_options(words[1:])[1]
+            words = module
         elif words[0] in ("coverage", "time", "timeout", "xvfb-run", "env", "exec", "bash", "sh"):
             if words[0] == "coverage" and words[1:2] != ["run"]:
                 return "coverage", words[1:]
-            module = words[:1] == ["coverage"]
+            measures = words[:1] == ["coverage"]
             words = words[2:] if words[0] == "coverage" or words[0] == "timeout" else words[1:]
-            while words and words[0].startswith("-") and not (module and words[0] == "-m"):
+            while words and words[0].startswith("-") and not (measures and words[0] == "-m"):
                 words = words[1:]
             words = words[1:] if words[:1] == ["-m"] else words
         else:

@@ -1,7 +1,8 @@
 """A repository's own wishes, `.github/selfheal.yml`: text in, values or one clear sentence out.
 
 Knows the file's format, not where it is read from (the default branch, never the head under repair). It may name what to run in
-the sandbox and narrow what Selfheal does; it widens nothing except that tests, or their snapshots, may be edited.
+the sandbox and narrow what Selfheal does; it widens nothing except that tests, or their snapshots, may be edited,
+and that its own CI may be asked to run failed jobs again.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class _File(_Strict):
     autonomy: Autonomy | None = None
     budget: Narrowed = Narrowed()
     branches: Branches = Branches()
+    rerun: Literal["never", "once"] | None = None
     guidance: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] = ""
 
     @field_validator("python", mode="before")
@@ -110,6 +112,7 @@ class Configuration:
     autonomy: Autonomy | None = None  # how much a person is asked; never less than the operator says
     budget: Narrowed = field(default_factory=Narrowed)
     branches: Branches = field(default_factory=Branches)
+    rerun: Literal["never", "once"] | None = None  # of failed jobs that are flaky; None: as the operator has it
     guidance: str = ""  # for whoever repairs, quoted as data
 
     def wants_branch(self, branch: str) -> bool:
@@ -200,6 +203,7 @@ def _configuration(file: _File) -> Configuration:
         autonomy=file.autonomy,
         budget=file.budget,
         branches=file.branches,
+        rerun=file.rerun,
         guidance=file.guidance,
     )
 

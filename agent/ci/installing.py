@@ -7,9 +7,10 @@ from dataclasses import fields
 from itertools import pairwise
 
 from agent.ci import ecosystems
+from agent.ci.python_call import module_of
 from sandbox.base import Packages
 
-_PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")
+_STOOD_IN_FOR = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch", "tox", "nox")
 _PIP_VALUED = (
     "--index-url", "-i", "--extra-index-url", "--find-links", "-f", "--trusted-host", "--target", "-t", "--platform",
     "--group", "--upgrade-strategy", "--only-binary", "--no-binary", "--config-settings", "-C", "--src", "--log",
@@ -25,8 +26,7 @@ def installs(words: list[str]) -> Packages | None:
     words = _without_assignments(words)
     if (found := ecosystems.installs(words)) is not None:
         return found
-    if len(words) > 2 and _PYTHON.match(words[0]) and words[1:3] == ["-m", "pip"]:
-        words = words[2:]
+    words = module_of(words) or words
     if words[:2] == ["uv", "pip"]:
         words = words[1:]
     match words:
@@ -35,7 +35,9 @@ def installs(words: list[str]) -> Packages | None:
         case ["pip" | "pip3", *_] | ["uv", "venv" | "lock" | "python", *_] | ["poetry", "lock" | "config", *_]:
             return Packages()
         case ["pipx", "install", *names] | ["uv", "tool", "install", *names]:
-            return Packages(requirements=tuple(name for name in names if not name.startswith("-")))
+            # Each has an environment of its own there; those that are followed or stood in for are not needed in this one.
+            wanted = (name for name in names if not name.startswith("-") and "$" not in name)
+            return Packages(requirements=tuple(name for name in wanted if re.split(r"[^\w-]", name)[0] not in _STOOD_IN_FOR))
     return None
 
 

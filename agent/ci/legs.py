@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 
 from agent.ci.actions import python_version
@@ -34,6 +35,9 @@ class FailedJob:
     failed_step: str | None = None  # as GitHub shows it; None: it is not known, so it is looked for
     conclusions: Mapping[str, str] = field(default_factory=dict)  # of its steps, by the names that GitHub shows
     run: Run = field(default_factory=Run)
+    told: tuple[str, ...] = ()  # ids of what its log tells as failing
+    seed: int | None = None  # of chance, as its log tells it
+    began: datetime | None = None  # when its failing step did
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,14 @@ class Channel:
     Its first message names a key that all others carry: a line that somebody else writes to the socket gives itself away.
     """
 
-    __slots__ = ("root", "only", "sentinel", "_restore", "_pid", "_socket", "_key", "_lock")
+    __slots__ = ("root", "only", "conditions", "sentinel", "_restore", "_pid", "_socket", "_key", "_lock")
 
     def __init__(self, folder):
         with open(os.path.join(folder, REQUEST), encoding="utf-8") as file:
             request = json.load(file)
         self.root = request["root"]
         self.only = None if request["only"] is None else frozenset(request["only"])
+        self.conditions = request["conditions"]
         self.sentinel = request["sentinel"]
         self._restore = request["restore"]
         self._pid = os.getpid()

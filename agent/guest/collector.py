@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-from . import channel, failures, sentinel, witness
+from . import channel, conditions, failures, sentinel, witness
 from .seal import origin
 from .text import clean, identity
 
@@ -40,16 +40,17 @@ _OPTIONS = {
     "xdist": (("-n", "--numprocesses", "--dist", "--maxprocesses", "--tx", "--max-worker-restart"), (), ()),
     "pytest_timeout": (("--timeout", "--timeout-method", "--timeout_method"), (), ("timeout", "timeout_method")),
     "pytest_rerunfailures": (("--reruns", "--reruns-delay", "--only-rerun"), (), ()),
-    "pytest_randomly": ((), (), ()),
+    "pytest_randomly": (("--randomly-seed",), ("--randomly-dont-reset-seed", "--randomly-dont-reorganize"), ()),
     "pytest_html": (("--html",), ("--self-contained-html",), ()),
     "pytest_metadata": (("--metadata",), (), ()),
     "pytest_github_actions_annotate_failures": ((), (), ()),
 }
 
 _channel = channel.connect()
-_witness = None
+_witness = _conditions = None
 if _channel is not None:
     _channel.restore_environment()
+    _conditions = conditions.Conditions(_channel)
     _witness = witness.Witness(_channel.root, _channel.mark)
     sentinel.with_pytest()
     _channel.send("hello", runner="pytest", version=pytest.__version__)
@@ -92,6 +93,8 @@ def pytest_cmdline_main(config):
         option.maxfail = 0
         option.continue_on_collection_errors = True
         in_one_process(option)
+        if _conditions.seed is not None and hasattr(option, "randomly_seed"):
+            option.randomly_seed = _conditions.seed
         config.pluginmanager.register(Collector(config, _channel, _witness), "selfheal-collector")
     yield
 
@@ -169,16 +172,15 @@ class Collector:
     @pytest.hookimpl(hookwrapper=True, trylast=True)
     def pytest_collection_modifyitems(self, session, config, items):
         yield
-        if self.only is None:
-            return
         kept, dropped = [], []
         for item in items:
-            name = self.identity(item.nodeid)
-            wanted = name in self.only or any(_covers(one, name.split("::")[0]) for one in self.whole)
-            (kept if wanted else dropped).append(item)
-        items[:] = kept
+            (kept if self._is_wanted(self.identity(item.nodeid)) else dropped).append(item)
+        items[:] = _conditions.ordered(kept, lambda item: self.identity(item.nodeid))
         if dropped:
             config.hook.pytest_deselected(items=dropped)
+
+    def _is_wanted(self, name):
+        return self.only is None or name in self.only or any(_covers(one, name.split("::")[0]) for one in self.whole)
 
     def pytest_collection_finish(self, session):
         self.witness.know_tests({self.identity(item.nodeid).split("::")[0] for item in session.items})
@@ -188,6 +190,11 @@ class Collector:
                 self.channel.send("verdict", id=name, verdict="passed", seconds=0.0, failure=None)
 
     # Running
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item):
+        if not hasattr(self.config.option, "randomly_seed"):  # else pytest-randomly does it
+            _conditions.sow()
 
     def pytest_runtest_logstart(self, nodeid, location):
         self.parts[nodeid] = ["passed", 0.0, None]

@@ -5,6 +5,7 @@ Knows servers and steps, whose output nobody reads here; nothing of tests.
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from . import services, starting
+from . import clock, services, starting
 
 SHARE = 0.5  # of the time for everything
 
@@ -28,6 +29,11 @@ def played(request, root):
     `request` has what `prelude_of` gives, and `seconds` for everything, from which the time that this took is taken off.
     Raises Failed.
     """
+    conditions = request["conditions"]
+    if conditions["clock"] is not None:
+        clock.install(conditions["clock"])
+    if conditions["seed"] is not None:
+        random.seed(conditions["seed"])
     if not (request["before"] or request["services"] or request["path"]):
         yield
         return

@@ -1,7 +1,7 @@
 """Small programs put first on the PATH of a command, so that whatever it calls stays observed.
 
-A Python started through them finds the guest also where the command replaced PYTHONPATH, `-m unittest` runs our own runner, and
-project managers (`uv run pytest`) run the prepared environment instead of making one.
+A Python started through them finds the guest also where the command replaced PYTHONPATH or isolates it, `-m unittest` runs our
+own runner, and project managers (`uv run pytest`) run the prepared environment instead of making one.
 """
 
 import os
@@ -15,12 +15,18 @@ if [ -n "$SELFHEAL_GUEST" ]; then
     count=$# previous=
     while [ "$count" -gt 0 ]; do
         argument=$1; shift
-        if [ "$previous" = -m ] && [ "$argument" = unittest ]; then argument={package}.unittest_run; fi
+        case "$previous:$argument" in
+            -m:unittest | -[!-]*m:unittest) argument={package}.unittest_run ;;
+            :-I*) argument={isolated}${{argument#-I}} PYTHONPATH={guest} ;;
+        esac
         set -- "$@" "$argument"; previous=$argument; count=$((count - 1))
     done
 fi
 exec {program} "$@"
 """
+
+# An isolated Python (`python -Im pytest`) would not find the guest: it becomes one that differs by nothing else (from 3.11).
+_ISOLATED = "-sP" if sys.version_info >= (3, 11) else "-s"
 
 # `uv run --group dev pytest -q` → `pytest -q`; everything else that a manager does (sync, lock, install) is already done.
 _MANAGER = """#!/bin/sh
@@ -73,7 +79,7 @@ def install(folder, guest):
         if os.path.exists(program):
             names[name] = program
     for name, program in names.items():
-        text = _PYTHON.format(guest=shlex.quote(guest), program=shlex.quote(program), package=__package__)
+        text = _PYTHON.format(guest=shlex.quote(guest), program=shlex.quote(program), package=__package__, isolated=_ISOLATED)
         _write(os.path.join(shims, name), text)
     for name in _MANAGERS:
         _write(os.path.join(shims, name), _MANAGER)

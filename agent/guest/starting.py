@@ -5,6 +5,7 @@ Knows environments and programs, not what they tell.
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -42,7 +43,8 @@ class Starter:
         restore["PATH"] = self._without_shims(environment["PATH"])
         environment[channel.VARIABLE] = self.folder
         with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:
-            json.dump({"root": request["root"], "only": request["only"], "restore": restore, "sentinel": sentinel}, file)
+            told = {name: request[name] for name in ("root", "only", "conditions")}
+            json.dump(dict(told, restore=restore, sentinel=sentinel), file)
         return self._popen(request, environment)
 
     def surroundings(self):
@@ -59,7 +61,16 @@ class Starter:
 
     def left(self):
         """What the last program wrote for those after it: "env", "path", "output" → text."""
-        return stepping.left(self.files)
+        return {name: self._lasting(text) for name, text in stepping.left(self.files).items()}
+
+    def _lasting(self, text):
+        """Without our own programs (`command -v python` finds one): they are gone with this run."""
+
+        def own(found):
+            program = os.path.join(os.path.dirname(sys.executable), found.group(1))
+            return program if os.path.exists(program) else found.group(1)
+
+        return re.sub(re.escape(self.shims) + r"/([\w.+-]+)", own, text)
 
     def _environment(self, step):
         environment = dict(os.environ)

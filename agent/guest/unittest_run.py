@@ -10,7 +10,7 @@ import time
 import traceback
 import unittest
 
-from . import channel, failures, sentinel, witness
+from . import channel, conditions, failures, sentinel, witness
 from .text import clean, identity
 
 _LOADER = re.compile(r"^unittest\.loader\.(?:_FailedTest|ModuleImportFailure)\.")
@@ -28,6 +28,7 @@ def run():
         unittest.main(module=None, argv=["python -m unittest"] + sys.argv[1:])
         return 0
     sender.restore_environment()
+    chosen = conditions.Conditions(sender)
     seen = witness.Witness(sender.root, sender.mark)
     sender.send("hello", runner="unittest")
     atexit.register(sender.send, "bye")
@@ -45,7 +46,10 @@ def run():
             broken = set()
             if sender.only is not None:
                 test, broken = _choose(test, sender.only)
+            if chosen.shuffle is not None:
+                test = unittest.TestSuite(chosen.ordered(_tests(test), _name))
             seen.know_tests(set(_files(test, sender.root)))
+            Result.sow = staticmethod(chosen.sow)
             Result.place = random.SystemRandom().randrange(test.countTestCases() or 1)
             result = super().run(test)
             for name in sender.only or ():
@@ -107,6 +111,7 @@ class Result(unittest.TextTestResult):
 
     place = 0  # the test that must fail runs after so many
     has_failed = False
+    sow = staticmethod(lambda: None)
 
     def __init__(self, sender, seen, *args):
         super().__init__(*args)
@@ -116,6 +121,7 @@ class Result(unittest.TextTestResult):
 
     def startTest(self, test):
         super().startTest(test)
+        self.sow()
         self.verdict, self.failure, self.started = "passed", None, time.monotonic()
         self.sender.send("start", id=_name(test))
 

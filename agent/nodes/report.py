@@ -41,7 +41,7 @@ async def report(state: State, work: Work) -> State:
         ids = [str(failure.id) for failure in await red_of(state, work.context)]
         log = replace(log, notes=(f"Red here: {endings.named(ids, NAMED)}.", *_places(suspects), *log.notes))
     log = replace(log, notes=(*log.notes, *work.task.approximated))
-    result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log)
+    result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log, ending.flakiness)
     await _keep_in_memory(state, work, Recollection(work.task.id, "", ending.outcome, log.lessons))
     await work.context.emit(Ended(text=ending.reason, outcome=ending.outcome, reason=ending.reason, next_step=ending.next_step))
     return {"result": ["no_repair", await work.context.keep(result)]}

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agent import endings, words
 from agent.endings import Ending
 from agent.events import Reproduced
+from agent.flakiness import named_in, speaks_of_network
 from agent.gate import is_brief
-from agent.oracle import EXIT, Round, differ, oracle_of, unsteady
+from agent.oracle import EXIT, Round, differ, failures, oracle_of, unsteady
 from agent.state import State, Work, pack
-from agent.task import CheckRun, Outcome
+from agent.task import CheckRun, Flakiness, Outcome, VerdictId
 from sandbox.base import LimitExceeded
+
+CERTAIN = 5  # times that something has to be red where a person says that it comes and goes
 
 
 async def reproduce(state: State, work: Work) -> State:
-    """Finds the oracle, or the ending. Raises `SandboxError` when the sandbox is lost."""
+    """Finds the oracle, or the ending, or leaves that to `probe`. Raises `SandboxError` when the sandbox is lost."""
     try:
         rounds = [await _round(work), await _round(work)]
         if differ(*rounds):
             rounds.append(await _round(work))
+        while work.task.heals_flakiness and len(rounds) < CERTAIN and oracle_of(work.task.checks, rounds).is_red:
+            rounds.append(await _round(work))  # what comes and goes may have come twice
     except LimitExceeded as error:
         return {"ending": pack(endings.limit_reached(str(error)))}
     base = rounds[0]
@@ -35,11 +42,13 @@ async def reproduce(state: State, work: Work) -> State:
         )
     )
     if not red:
-        return {"ending": pack(_why_not_red(rounds))}
+        return await _not_red(work, rounds)
     if stopped := next((run for run in base if run.stopped_at and oracle.must_turn[run.check]), None):
         return {"ending": pack(endings.stopped_before(stopped))}
     if all(_never_began(run) for run in base if oracle.must_turn[run.check]):
         return {"ending": pack(_could_not_start(next(run for run in base if oracle.must_turn[run.check])))}
+    if (ending := _for_want_of_network(work, red, base, len(rounds))) is not None:
+        return {"ending": pack(ending)}
     shaky = unsteady(rounds)
     notes = (
         [f"Sometimes red and sometimes green, so left out of the decision: {endings.named(sorted(shaky))}."] if shaky else []
@@ -62,9 +71,33 @@ async def _once(work: Work, at: int) -> CheckRun:
         return await work.runner.run(workspace, check, timeout=work.patience(check))
 
 
-def _why_not_red(rounds: list[Round]) -> Ending:
+async def _not_red(work: Work, rounds: list[Round]) -> State:
+    """Tests that ran are run under other conditions; whatever else is not red has its ending."""
+    ran = any(check.is_python and run.verdicts for check, run in zip(work.task.checks, rounds[0], strict=True))
+    if ran and (unsteady(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
+        return {"rounds_ref": await work.context.keep(tuple(rounds))}
+    return {"ending": pack(why_not_red(rounds))}
+
+
+def _for_want_of_network(work: Work, red: list[VerdictId], base: Round, rounds: int) -> Ending | None:
+    """What is red only because the sandbox has no network says nothing of the code; CI's log tells what it was there."""
+    task = work.task
+    if not task.told or task.heals_flakiness or not task.sandbox.isolation.untrusted:
+        return None
+    told = {failure.id: failure for failure in failures(base, red)}
+    signs = [speaks_of_network(f"{each.message}\n{each.details}") for each in told.values()]
+    if len(told) < len(red) or not all(signs):
+        return None
+    if not speaks_of_network("\n".join(task.hints)):
+        return endings.red_without_network(red, signs[0])
+    return endings.needs_network(red, signs[0], rounds) if named_in(task.told, red) else None
+
+
+def why_not_red(rounds: Sequence[Round], probed: int = 0) -> Ending:
+    """`probed` counts the runs under other conditions."""
     if counts := unsteady(rounds):
-        return endings.flaky(counts, len(rounds))
+        ids = sorted(counts, key=lambda id_: (-counts[id_], id_))
+        return endings.flaky(Flakiness(tuple(ids), counts[ids[0]], len(rounds), "unknown"))
     for runs in rounds:
         for run in runs:
             if run.stopped_at:
@@ -75,7 +108,7 @@ def _why_not_red(rounds: list[Round]) -> Ending:
         return endings.nothing_failed(rounds[0])
     if any(run.exit_code not in (None, 0, 5) and not run.verdicts for run in rounds[0]):
         return _could_not_start(next(run for run in rounds[0] if run.exit_code not in (None, 0, 5) and not run.verdicts))
-    return endings.not_reproduced(rounds[0], len(rounds))
+    return endings.not_reproduced(rounds[0], len(rounds), probed)
 
 
 def _never_began(run: CheckRun) -> bool:

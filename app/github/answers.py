@@ -6,6 +6,7 @@ An answer that lacks what we need raises `Unavailable`: it is infrastructure, no
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, TypeVar
 
 from app.github.errors import Unavailable
@@ -20,6 +21,7 @@ from app.github.types import (
     Step,
     WorkflowRun,
 )
+from webhooks.triggers import FAILING
 
 T = TypeVar("T")
 
@@ -56,7 +58,13 @@ def job(data: Any, workflow_path: str) -> Job:
         head_sha=str(data["head_sha"]),
         steps=tuple(Step(int(s["number"]), str(s["name"]), s.get("conclusion")) for s in data.get("steps") or ()),
         url=str(data.get("html_url") or ""),
+        failed_at=_moment(next((s for s in data.get("steps") or () if s.get("conclusion") in FAILING), data)),
     )
+
+
+def _moment(data: Any) -> datetime | None:
+    began = data.get("started_at")
+    return datetime.fromisoformat(began) if began else None
 
 
 def foreign_check(data: Any) -> ForeignCheck:

@@ -165,6 +165,10 @@ class Repository(Reads):
         path = f"{self._path}/issues/comments/{comment_id}/reactions"
         await self._channel.write("POST", path, {"content": reaction}, repeatable=True)
 
+    async def rerun_failed_jobs(self, run_id: int) -> None:
+        """Have the red jobs of a run, and those that need them, run again. Each call is another rerun: who asks, asks once."""
+        await self._channel.write("POST", f"{self._path}/actions/runs/{run_id}/rerun-failed-jobs", {})
+
     async def _mode(self, tree: str, path: str, listed: dict[str, dict[str, Any]]) -> str | None:
         """The mode of a regular file in a tree, None where there is none; `listed` keeps the folders that were read."""
         folder, _, name = path.rpartition("/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal
@@ -21,6 +22,9 @@ PUBLISHING: Mapping[str, Access] = MappingProxyType(
     {"checks": "write", "contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write"}
 )
 """Permissions of the token that publishes."""
+
+RERUNNING: Mapping[str, Access] = MappingProxyType({"actions": "write", "metadata": "read"})
+"""Permissions of the token that has failed jobs run again."""
 
 
 class Permission(StrEnum):
@@ -68,6 +72,7 @@ class Job:
     head_sha: str
     steps: tuple[Step, ...]
     url: str
+    failed_at: datetime | None = None  # when its first red step, or else the job, began
 
     @property
     def failed_steps(self) -> tuple[Step, ...]:

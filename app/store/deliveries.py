@@ -109,6 +109,7 @@ async def _request(session: AsyncSession, request: RepairRequest, now: datetime)
             comment_id=request.comment_id,
             sender=request.sender,
             title=request.title,
+            flaky=request.flaky,
             created_at=now,
         )
     )

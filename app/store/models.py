@@ -183,6 +183,18 @@ class RequestRow(Base):
     comment_id: Mapped[int | None]
     sender: Mapped[str | None]
     title: Mapped[str]
+    flaky: Mapped[bool] = mapped_column(default=False, server_default=false())  # also what comes and goes is to be repaired
+    created_at: Mapped[datetime]
+
+
+class RerunRow(Base):
+    """A workflow run whose failed jobs GitHub was asked to run again: written before it is asked, so that it is asked once."""
+
+    __tablename__ = "reruns"
+
+    repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"), primary_key=True)
+    run_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"))
     created_at: Mapped[datetime]
 
 

@@ -20,7 +20,7 @@ from app.store import endings, memories, queries, steering
 from app.store.database import Database, StoreError
 from app.store.leases import Lease, Terms, hold
 from app.store.memories import Embedder, Kept, RepositoryMemory
-from app.store.models import AttemptRow, BlobRow
+from app.store.models import AttemptRow, BlobRow, RerunRow
 from app.store.search import search_of
 from app.store.steering import Fork
 from app.store.values import Attempt, Fate, Status
@@ -116,6 +116,15 @@ class Store:
         """Answer an attempt that waits for a person, and queue it again; else the sentence why that cannot be."""
         async with self.database.write() as session:
             return await steering.reply(session, attempt_id, approved, why, self.clock.now())
+
+    async def claim_rerun(self, attempt_id: str, repository_id: int, run_id: int) -> bool:
+        """Note that this run is about to be run again; False where that was noted before, whoever did."""
+        row = RerunRow(repository_id=repository_id, run_id=run_id, attempt_id=attempt_id, created_at=self.clock.now())
+        with contextlib.suppress(IntegrityError):
+            async with self.database.write() as session:
+                session.add(row)
+            return True
+        return False
 
     async def told(self, attempt_id: str) -> None:
         """Note that nothing is left to be told to GitHub of an attempt that has ended."""

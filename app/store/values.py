@@ -85,6 +85,7 @@ def attempt_of(row: AttemptRow) -> Attempt:
             comment_id=request.comment_id,
             sender=request.sender,
             title=request.title,
+            flaky=request.flaky,
         )
         for request in row.requests
     )

@@ -161,6 +161,24 @@ async def test_a_command_that_ends_up_in_pytest_is_observed(run_check: RunCheck)
     assert dict(run.verdicts) == {"tests/test_a.py::test_a": PASSED}, run.output
 
 
+@pytest.mark.parametrize("command", ["python -Im pytest tests", "python3 -I -m coverage run -m pytest tests"])
+async def test_an_isolated_python_is_observed_and_stays_apart_from_where_it_runs(run_check: RunCheck, command: str) -> None:
+    files = {
+        "here.py": "",
+        "tests/test_a.py": "import importlib.util\n"
+        "def test_a(): assert not importlib.util.find_spec('here')\ndef test_b(): assert 0",
+    }
+    run = await run_check(files, command)
+    assert dict(run.verdicts) == {"tests/test_a.py::test_a": PASSED, "tests/test_a.py::test_b": FAILED}, run.output
+
+
+@pytest.mark.parametrize("command", ["python -Im unittest", "python -Bm unittest"])
+async def test_unittest_behind_options_of_python_is_observed(run_check: RunCheck, command: str) -> None:
+    text = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.fail()\n"
+    run = await run_check({"test_a.py": text}, f"{command} discover", "unittest")
+    assert dict(run.verdicts) == {"test_a.T.test_a": FAILED}, run.output
+
+
 async def test_a_hang_is_a_timeout_that_keeps_what_was_seen(run_check: RunCheck) -> None:
     run = await run_check({"test_a.py": "import time\ndef test_1(): pass\ndef test_2(): time.sleep(60)\n"}, timeout=2)
     assert run.ending == "timeout"

@@ -49,6 +49,17 @@ async def test_what_a_step_leaves_is_handed_on(sandbox: Sandbox, repository: Rep
     assert ran.left == {"output": "one=1\n", "env": "TEXT<<END\na\nb\nEND\n", "path": "/repo/bin\n"}
 
 
+async def test_where_a_step_finds_a_program_is_where_it_still_is_in_the_next_run(
+    sandbox: Sandbox, repository: Repository
+) -> None:
+    runner, workspace = Runner(sandbox), await repository({})
+    ran = await runner.step(workspace, Check("find", 'command -v python coverage uv >> "$GITHUB_OUTPUT"', "exit"))
+    python, coverage, uv = ran.left["output"].split()
+    assert uv == "uv"  # a runner that only stands in here has no place of its own
+    again = await runner.run(workspace, Check("use", f"{python} -c '' && {coverage} --version", "exit"))
+    assert again.exit_code == 0, again.output
+
+
 async def test_programs_on_a_path_of_an_earlier_step_are_found_but_never_in_the_place_of_what_observes(
     sandbox: Sandbox, repository: Repository
 ) -> None:

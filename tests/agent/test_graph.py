@@ -109,7 +109,7 @@ async def test_a_failure_that_comes_and_goes_is_flaky(bench: Bench) -> None:
     result = await bench.heal(files={"test_luck.py": source})
     assert isinstance(result, NoRepair)
     assert result.outcome is Outcome.FLAKY
-    assert "1 of 3 runs" in result.reason
+    assert "flaky 1/" in result.reason
 
 
 async def test_an_unsteady_test_beside_a_steady_one_decides_nothing(bench: Bench) -> None:
@@ -211,7 +211,7 @@ class Killed(BaseException):
     """Ends a worker in the middle of a step."""
 
 
-@pytest.mark.parametrize("kill_at", [step for step in STEPS if step != "approve_round"])
+@pytest.mark.parametrize("kill_at", [step for step in STEPS if step not in ("approve_round", "probe")])
 async def test_another_worker_goes_on_where_the_first_one_fell(bench: Bench, kill_at: str) -> None:
     emit = bench.emit
 

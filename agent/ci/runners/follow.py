@@ -13,12 +13,12 @@ from dataclasses import replace
 from agent.ci.detect import Project
 from agent.ci.installing import installs, merge
 from agent.ci.provisioning import provisions
-from agent.ci.runners import hatch, just, make, nox, pdm, pipenv, poetry, precommit, project_tasks, shell, tox, uv
+from agent.ci.python_call import module_of
+from agent.ci.runners import hatch, just, make, nox, pdm, pipenv, pipx, poetry, precommit, project_tasks, shell, tox, uv
 from agent.ci.runners.followed import DEPTH, TEXT_LIMIT, Again, Followed, Place, Result, TooMuch, Unfollowed
 from agent.guest.text import one_line
 from sandbox.base import Packages
 
-_PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")
 _CALL = 100  # steps that following one runner counts as
 _RUNNERS: dict[str, Callable[[Sequence[str], Place, Again], Result]] = {
     "tox": tox.follow,
@@ -35,6 +35,7 @@ _RUNNERS: dict[str, Callable[[Sequence[str], Place, Again], Result]] = {
     "rye": project_tasks.rye,
     "uv": uv.follow,
     "uvx": uv.follow,
+    "pipx": pipx.follow,
     "poetry": poetry.follow,
     "pdm": pdm.follow,
     "pipenv": pipenv.follow,
@@ -60,8 +61,7 @@ def follow_script(text: str, project: Project, env: Mapping[str, str], cwd: str 
 def _follow(words: list[str], place: Place) -> Result:
     env, words = shell.assignments(words)
     place = place.with_env(env)
-    if len(words) > 2 and _PYTHON.match(words[0]) and words[1] == "-m":
-        words = words[2:]
+    words = module_of(words) or words
     if not words:
         return None
     name = words[0].rsplit("/", 1)[-1]
@@ -106,7 +106,7 @@ def _again(text: str, place: Place) -> Followed:
             elif bare[:1] == ["export"]:
                 here = here.with_env({k: v for k, v in shell.assignments(bare[1:])[0].items() if "$" not in v})
             found = _follow(words, here) if words else None
-            if found is None and (installed := installs(words)) is not None:
+            if found is None and (installed := installs(shell.expanded(words, here.env))) is not None:
                 packages = merge(packages, here.packages(installed))
                 done.append("")
                 continue

@@ -75,6 +75,11 @@ def assignments(given: list[str]) -> tuple[dict[str, str], list[str]]:
     return env, rest
 
 
+def expanded(given: list[str], env: Mapping[str, str]) -> list[str]:
+    """Words with the variables that are known filled in: `django==${DJANGO}`; others stay as they are."""
+    return [re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda name: env.get(name[1] or name[2], name[0]), word) for word in given]
+
+
 def subshell(text: str, env: Mapping[str, str], cwd: str | None) -> str:
     """`text` with its own environment and folder, as text that leaves those of its surroundings alone."""
     if not env and cwd is None:

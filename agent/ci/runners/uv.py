@@ -152,12 +152,13 @@ def _groups(options: dict[str, list[str]], found: Manifest) -> list[str]:
 
 
 def _tool(arguments: list[str], place: Place, again: Again) -> Result:
-    """`uvx --from 'x[y]' cmd` and `uvx ruff@0.4 check`."""
+    """`uvx --from 'x[y]' cmd`, `uvx ruff@0.4 check` and `uvx ruff==0.4 check`."""
     options, command = split_options(arguments, _VALUED)
     if not command:
         return Unfollowed("it names no tool")
-    name, _, version = command[0].partition("@")
-    requirement = next(iter(options.get("--from", [])), name + (f"=={version}" if version and version != "latest" else ""))
+    written, _, version = command[0].partition("@")
+    name = re.split(r"[\[<>=!~]", written)[0]
+    requirement = next(iter(options.get("--from", [])), written + (f"=={version}" if version and version != "latest" else ""))
     needed = [*names(options.get("--with", [])), *([] if name in _TOOLS else [requirement])]
     inner = again(shlex.join([name, *command[1:]]), place)
     packages = merge(Packages(requirements=tuple(one for one in needed if "://" not in one)), inner.packages)

@@ -28,6 +28,16 @@ def test_the_values_of_pips_options_are_no_packages() -> None:
     assert installs(line.split()) == Packages(("attrs",), groups=("dev",))
 
 
+@pytest.mark.parametrize("python", ["python -Im", "python3.12 -W error -m", "/env/bin/python -m"])
+def test_pip_is_a_module_of_python_however_that_is_called(python: str) -> None:
+    assert installs(f"{python} pip install -U coverage".split()) == Packages(("coverage",))
+
+
+def test_tools_with_an_environment_of_their_own_are_left_out_where_they_are_stood_in_for() -> None:
+    assert installs(["pipx", "install", "poetry==1.8", "black", "tox>=4"]) == Packages(("black",))
+    assert installs(["uv", "tool", "install", "nox[uv]", "towncrier==$VERSION", "towncrier"]) == Packages(("towncrier",))
+
+
 @pytest.mark.parametrize(
     ("line", "is_so"),
     [

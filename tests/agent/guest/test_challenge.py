@@ -76,6 +76,7 @@ def played(folder: Path, *variants: str, base: str = BASE, tests: str = TESTS, i
     request = {
         "reader": "pytest", "cwd": ".", "args": ["test_shapes.py"], "red": ids[1:2], "green": [ids[0], *ids[2:]], "seconds": 20,
         "env": {}, "path": [], "services": [], "before": [],
+        "conditions": {"shuffle": None, "seed": None, "clock": None},
         "functions": functions, "documented": [["shapes.py", "top"]],
         "variants": [{"shapes.py": text} for text in (base, *variants)],
     }  # fmt: skip

@@ -25,6 +25,7 @@ def test_a_supervisor_that_cannot_be_closed_to_its_peers_believes_nothing(tmp_pa
     guest.write_bytes(guest_bundle())
     where = {"guest": str(guest), "root": str(tmp_path), "cwd": ".", "env": {}}
     program = {"name": "nothing", "script": "true", "shell": "bash", "before": [], "path": [], "services": []}
+    program["conditions"] = {"shuffle": None, "seed": None, "clock": None}
     asked = where | program | {"nonce": "n", "reader": "exit", "only": None, "timeout": 20, "output_limit": 1000}
     start = [sys.executable, "-c", WITHOUT_CTYPES]
     told = subprocess.run(start, input=json.dumps(asked), cwd=tmp_path, capture_output=True, text=True, timeout=30)

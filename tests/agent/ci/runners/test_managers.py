@@ -46,6 +46,9 @@ def run(line: str, files: dict[str, str], python: str | None = None, cwd: str = 
             "coverage run x.py",
             Packages(("six", "coverage[toml]")),
         ),
+        ("uvx 'ruff==0.4.1' check .", "ruff check .", Packages(("ruff==0.4.1",))),
+        ("pipx run ruff check .", "ruff check .", Packages(("ruff",))),
+        ("pipx --quiet run --spec 'coverage[toml]' coverage run x.py", "coverage run x.py", Packages(("coverage[toml]",))),
         ("uv run scripts/test.py", "python scripts/test.py", Packages(groups=("dev",), projects=(".",))),
     ],
 )
@@ -65,6 +68,7 @@ def test_a_member_of_a_uv_workspace_brings_its_own_project_and_groups() -> None:
 
 def test_uv_ends_in_other_runners() -> None:
     files = {"pyproject.toml": PYPROJECT, "tox.ini": "[testenv]\ncommands = pytest\nskip_install = 1\n"}
+    assert run("pipx run 'tox==4.23' -e py312", files).command == "pytest"
     found = run("uvx --with tox-uv tox -e py312", files)
     assert (found.command, found.python, found.packages) == ("pytest", "3.12", Packages(("tox-uv",), python="3.12"))
 
@@ -321,3 +325,9 @@ def test_a_step_of_installs_and_runs_is_one_reading() -> None:
     found = follow_script(text, project({"pyproject.toml": POETRY}), {})
     assert found.command == "pytest -q\nruff check . && bash -e -o pipefail -c '(\nexport MODE=ci\npytest\n)'"
     assert found.packages.requirements == ("pytest>=8.1,<9", "tomli>=2; python_version < '3.11'", "sphinx>=7.2.1,<7.3", "six")
+
+
+def test_variables_that_are_known_are_filled_in_where_something_is_installed() -> None:
+    text = 'export EXTRA=cli\npip install "django==${DJANGO}" "six>=$UNKNOWN" ".[$EXTRA]"'
+    found = follow_script(text, project({"pyproject.toml": PYPROJECT}), {"DJANGO": "5.1"})
+    assert found.packages == Packages(("django==5.1",), projects=(".[cli]",))

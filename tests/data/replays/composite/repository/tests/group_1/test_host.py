@@ -1,0 +1,5 @@
+from routes import host
+
+
+def test_host():
+    assert host("example") == "example"

@@ -1,0 +1,15 @@
+# Job: 3.11 on ubuntu-latest
+# Person: --workflow matrix.yml --job tests --matrix os=ubuntu-latest --matrix python-version=3.11
+# Python: 3.11
+export FORCE_COLOR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+
+#: Run actions/checkout@v4
+#: Set up Python 3.11
+#: Install dependencies
+python -m pip install --upgrade pip
+python -m pip install -e .
+python -m pip install pytest
+#: Install the typed extra (skipped)
+#: Run tests
+export PYTHONWARNINGS=error
+python -m pytest -v --durations=5

@@ -1,0 +1,5 @@
+from core import total
+
+
+def test_total():
+    assert total([100, 50]) == 150
