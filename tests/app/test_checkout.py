@@ -205,5 +205,5 @@ async def test_a_checkout_of_two_gigabytes_is_refused_before_it_is_packed(tmp_pa
     for name in ("a.bin", "b.bin"):
         with (tmp_path / name).open("wb") as file:
             file.truncate(1100 << 20)
-    with pytest.raises(checkout.CheckoutUnreadable, match=r"b\.bin cannot be read: with it the checkout is larger than 2048 MiB"):
+    with pytest.raises(checkout.CheckoutUnreadable, match=r"b\.bin cannot be read: with it the checkout is larger than"):
         [chunk async for chunk in checkout.packed(tmp_path)]
