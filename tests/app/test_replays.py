@@ -30,7 +30,7 @@ from agent.task import Budget
 from app import checkout
 from app.engine import Engine
 from app.preparing import Case
-from sandbox.base import Limits, SandboxUnavailable
+from sandbox.base import InstallFailed, Limits, Packages, SandboxUnavailable
 from sandbox.install.index_access import configured
 from sandbox.install.packages import Shop
 from sandbox.local import LocalSandboxes
@@ -72,7 +72,7 @@ class Recorded:
             (self.folder / self.workflow).read_text(),
             self.workflow,
             told["failed_step"],
-            told["conclusions"],
+            tuple(told["conclusions"].items()),
             Run(sha="1" * 40, branch="main", repository="example/repository"),
         )
 
@@ -93,9 +93,10 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engi
     sandboxes = LocalSandboxes(folder / "open", Shop(CACHE / "selfheal" / "packages", await configured()))
     async with AsyncExitStack() as closing:
         try:
-            await closing.enter_async_context(sandboxes.open("probe"))
-        except SandboxUnavailable as missing:
-            pytest.skip(f"needs bubblewrap: {missing}")
+            opened = await closing.enter_async_context(sandboxes.open("probe"))
+            await opened.install(Packages(requirements=("pytest",)))
+        except (SandboxUnavailable, InstallFailed) as missing:
+            pytest.skip(f"needs bubblewrap and a package index: {missing}")
         yield Engine(sandboxes, None, InMemorySaver(), Budget(), Limits())
 
 
