@@ -285,3 +285,11 @@ async def test_where_a_job_runs_in_ci_is_said_where_it_is_different(walks: Walks
     walked = await walks.read(text, failed="Go")
     assert walked.packages.python == "3.12"
     assert walked.notes == ("the job runs on windows-2022 in CI, and on Linux here",)  # the image: whoever knows the sandbox's
+
+
+async def test_reading_ends_when_its_time_is_up(walks: Walks) -> None:
+    leg, project = await walks._leg(workflow("- {name: Go, run: pytest}"), {}, "Go", {})
+    walked = await walk(leg, project, no_files, until=0.0)
+    assert walked.check is None
+    assert walked.ending is not None
+    assert (walked.ending.outcome, "took too long" in walked.ending.reason) == (Outcome.OUT_OF_BUDGET, True)
