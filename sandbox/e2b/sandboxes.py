@@ -74,8 +74,7 @@ class E2BSandboxes:
         raise SandboxUnavailable(f"two machines were lost while they started ({lost})", RETRY_AFTER) from lost
 
     async def _start(self, label: str, limits: Limits, closing: AsyncExitStack) -> RemoteSandbox:
-        holder = await asyncio.to_thread(folders.make, self._folder, label)
-        closing.push_async_callback(asyncio.to_thread, holder.remove)
+        holder, _ = await closing.enter_async_context(folders.held(self._folder, label, None))
         metadata = await self._orphans.metadata(holder.path.name, label)
         created = await accounts.create(self._account, label, metadata, self._admission)
         there = E2BMachine(self._account, created, limits.disk)
@@ -86,7 +85,8 @@ class E2BSandboxes:
         line = Line(there)
         hello, _ = await line.ask({"do": "hello"})
         way = E2BWay(there, self._shop.index.hosts)
-        memory: tuple[Promise, ...] = ("memory",) if "memory" in hello["promises"] else ()  # if its kernel has control groups
+        with wire.understood():  # memory is bounded where its kernel has control groups
+            memory: tuple[Promise, ...] = ("memory",) if "memory" in hello["promises"] else ()
         isolation = replace(self.isolation, promises=self.isolation.promises.union(memory))
         return RemoteSandbox(line, hello, isolation, way, self._shop.cache / "e2b")
 
