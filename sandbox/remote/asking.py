@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import IO, Protocol
@@ -185,11 +186,21 @@ class RemoteWorkspace:
             raise SandboxLost("the workspace is closed")
 
 
-class RemoteSandbox:
-    """One sandbox on another machine. `cache` keeps on this side what was downloaded on the other."""
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Where packages come from: the way to their indexes, what was downloaded before (`cache`, on this side), and why there is
+    no npm, if there is none."""
 
-    def __init__(self, line: Line, hello: Head, isolation: Isolation, way: Way, cache: Path) -> None:
-        self.line, self.isolation, self.way, self._cache = line, isolation, way, cache
+    way: Way
+    cache: Path
+    no_node: str = ""
+
+
+class RemoteSandbox:
+    """One sandbox on another machine."""
+
+    def __init__(self, line: Line, hello: Head, isolation: Isolation, supply: Supply) -> None:
+        self.line, self.isolation, self.way, self._supply = line, isolation, supply.way, supply
         with wire.understood():
             self.root = str(hello["root"])
             self._base = RemoteWorkspace(self, BASE, str(hello["python"]))
@@ -245,21 +256,26 @@ class RemoteSandbox:
             await self.line.ask({"do": "close", "workspace": name})
 
     async def prepare(self, workspace: str, packages: Packages) -> tuple[Installed, str]:
-        """Install for one workspace. The way is open while wheels are downloaded, which executes nothing, and after that only
-        if they are not enough."""
+        """Install for one workspace. The way is open while packages are downloaded, which executes nothing, and after that
+        only if they are not enough."""
+        if packages.node and self._supply.no_node:
+            raise InstallFailed(self._supply.no_node)
         asked = {"packages": wire.packages_to(packages), "workspace": workspace}
         head, _ = await self.line.ask({"do": "question", **asked})
         with wire.understood():
             question, wants = str(head["question"]), bool(head["wants"])
             if not wire.NAME.fullmatch(question):
                 raise ValueError("not a name")
-        if wants and not await keeping.fill(self.line, self._cache, question):
+        if wants and not await keeping.fill(self.line, self._supply.cache, question):
             async with self.way.opened():
                 fetched, _ = await self.line.ask({"do": "fetch", **asked}, seconds=PREPARING_SECONDS)
                 if not fetched.get("whole"):
                     return await self._install(asked)
             if workspace == BASE:  # later, code that nobody vouches for has run beside them
-                await keeping.keep(self.line, self._cache, question)
+                await keeping.keep(self.line, self._supply.cache, question)
+        if packages.node:  # npm downloads as it installs, and runs no package's scripts
+            async with self.way.opened():
+                return await self._install(asked)
         await self.way.closed()
         try:
             return await self._install(asked)

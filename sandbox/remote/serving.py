@@ -19,7 +19,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from sandbox.base import MIB, Limits, SandboxError, SandboxLost, Workspace
-from sandbox.install import shelf, wheels
+from sandbox.install import npm_registry, shelf, wheels
 from sandbox.install import wanted as wanting
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.interpreters import Interpreter, choose
@@ -53,10 +53,10 @@ class Server:
         self._running: dict[str, _Work] = {}
         self._kept: deque[str] = deque()
         self._does: dict[str, Callable[[Head, Blobs], Awaitable[bytes]]] = {
-            "hello": self._hello, "unpack": self._unpack, "provide": self._provide, "question": self._question,
-            "fetch": self._fetch, "fill": self._fill, "wheels": self._wheels, "install": self._install,
-            "open": self._open, "close": self._close, "run": self._run, "read": self._read, "write": self._write,
-            "remove": self._remove, "files": self._files,
+            "hello": self._hello, "registry": self._registry, "unpack": self._unpack, "provide": self._provide,
+            "question": self._question, "fetch": self._fetch, "fill": self._fill, "wheels": self._wheels,
+            "install": self._install, "open": self._open, "close": self._close, "run": self._run, "read": self._read,
+            "write": self._write, "remove": self._remove, "files": self._files,
         }  # fmt: skip
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -122,7 +122,12 @@ class Server:
 
     async def _hello(self, head: Head, blobs: Blobs) -> bytes:
         base, promises = self._sandbox.base, sorted(self._sandbox.isolation.promises)
-        return wire.pack({"root": base.root, "python": base.python, "promises": promises})
+        node = npm_registry.is_there()
+        return wire.pack({"root": base.root, "python": base.python, "promises": promises, "node": node})
+
+    async def _registry(self, head: Head, blobs: Blobs) -> bytes:
+        """Which hosts npm's own configuration names here: asked where the asker has no npm, before anything is run."""
+        return wire.pack({"hosts": sorted((await asyncio.to_thread(npm_registry.configured)).hosts)})
 
     async def _unpack(self, head: Head, blobs: Blobs) -> bytes:
         file = self._upload(head)

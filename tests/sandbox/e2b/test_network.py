@@ -137,7 +137,8 @@ async def test_nothing_of_the_worker_enters(e2b: E2B, index: Index, tmp_path: Pa
         await sandbox.unpack(tarball(REPOSITORY))
         await sandbox.install(WANTED)
         known = [config.envs for config in (one.config for one in e2b.machine.processes.values())]
-        assert all(set(envs) <= {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT"} for envs in known)
+        named = {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "NPM_CONFIG_REGISTRY", "NODE_EXTRA_CA_CERTS"}
+        assert all(set(envs) <= named for envs in known)
         for file in e2b.machine.root.rglob("*"):
             if file.is_file() and not file.is_symlink():
                 content = file.read_bytes()

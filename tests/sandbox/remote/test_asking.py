@@ -12,10 +12,10 @@ from typing import IO, Any
 
 import pytest
 
-from sandbox.base import MIB, Command, Isolation, Packages, SandboxLost
+from sandbox.base import MIB, Command, InstallFailed, Isolation, Packages, SandboxLost
 from sandbox.install import shelf
 from sandbox.remote import keeping, wire
-from sandbox.remote.asking import ANSWER, Line, RemoteSandbox
+from sandbox.remote.asking import ANSWER, Line, RemoteSandbox, Supply
 
 QUESTION = "a" * 32
 INSTALLED = {"python": "3.12.1", "seconds": 1.0, "built": [], "output": "", "note": ""}
@@ -69,9 +69,9 @@ class Open:
             await self.closing()
 
 
-def sandbox(machine: Scripted, cache: Path, way: Open | None = None) -> RemoteSandbox:
+def sandbox(machine: Scripted, cache: Path, way: Open | None = None, no_node: str = "") -> RemoteSandbox:
     hello = {"root": "/repo", "python": "/usr/bin/python3"}
-    return RemoteSandbox(Line(machine), hello, Isolation("scripted", untrusted=True), way or Open(), cache)
+    return RemoteSandbox(Line(machine), hello, Isolation("scripted", untrusted=True), Supply(way or Open(), cache, no_node))
 
 
 async def test_wheels_that_are_more_than_other_answers_are_kept(tmp_path: Path) -> None:
@@ -101,6 +101,13 @@ async def test_nothing_that_keeping_meets_ends_an_install(
     machine = Scripted(wheels=answer)
     assert (await sandbox(machine, tmp_path).install(Packages(("a",)))).python == "3.12.1"
     assert machine.asked[-1] == "install"
+
+
+async def test_a_machine_without_node_refuses_before_anything_is_installed(tmp_path: Path) -> None:
+    machine = Scripted()
+    with pytest.raises(InstallFailed, match="needs Node"):
+        await sandbox(machine, tmp_path, no_node="the repository needs Node").install(Packages(("a",), node=(".",)))
+    assert not machine.asked
 
 
 async def test_kept_wheels_that_a_machine_does_not_take_are_downloaded_again(tmp_path: Path) -> None:
