@@ -126,6 +126,9 @@ class Settings(BaseSettings):
     e2b_creations_per_second: float = Field(
         1.0, gt=0, le=100, description="How fast one worker makes machines at E2B (its plans: 1, 5)."
     )
+    e2b_lifetime_seconds: float = Field(
+        3600.0, gt=0, description="How long E2B lets one machine live (its plans: 3600, 86400). An attempt must fit in it."
+    )
     python_downloads: bool = Field(
         True,
         description="Whether a Python that a repository wants and this machine lacks is downloaded by uv, outside the sandbox.",

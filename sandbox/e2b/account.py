@@ -32,7 +32,7 @@ async def create(account: Account, label: str, metadata: Mapping[str, str], admi
     ask = partial(
         AsyncSandbox.create,
         account.template,
-        timeout=LEASE_SECONDS,
+        timeout=min(LEASE_SECONDS, int(account.lifetime)),
         metadata=dict(metadata),
         allow_internet_access=False,
         idempotency_key=key,

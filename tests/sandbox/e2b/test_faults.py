@@ -237,6 +237,15 @@ async def test_a_stopped_command_dies_in_the_machine_too(shared: Shared) -> None
         assert await gone("223606")
 
 
+async def test_a_command_of_ours_that_says_too_much_is_killed(e2b: E2B, sandboxes: E2BSandboxes) -> None:
+    async with sandboxes.open("attempt 7") as sandbox:
+        there = sandbox.line._machine
+        with pytest.raises(SandboxLost, match="said more"):
+            await there.run("yes 173205", 60.0)
+        assert await gone("173205")
+        assert (await there.run("echo on", 20.0)).strip() == b"on", "the machine is as it was"
+
+
 async def test_a_key_that_is_withdrawn_ends_it(e2b: E2B, sandboxes: E2BSandboxes) -> None:
     async with sandboxes.open("attempt 7") as sandbox, sandbox.candidate() as workspace:
         e2b.machine.token = "another"
