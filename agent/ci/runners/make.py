@@ -7,6 +7,7 @@ A subset of GNU make, compared with the real `make -n` in its test. Files count 
 from __future__ import annotations
 
 import fnmatch
+import functools
 import posixpath
 import re
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ _VALUED = ("-C", "--directory", "-f", "--file", "--makefile", "-I", "-o", "-W", 
 _ASSIGNMENT = re.compile(r"^(?:override\s+|export\s+)*([\w.-]+)\s*(::?:?=|\?=|\+=|!=|=)\s*(.*)$", re.DOTALL)
 _TARGETS = 300
 _NESTED = 40
+_CHEAP = 100  # needs of targets that count as one step
 _BUILT_IN = {"MAKE": "make", "CURDIR": "$(pwd)", "SHELL": "/bin/sh", "PYTHON": "", "CC": "cc", "RM": "rm -f", "MAKEFLAGS": ""}
 
 
@@ -143,21 +145,20 @@ def _read(text: str, place: Place, given: dict[str, str]) -> _Makefile:
     return makefile
 
 
-def _joined(text: str) -> list[str]:
+@functools.lru_cache(maxsize=4)
+def _joined(text: str) -> tuple[str, ...]:
     """Lines, with those that a backslash continues; in a recipe the backslash is the shell's."""
     found: list[str] = []
-    going_on = False
+    parts: list[str] = []  # of a line that goes on
     for line in text.replace("\r\n", "\n").split("\n"):
-        if going_on and found[-1].startswith("\t"):
-            found[-1] += "\n" + line.removeprefix("\t")
-        elif going_on:
-            found[-1] = found[-1].rstrip() + " " + line.strip()
-        else:
-            found.append(line)
-        going_on = line.endswith("\\")
-        if going_on and not found[-1].startswith("\t"):
-            found[-1] = found[-1][:-1]
-    return found
+        is_recipe = (parts or [line])[0].startswith("\t")
+        own = line.removeprefix("\t") if is_recipe and parts else line.strip() if parts else line
+        if line.endswith("\\"):
+            parts.append(own if is_recipe else own[:-1].rstrip())
+            continue
+        found.append(("\n" if is_recipe else " ").join([*parts, own]) if parts else line)
+        parts = []
+    return (*found, ("\n" if parts[0].startswith("\t") else " ").join(parts)) if parts else tuple(found)
 
 
 def _conditional(line: str, branches: list[bool], makefile: _Makefile) -> bool:
@@ -225,6 +226,7 @@ def _rule(makefile: _Makefile, names: str, rest: str) -> list[_Rule]:
     if targets[:1] == [".PHONY"]:
         makefile.phony |= set(wanted)
         return []
+    makefile.steps.take(len(targets) * len(wanted) // _CHEAP)
     made: list[_Rule] = []
     for target in targets:
         rule = makefile.rules.setdefault(target, _Rule())
@@ -290,6 +292,8 @@ def _expand(text: str, makefile: _Makefile, own: dict[str, str], above: tuple[st
     """Raises `MakeError` for what only a shell knows, and where it does not end."""
     if "$" not in text:
         return text
+    if len(text) > TEXT_LIMIT:
+        raise MakeError("a line of it is too long")
     if len(above) > _NESTED:
         raise MakeError(f"its variable {above[-1][:40]} is nested too deeply")
     out: list[str] = []
@@ -383,11 +387,11 @@ def _function(name: str, rest: str, makefile: _Makefile, own: dict[str, str], ab
 
 def _split(text: str) -> list[str]:
     """Arguments between commas that stand in no parentheses."""
-    parts, depth = [""], 0
-    for letter in text:
+    parts: list[str] = []
+    begin = depth = 0
+    for at, letter in enumerate(text):
         depth += (letter in "({") - (letter in ")}")
         if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return parts
+            parts.append(text[begin:at])
+            begin = at + 1
+    return [*parts, text[begin:]]
