@@ -78,8 +78,9 @@ def choose(root: Path, wish: Wish) -> ChosenJob | None:
     texts = _workflows(root)
     paths = [path for path in texts if _is(path, wish.workflow)]
     if wish and not paths:
-        there = f"there are: {', '.join(sorted(texts))}" if texts else f"it has none in {WORKFLOWS}"
-        raise NoSuchJob(f"the checkout has no workflow {wish.workflow or ''!r}; {there}")
+        if files := sorted(path for path in texts if _is(path, None)):
+            raise NoSuchJob(f"the checkout has no workflow {wish.workflow!r}; there are: {', '.join(files)}")
+        raise NoSuchJob(f"the checkout has no workflow in {WORKFLOWS}")
     project = Project.of_texts(texts)
     problems: list[str] = []
     for path in paths:
