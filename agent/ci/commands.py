@@ -35,6 +35,7 @@ LINTERS = {
 }
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _SHELL = ("cd", "export", "set", "mkdir", ":", "true")
+_MOVES = ([], ["cd"], ["export"], ["set"], [":"], ["true"])  # leave nothing but to the commands behind them
 _LOOKING = ("findings", "pytest", "unittest")
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 
@@ -61,12 +62,14 @@ def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> R
 
 
 def only_looks(text: str) -> bool:
-    """Whether it leaves nothing behind for what follows: every simple command is a tester, a linter, or moves the shell."""
-    found = [(command, _classify(list(command.words), lambda path: "")) for command in commands(text)]
-    read = [(command, reading) for command, reading in found if reading is not None or command.kind == "opaque"]
-    return bool(read) and all(
-        reading is not None and command.kind == "command" and not command.is_computed and reading.reader in _LOOKING
-        for command, reading in read
+    """Whether it leaves nothing behind for a later step: every simple command is a tester, a linter, or moves its own shell."""
+    found = commands(text)
+    read = [_classify(list(command.words), lambda path: "") for command in found]
+    looks = [reading is not None and reading.reader in _LOOKING for reading in read]
+    moves = [assignments(command.words)[1][:1] in _MOVES for command in found]
+    return any(looks) and all(
+        (looks[at] or moves[at]) and command.kind == "command" and not command.is_computed and not command.redirections
+        for at, command in enumerate(found)
     )
 
 

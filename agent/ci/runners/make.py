@@ -23,6 +23,7 @@ _VALUED = ("-C", "--directory", "-f", "--file", "--makefile", "-I", "-o", "-W", 
 _ASSIGNMENT = re.compile(r"^(?:override\s+|export\s+)*([\w.-]+)\s*(::?:?=|\?=|\+=|!=|=)\s*(.*)$", re.DOTALL)
 _TARGETS = 300
 _NESTED = 40
+_CONDITION = 1000  # characters
 _CHEAP = 100  # needs of targets that count as one step
 _BUILT_IN = {"MAKE": "make", "CURDIR": "$(pwd)", "SHELL": "/bin/sh", "PYTHON": "", "CC": "cc", "RM": "rm -f", "MAKEFLAGS": ""}
 
@@ -165,6 +166,8 @@ def _conditional(line: str, branches: list[bool], makefile: _Makefile) -> bool:
     """Whether the line is part of a conditional; `branches` is kept up to date."""
     word, _, rest = line.partition(" ")
     if word in ("ifeq", "ifneq"):
+        if len(rest) > _CONDITION:
+            raise MakeError(f"the condition `{line[:60]}` is too long")
         found = re.match(r"""^\((.*),(.*)\)$|^["'](.*)["']\s+["'](.*)["']$""", rest.strip())
         if found is None:
             raise MakeError(f"the condition `{line[:60]}` cannot be read")

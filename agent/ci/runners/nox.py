@@ -169,9 +169,6 @@ def _holds(expression: str, session: Session) -> bool:
     """`-k "tests and not slow"`: words of the signature or the tags, joined by and, or, not."""
     told = f"{session.signature} {' '.join(session.tags)}".lower()
     return any(
-        all(
-            (word.removeprefix("not ").strip().lower() in told) is not word.startswith("not ")
-            for word in re.split(r"\s+and\s+", part)
-        )
-        for part in re.split(r"\s+or\s+", expression.strip())
+        all((word.removeprefix("not ").strip().lower() in told) is not word.startswith("not ") for word in part.split(" and "))
+        for part in " ".join(expression.split()).split(" or ")
     )
