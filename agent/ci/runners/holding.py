@@ -111,6 +111,9 @@ class Holding:
                 self._is_function = True
             case "!":
                 self._negated = True
+                return
+            case "time":
+                return
             case "then" if frame:
                 frame.condition, frame.is_condition = self._status, False
                 frame.holds = both(_not(frame.earlier), frame.condition)

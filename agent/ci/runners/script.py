@@ -54,6 +54,9 @@ class _Line:
                 begin = at + 1
         self.pipelines += [range(begin, len(self.pieces))] * (len(self.pieces) - begin)
 
+    def program(self, at: int) -> str:
+        return "".join(assignments(self.pieces[at].words)[1][:1])
+
     def take_out(self, at: int) -> None:
         self.instead[at] = " ".join([":", *self.pieces[at].here_documents])
         self.gone.add(at)
@@ -187,18 +190,21 @@ class _Script:
 
     def _out_of_pipeline(self, line: _Line, at: int) -> None:
         """With what only feeds it before it in its pipeline, and what only filters behind it."""
-        around = [index for index in line.pipelines[at] if line.pieces[index].kind == "command"]
-        names = {index: (assignments(line.pieces[index].words)[1] or [""])[0] for index in around}
-        before, behind = [names[one] for one in around if one < at], [names[one] for one in around if one > at]
-        is_first = not before
-        is_for_nothing_else = provisions([names[at]]) or all(name in _FILTERS for name in behind)
-        if len(around) == 1:
-            line.take_out(at)
-        elif is_for_nothing_else if is_first else all(name in _FEEDS for name in before):
-            self._out(line, around)
+        first, last = line.pipelines[at][0], line.pipelines[at][-1]
+        before, behind = range(first, at, 2), range(at + 2, last + 1, 2)
+        is_first = at == 0 or line.pieces[at - 1].text not in ("|", "|&")
+        if {line.pieces[first].kind, line.pieces[last].kind} != {"command"}:
+            is_for_it = False  # a compound command is part of it
+        elif is_first:
+            is_for_it = provisions([line.program(at)]) or all(line.program(index) in _FILTERS for index in behind)
+        else:
+            is_for_it = all(line.program(index) in _FEEDS for index in before)
+        if is_for_it:
+            self._out(line, line.pipelines[at])
         else:
             line.take_out(at)
-            line.instead[at] = ":" if is_first else "cat"
+            if not is_first:
+                line.instead[at] = "cat"
 
     def _out(self, line: _Line, around: Sequence[int]) -> None:
         """A whole pipeline."""

@@ -56,6 +56,12 @@ def read(text: str) -> Followed:
         ("pip list | grep a\nif pip show a; then ls; fi", "pip list | grep a\nif pip show a; then ls; fi", Packages()),
         ("echo y | sudo apt-get install a && pytest", ": && pytest", Packages()),
         ("pytest | aws s3 cp - s3://a", "pytest | cat", Packages()),
+        (
+            "pip list | while read x; do ls; done | pip install a",
+            "pip list | while read x; do ls; done | cat",
+            Packages(("a",)),
+        ),
+        ("pip install a | while read x; do ls; done", ": | while read x; do ls; done", Packages(("a",))),
         ("if ls; then\n sudo apt-get update\nfi", "if ls; then\n :\nfi", Packages()),
         ("until curl localhost; do sleep 1; done", "until curl localhost; do sleep 1; done", Packages()),
         ("sudo tee a <<EOF\nit's\nEOF\npytest", "pytest", Packages()),
@@ -85,6 +91,7 @@ def test_installs_are_taken_out_and_the_rest_keeps_its_meaning(text: str, comman
         ("case $X in\n  a) pip install a ;;\nesac", ""),
         ('if [ "$X" = 1 ]; then pip install a; fi', ""),
         ("[ -f $X ] && pip install a", "[ -f $X ] && :"),
+        ("[ -f $X ] && ! pip install a", "[ -f $X ] && ! :"),
     ],
 )
 def test_what_a_condition_that_is_not_known_would_install_is_there_with_a_note(text: str, command: str) -> None:
