@@ -35,7 +35,7 @@ LINTERS = {
 }
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _SHELL = ("cd", "export", "set", "mkdir", ":", "true")
-_MOVES = ([], ["cd"], ["export"], ["set"], [":"], ["true"])  # leave nothing but to the commands behind them
+_MOVES: tuple[list[str], ...] = ([], ["cd"], ["export"], ["set"], [":"], ["true"])  # leave nothing but to the commands behind them
 _LOOKING = ("findings", "pytest", "unittest")
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 
