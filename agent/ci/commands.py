@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple
 
 from agent.ci import ecosystems
 from agent.ci.python_call import is_python, module_of, without_options
-from agent.ci.shell import assignments, commands
+from agent.ci.shell import commands
+from agent.ci.shell_words import assignments
 from agent.task import Check, Reader
 from sandbox.base import Packages
 
@@ -35,7 +36,15 @@ LINTERS = {
 }
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _SHELL = ("cd", "export", "set", "mkdir", ":", "true")
-_MOVES: tuple[list[str], ...] = ([], ["cd"], ["export"], ["set"], [":"], ["true"])  # leave nothing but to the commands behind them
+# What is of use only to the commands behind it.
+_MOVES: tuple[list[str], ...] = (
+    [],
+    ["cd"],
+    ["export"],
+    ["set"],
+    [":"],
+    ["true"],
+)
 _LOOKING = ("findings", "pytest", "unittest")
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import fields
 from itertools import pairwise
 
 from agent.ci import ecosystems
 from agent.ci.python_call import module_of
-from agent.ci.shell import assignments
+from agent.ci.shell_words import assignments
 from sandbox.base import Packages
 
 _STOOD_IN_FOR = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch", "tox", "nox")
@@ -25,6 +26,8 @@ _PIP_VALUED = (
 def installs(words: list[str]) -> Packages | None:
     """What one command line would install by pip, uv or pipx; None for other lines. Managers are followed (`runners`)."""
     words = assignments(words)[1]
+    if words[:1] == ["sudo"]:
+        words = list(itertools.dropwhile(lambda word: word.startswith("-"), words[1:]))
     if (found := ecosystems.installs(words)) is not None:
         return found
     words = module_of(words) or words

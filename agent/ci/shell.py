@@ -8,19 +8,16 @@ Grammar: https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.ht
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from agent.ci.shell_words import UnreadError, behind, unquoted
 
 _OPERATOR = re.compile(r"&&|\|\||\|&|;;&|;;|;&|[;&|\n]")
 _REDIRECTION = re.compile(r"(?:\d{1,4})?(?:<<<|<<-?|<>|<&|>>|>&|>\||<|>)|&>>?")
 _DEPTH = 200  # of compound commands; deeper ones are not read
 _BLANK = re.compile(r"(?:[ \t\r]|\\\n)+")
 _PLAIN = re.compile(r"[^\s;&|()<>'\"`$\\]+")
-_NESTED_PLAIN = re.compile(r"[^'\"`$\\(){}#]+")
-_ANSI_QUOTED = re.compile(r"\$'(?:\\.|[^'\\])*'", re.DOTALL)
-_QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 # Reserved words that a command follows, and how the compound is called that they open or go on with.
 _OPENING = {"if": "if", "while": "loop", "until": "loop", "{": "{", "(": "("}
 _MIDDLE = {"then": "if", "elif": "if", "else": "if", "do": "loop"}
@@ -71,35 +68,6 @@ def is_simple(text: str) -> bool:
     return [piece.kind for piece in pieces(text.strip())] == ["command"]
 
 
-def words(text: str) -> list[str]:
-    """The words of one line that is no shell's (a list of options, say)."""
-    try:
-        return shlex.split(text, comments=True)
-    except ValueError:
-        return text.split()
-
-
-def assignments(given: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """`A=1 B=2 make test` → ({"A": "1", "B": "2"}, ["make", "test"]); `env A=1 make` the same."""
-    env: dict[str, str] = {}
-    rest = list(given[1:] if given[:1] == ["env"] and len(given) > 1 and not given[1].startswith("-") else given)
-    for at, word in enumerate(rest):
-        found = re.match(r"([A-Za-z_]\w*)=(.*)", word, re.DOTALL)
-        if found is None:
-            return env, rest[at:]
-        env[found[1]] = found[2]
-    return env, []
-
-
-def expanded(given: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """Words with the variables that are known filled in: `django==${DJANGO}`; others stay as they are."""
-    return [re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda name: env.get(name[1] or name[2], name[0]), word) for word in given]
-
-
-class _UnreadError(Exception):
-    """Something is opened and not closed, or closed and not opened."""
-
-
 class _Reader:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -122,8 +90,8 @@ class _Reader:
                 pass
             self._end_command()
             if self.open:
-                raise _UnreadError
-        except _UnreadError:
+                raise UnreadError
+        except UnreadError:
             rest = self.text[self.line_start :]
             opaque = Piece("opaque", rest.strip(), self.line_start + len(rest) - len(rest.lstrip()), 0, tuple(rest.split()))
             return [*self.found[: self.line], opaque]
@@ -132,7 +100,7 @@ class _Reader:
     def _next(self) -> bool:
         text = self.text
         if len(self.open) > _DEPTH:
-            raise _UnreadError
+            raise UnreadError
         if (blank := _BLANK.match(text, self.at)) is not None:
             self.at = blank.end()
         if self.at >= len(text):
@@ -173,7 +141,7 @@ class _Reader:
         self.found.append(Piece("operator", self.text[start : self.at] or "\n", start, len(self.open)))
         if text.startswith(";;") or text == ";&":
             if self.open[-1:] != ["case"]:
-                raise _UnreadError
+                raise UnreadError
             self.open[-1] = "patterns"
         if text == "\n" and not self.open:
             self.line, self.line_start = len(self.found), self.at
@@ -199,16 +167,16 @@ class _Reader:
             self.at = blank.end()
         target = self._raw_word()
         if not target:
-            raise _UnreadError
+            raise UnreadError
         if operator[0].lstrip("0123456789") in ("<<", "<<-"):
-            self.waiting.append((_unquoted(target), operator[0].endswith("-")))
+            self.waiting.append((unquoted(target), operator[0].endswith("-")))
         self.redirections.append(self.text[start : self.at])
         self.command_end = self.at
 
     def _function_head(self) -> None:
         found = re.compile(r"\([ \t]*\)").match(self.text, self.at)
         if found is None or len(self.raw) > 1:
-            raise _UnreadError
+            raise UnreadError
         start, name = self.start, self.raw[0]
         self._new_command()
         self.at = found.end()
@@ -219,13 +187,13 @@ class _Reader:
         if self.text.startswith("((", start) and not self.raw:
             end = self.text.find("))", start)
             if end < 0:
-                raise _UnreadError
+                raise UnreadError
             self.at = end + 2
             self.start, self.raw, self.command_end = start, ["((", "))"], self.at
             return
         raw = self._raw_word()
         if not raw:
-            raise _UnreadError
+            raise UnreadError
         if not self.raw and not self.redirections and self._reserved(raw, start):
             return
         if self.start < 0:
@@ -259,9 +227,9 @@ class _Reader:
         if raw in _CLOSING:
             opened = self.open.pop() if self.open else ""
             if opened != _CLOSING[raw] and not (raw == "esac" and opened == "patterns"):
-                raise _UnreadError
+                raise UnreadError
         elif raw in _MIDDLE and self.open[-1:] != [_MIDDLE[raw]]:
-            raise _UnreadError
+            raise UnreadError
         depth = len(self.open) - (raw in _MIDDLE)
         self.found.append(Piece("word", self.text[start:end], start, depth, (raw,)))
         if raw in _OPENING:
@@ -286,13 +254,13 @@ class _Reader:
                 if first == "function" and (raw == "{" or not raw):
                     self.at = before
                     break
-                given.append(_unquoted(raw)) if raw else None
+                given.append(unquoted(raw)) if raw else None
                 if raw == last:
                     break
             if self.at == before:
                 break
         if len(given) == 1 and not self.text.startswith("((", start + 4):
-            raise _UnreadError
+            raise UnreadError
         self._add("word", start, tuple(given))
 
     def _pattern(self) -> None:
@@ -309,7 +277,7 @@ class _Reader:
                 self._word("esac", start + 4)
                 return
             if raw:
-                given.append(_unquoted(raw))
+                given.append(unquoted(raw))
             elif self.text.startswith("|", self.at):
                 self.at += 1
             elif self.text.startswith(")", self.at):
@@ -318,7 +286,7 @@ class _Reader:
                 self._add("word", start, tuple(given), depth=len(self.open) - 1)
                 return
             else:
-                raise _UnreadError
+                raise UnreadError
 
     def _double_brackets(self, start: int) -> None:
         """`[[ a && b < c ]]` is one command, whatever stands inside."""
@@ -328,7 +296,7 @@ class _Reader:
                 self.at += 1
             raw = self._raw_word()
             if not raw:
-                raise _UnreadError
+                raise UnreadError
             given.append(raw)
         self.start, self.raw, self.command_end = start, given, self.at
 
@@ -342,13 +310,13 @@ class _Reader:
             elif letter == "\\":
                 self.at += 2
             elif letter in "'\"`$" or (letter in "<>" and text.startswith("(", self.at + 1) and self.at == start):
-                self.at = _behind(text, self.at)
+                self.at = behind(text, self.at)
             elif letter == "(" and self.at > start and text[self.at - 1] in "=@?*+!":
-                self.at = _behind(text, self.at)  # an array, or bash's patterns
+                self.at = behind(text, self.at)  # an array, or bash's patterns
             else:
                 break
         if self.at > len(text):
-            raise _UnreadError
+            raise UnreadError
         return text[start : self.at]
 
     def _end_command(self) -> None:
@@ -358,65 +326,9 @@ class _Reader:
         self._new_command()
         text = self.text[start:end]
         is_computed = any("$(" in word or "`" in word for word in raw if not word.startswith("'"))
-        given = tuple(map(_unquoted, raw))
+        given = tuple(map(unquoted, raw))
         self.found.append(Piece("command", text, start, len(self.open), given, redirections, is_computed))
 
     def _add(self, kind: Literal["word"], start: int, given: tuple[str, ...], depth: int | None = None) -> None:
         text = self.text[start : self.at]
         self.found.append(Piece(kind, text, start, len(self.open) if depth is None else depth, given))
-
-
-def _behind(text: str, at: int) -> int:
-    """Where the quoted or computed text ends that begins at `at`. Raises `_UnreadError`."""
-    closers: list[str] = []
-    while True:
-        if (plain := _NESTED_PLAIN.match(text, at)) is not None and closers:
-            at = plain.end()
-        letter, two, top = text[at : at + 1], text[at : at + 2], closers[-1] if closers else ""
-        if not letter:
-            raise _UnreadError
-        in_quotes = top == '"' or (top == "}" and closers[-2:-1] == ['"'])
-        if letter == "\\":
-            at += 2
-        elif letter == top:
-            closers.pop()
-            at += 1
-        elif two in ("$(", "${", "<(", ">("):
-            closers.append(")" if two[1] == "(" else "}")
-            at += 2
-        elif two == "$'" and not in_quotes:
-            ansi = _ANSI_QUOTED.match(text, at)
-            if ansi is None:
-                raise _UnreadError
-            at = ansi.end()
-        elif letter == "'" and not in_quotes:
-            end = text.find("'", at + 1)
-            if end < 0:
-                raise _UnreadError
-            at = end + 1
-        elif letter in '"`':
-            closers.append(letter)
-            at += 1
-        elif letter == "(" and (top == ")" or not closers):
-            closers.append(")")
-            at += 1
-        elif letter == "#" and top == ")" and text[at - 1] in " \t\n;":
-            end = text.find("\n", at)
-            at = len(text) if end < 0 else end
-        else:
-            at += 1
-        if not closers:
-            return at
-
-
-def _unquoted(raw: str) -> str:
-    """What a word means to the program that gets it, where no shell is needed to know it."""
-    if "$(" in raw or "`" in raw or not any(letter in raw for letter in "'\"\\"):
-        return raw
-
-    def inside(found: re.Match[str]) -> str:
-        if found[2] is not None:
-            return re.sub(r"\\([\"\\$`\n])", lambda escaped: "" if escaped[1] == "\n" else escaped[1], found[2])
-        return found[1] if found[1] is not None else found[3].strip("\n")
-
-    return _QUOTED.sub(inside, raw)

@@ -14,7 +14,7 @@ from agent.ci.runners import hatch, just, make, nox, pdm, pipenv, pipx, poetry, 
 from agent.ci.runners.followed import DEPTH, TEXT_LIMIT, Again, Followed, Place, Result, Steps, TooMuch, Unfollowed
 from agent.ci.runners.script import read_script
 from agent.ci.runners.shell import from_folder, subshell
-from agent.ci.shell import assignments
+from agent.ci.shell_words import assignments
 
 _CALL = 100  # steps that following one runner counts as
 _RUNNERS: dict[str, Callable[[Sequence[str], Place, Again], Result]] = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.ci.installing import merge
-from agent.ci.runners import nox_file, tox_config
+from agent.ci.runners import nox_file, nox_session, tox_config
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.nox_file import NoxError, NoxFile, Session
 from agent.ci.runners.pythons import one_of_each
@@ -69,7 +69,7 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
         if session.signature in seen:
             continue
         seen.add(session.signature)
-        script = nox_file.script(file, session, asked.posargs, place.steps)
+        script = nox_session.script(file, session, asked.posargs, place.steps)
         waiting += [one for name in script.notified for one in _named(file, name)[:1]]
         inner = again(script.text, replace(place, python=session.python or place.python))
         notes += [*script.notes, *inner.notes]

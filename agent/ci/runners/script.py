@@ -16,7 +16,8 @@ from agent.ci.provisioning import provisions
 from agent.ci.runners.followed import Followed, Place, Result, Unfollowed
 from agent.ci.runners.holding import Holding
 from agent.ci.runners.shell import from_folder, subshell
-from agent.ci.shell import Piece, assignments, expanded, is_simple, pieces
+from agent.ci.shell import Piece, is_simple, pieces
+from agent.ci.shell_words import assignments, expanded
 from agent.guest.text import one_line
 from sandbox.base import Packages
 

@@ -17,7 +17,7 @@ from agent.ci.runners.tox_config import ROOT, Config, Environment, Line, ini, py
 from agent.ci.runners.tox_ini import IniConfig
 from agent.ci.runners.tox_toml import TomlConfig
 from agent.ci.runners.tox_values import ToxError, names
-from agent.ci.shell import words as shell_words
+from agent.ci.shell_words import words as shell_words
 from sandbox.base import Packages
 
 _ENVIRONMENTS = 30  # run by one command line

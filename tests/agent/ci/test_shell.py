@@ -2,7 +2,8 @@ import time
 
 import pytest
 
-from agent.ci.shell import assignments, commands, is_simple, pieces
+from agent.ci.shell import commands, is_simple, pieces
+from agent.ci.shell_words import assignments
 
 
 def read(text: str) -> list[object]:
