@@ -7,7 +7,7 @@ nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -52,6 +52,7 @@ def together(runs: Sequence[CheckRun]) -> CheckRun:
         durations={id_: seconds for run in runs for id_, seconds in run.durations.items()},
         exit_code=next((run.exit_code for run in runs if run.exit_code != 0), 0),
         marks=frozenset().union(*(run.marks for run in runs)),
+        prepared=frozenset().union(*(run.prepared for run in runs)),
         told_all=all(run.told_all for run in runs),
     )
 
@@ -69,6 +70,13 @@ def oracle_of(checks: tuple[Check, ...], rounds: Sequence[Round]) -> Oracle:
     for at, check in enumerate(checks):
         turn[check.name], stay[check.name] = steady(check, [runs[at] for runs in rounds])
     return Oracle(checks, turn, stay)
+
+
+def base_of(rounds: Sequence[Round]) -> Round:
+    """The first round, with what the steps before its checks did in any of them: what differs there comes and goes."""
+    return tuple(
+        replace(run, prepared=frozenset().union(*(runs[at].prepared for runs in rounds))) for at, run in enumerate(rounds[0])
+    )
 
 
 def unsteady(rounds: Sequence[Round]) -> dict[VerdictId, int]:
@@ -151,9 +159,16 @@ def meddling(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:
     """
     paths = {edit.path for edit in edits} | ({""} if base.told_all else set())
     found = sorted(mark for mark in run.marks - base.marks if mark.partition(":")[0] in paths)
+    found += [f"a step before the tests {said.partition(' (')[0]}" for said in sorted(_prepared(base, run))]
     if not found and len(run.marks) >= MARKS_LIMIT:
         return (f"it is done in more than {MARKS_LIMIT - 1} ways, so that new ones cannot be told",)
     return tuple(found)
+
+
+def _prepared(base: CheckRun, run: CheckRun) -> Iterator[str]:
+    """What only the steps of this run did to what decides. What holds something else in each run at the base may do so here."""
+    known = Counter(said.partition(" (")[0] for said in base.prepared)
+    return (said for said in run.prepared - base.prepared if known[said.partition(" (")[0]] < 2)
 
 
 def failures(runs: Iterable[CheckRun], ids: Iterable[VerdictId]) -> tuple[Failure, ...]:

@@ -1,10 +1,19 @@
-"""Who is at the other end of a connection, as the kernel tells it: nobody can say that of himself. Linux only."""
+"""Who runs beside us, as the kernel tells it: nobody can say that of himself. Linux only.
 
+Who is at the other end of a connection; and who comes from us, however it tried to leave.
+"""
+
+import os
+import signal
 import socket
 import struct
+import sys
+import time
 
 _CREDENTIALS = struct.Struct("3i")
 _DEPTH = 200  # ancestors asked for
+_ADOPTS = 36  # PR_SET_CHILD_SUBREAPER
+_PATIENCE = 5.0  # seconds for all to end
 
 
 def pid_of(connection):
@@ -30,3 +39,65 @@ def may_speak(pid, command, speakers):
     """Whether `pid` was started by the process `command` and by nobody who speaks already: what tests start has no say."""
     line = ancestors(pid)
     return command in line and not set(speakers).intersection(line)
+
+
+def adopt(does):
+    """Whether children of ours that leave their parents become ours; returns whether that could be had.
+
+    A session of its own and an emptied environment hide a process from those who look for it, this does not.
+    """
+    if not sys.platform.startswith("linux"):
+        return True  # nothing untrusted runs there
+    try:
+        import ctypes
+
+        return ctypes.CDLL(None).prctl(_ADOPTS, int(does), 0, 0, 0) == 0
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def end_all(spared=()):
+    """Kill everything that comes from us but `spared` and theirs, while we adopt; returns whether nothing of it is left."""
+    if not sys.platform.startswith("linux"):
+        return True
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        found = _descendants(os.getpid(), set(spared))
+        if found is None:
+            return False
+        if not found:
+            return True
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        for pid in found:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except OSError:
+                pass  # no child of ours yet
+        time.sleep(0.001)
+    return False
+
+
+def _descendants(pid, spared):
+    children = {}
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return None
+    for name in names:
+        try:
+            with open("/proc/%s/stat" % name, "rb") as file:
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        children.setdefault(parent, []).append(int(name))
+    found, waiting = [], [pid]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in spared:
+                found.append(child)
+                waiting.append(child)
+    return found
