@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agent.task import Check
+from agent.task import Check, Step
 from tests.agent.bench import CALC, PYTEST, SAMPLE
 
 _CASES = """\
@@ -40,6 +40,10 @@ _RAISES = "import pytest\n\nimport calc\n\ndef test_add():\n    with pytest.rais
 _SUMS = "from calc import add, double\n\nassert add(2, 3) == 5\nassert double(4) == 8\n"
 _JAVASCRIPT = "const { add } = require('./calc')\n\nif (add(2, 3) !== 5) throw new Error('add')\n"
 _GO = 'package calc\n\nimport "testing"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fatal("add")\n\t}\n}\n'
+# A step before the check runs code of the repository, which nobody watches; no rule keeps a change from that code.
+_HELPERS = "import os\nimport pathlib\n\n\ndef prepare():\n    return 'ready'\n"
+_PREPARED = {"prep.py": "from helpers import prepare\n\nprint(prepare())\n", "helpers.py": _HELPERS}
+_PREPARE = (Step("Prepare", "python prep.py"),)
 _NUMBER = "from calc import check\n\ndef test_check():\n    assert check({}) == {}\n"
 
 BASES: Mapping[str, Mapping[str, str]] = {
@@ -58,12 +62,16 @@ BASES: Mapping[str, Mapping[str, str]] = {
     "script": {"calc.py": CALC, "test_calc.py": _SUMS},
     "javascript": {"calc.js": "exports.add = (a, b) => {\n  return a - b\n}\n", "test_calc.js": _JAVASCRIPT},
     "go": {"calc.go": "package calc\n\nfunc Add(a, b int) int {\n\treturn a - b\n}\n", "calc_test.go": _GO},
+    "prepared": SAMPLE | _PREPARED,
+    "prepared-script": {"calc.py": CALC, "test_calc.py": _SUMS, "check.sh": "python test_calc.py\n"} | _PREPARED,
     "raising": {"calc.py": "def check(a):\n    return int(a)\n", "test_calc.py": _NUMBER.format("'x'", 0)},
 }
 CHECKS: Mapping[str, Check] = {
     "script": replace(PYTEST, command=f"{sys.executable} test_calc.py", reader="exit"),
     "javascript": replace(PYTEST, command="node test_calc.js", reader="exit"),
     "go": replace(PYTEST, command="go test ./...", reader="exit"),
+    "prepared": replace(PYTEST, before=_PREPARE),
+    "prepared-script": replace(PYTEST, command="sh check.sh", reader="exit", before=_PREPARE),
     "unittest": replace(PYTEST, command="python -m unittest", reader="unittest"),
     "warned": replace(PYTEST, command=f"{PYTEST.command} -W error::DeprecationWarning"),
 }
