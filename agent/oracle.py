@@ -6,6 +6,7 @@ nothing.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from agent.task import Check, CheckEvidence, CheckRun, Edits, Failure, Oracle, V
 EXIT = VerdictId("exit")  # the command as a whole, where no verdict of its own says what is wrong
 MARKS_LIMIT = 300  # marks of meddling that a run tells
 _RANK = (Verdict.SKIPPED, Verdict.PASSED, Verdict.FAILED, Verdict.ERROR)  # what counts, of two runs
+_DIGEST = re.compile(r" \([0-9a-f]{16}\)$")
 Round = tuple[CheckRun, ...]  # one run of every check, in the order of the checks
 
 
@@ -159,7 +161,7 @@ def meddling(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:
     """
     paths = {edit.path for edit in edits} | ({""} if base.told_all else set())
     found = sorted(mark for mark in run.marks - base.marks if mark.partition(":")[0] in paths)
-    found += [f"a step before the tests {said.partition(' (')[0]}" for said in sorted(_prepared(base, run))]
+    found += [f"a step before the tests {_DIGEST.sub('', said)}" for said in sorted(_prepared(base, run))]
     if not found and len(run.marks) >= MARKS_LIMIT:
         return (f"it is done in more than {MARKS_LIMIT - 1} ways, so that new ones cannot be told",)
     return tuple(found)
@@ -167,8 +169,8 @@ def meddling(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:
 
 def _prepared(base: CheckRun, run: CheckRun) -> Iterator[str]:
     """What only the steps of this run did to what decides. What holds something else in each run at the base may do so here."""
-    known = Counter(said.partition(" (")[0] for said in base.prepared)
-    return (said for said in run.prepared - base.prepared if known[said.partition(" (")[0]] < 2)
+    known = Counter(_DIGEST.sub("", said) for said in base.prepared)
+    return (said for said in run.prepared - base.prepared if known[_DIGEST.sub("", said)] < 2)
 
 
 def failures(runs: Iterable[CheckRun], ids: Iterable[VerdictId]) -> tuple[Failure, ...]:

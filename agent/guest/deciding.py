@@ -27,9 +27,9 @@ _HOME = (
 )  # fmt: skip
 # Variables that have programs run other code, run other tests or run them otherwise, before they ask the repository.
 _STEERING = re.compile(
-    r"(?i)(BASH_|LD_|DYLD_|PYTHON|PYTEST|COVERAGE_|COV_|NODE_|NPM_|YARN_|JEST_|VITEST|MOCHA_|TS_NODE|BABEL_|RUST|CARGO|NEXTEST|GO[A-Z]"
-    r"|CGO_|JAVA_|JDK_|_JAVA|MAVEN_|MVN_|GRADLE_|MAKE|GNUMAKE|MFLAGS|GIT_|PERL5|RUBY|TOX_?|NOX_?|UV_|PIP_|POETRY_|RUFF_|MYPY|FLAKE8"
-    r"|PYLINT|HYPOTHESIS|XDG_|GCONV|GLIBC_|SELFHEAL_"
+    r"(?i)(BASH_|LD_|DYLD_|PYTHON|PYTEST|COVERAGE_|COV_|NODE_|NPM_|YARN_|JEST_|VITEST|MOCHA_|TS_NODE|BABEL_|RUST|CARGO"
+    r"|NEXTEST|GO[A-Z]|CGO_|JAVA_|JDK_|_JAVA|MAVEN_|MVN_|GRADLE_|MAKE|GNUMAKE|MFLAGS|GIT_|PERL5|RUBY|TOX_?|NOX_?|UV_|PIP_|POETRY_|RUFF_|MYPY"
+    r"|FLAKE8|PYLINT|HYPOTHESIS|XDG_|GCONV|GLIBC_|SELFHEAL_"
     r"|(ENV|SHELLOPTS|BASHOPTS|PS4|IFS|CDPATH|GLOBIGNORE|HOME|PATH|SHELL|TMPDIR|CI|CLASSPATH|TZ|LANG|LC_ALL)$)"
 )
 
@@ -63,11 +63,11 @@ class Before(object):
                 said.add("changed %s (%s)" % (name, digest if not digest.startswith("theirs") else self._digest(name)))
         said.update("removed " + name for name in self.files if name not in now)
         programs = self._programs(led + self.path)
-        for name, digest in programs.items():
+        for name, state in programs.items():
             if name not in self.programs:
                 said.add("placed " + self._short(name))
-            elif self.programs[name] != digest:
-                said.add("changed %s (%s)" % (self._short(name), digest))
+            elif self.programs[name] != state:
+                said.add("changed %s (%s)" % (self._short(name), self._digest(name)))
         said.update("removed " + self._short(name) for name in self.programs if name not in programs)
         said.update("led to " + self._short(folder) for folder in led)
         said.update(self._variable(name, value, check) for name, value in variables.items())
@@ -128,7 +128,7 @@ class Before(object):
             for name in names:
                 file = os.path.join(whole, name)
                 if os.path.isfile(file) and os.access(file, os.X_OK):
-                    found[file] = self._digest(file)
+                    found[file] = _state(os.path.realpath(file))
         return found
 
     def _digest(self, name):

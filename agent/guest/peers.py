@@ -57,7 +57,10 @@ def adopt(does):
 
 
 def end_all(spared=()):
-    """Kill everything that comes from us but `spared` and theirs, while we adopt; returns whether nothing of it is left."""
+    """Kill everything that comes from us, while we adopt; returns whether nothing of it is left.
+
+    `spared` are servers, with those that run the same program for them: what else a server was asked to start is not spared.
+    """
     if not sys.platform.startswith("linux"):
         return True
     deadline = time.monotonic() + _PATIENCE
@@ -90,14 +93,28 @@ def _descendants(pid, spared):
     for name in names:
         try:
             with open("/proc/%s/stat" % name, "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+            parent = int(parent)
+        except (OSError, ValueError):
             continue
+        if state == b"Z" and parent != pid:
+            continue  # it runs no more; who started it may want to know how it ended
         children.setdefault(parent, []).append(int(name))
-    found, waiting = [], [pid]
+    found, waiting = [], [(pid, None)]
     while waiting:
-        for child in children.get(waiting.pop(), ()):
-            if child not in spared:
+        parent, server = waiting.pop()
+        for child in children.get(parent, ()):
+            runs = _program(child)
+            serves = runs if child in spared else server if runs == server else None
+            if child not in spared and serves is None:
                 found.append(child)
-                waiting.append(child)
+            waiting.append((child, serves))
     return found
+
+
+def _program(pid):
+    """Where its program lies, "" where nobody may know: it is another user's."""
+    try:
+        return os.readlink("/proc/%d/exe" % pid)
+    except OSError:
+        return ""

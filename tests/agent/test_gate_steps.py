@@ -9,6 +9,7 @@ from tests.agent.bench import PYTEST, RIGHT, Bench, Scripted, change
 
 VALUES = 'echo "SUM=$(python -c "import calc; print(calc.add(1, 2))")" >> "$GITHUB_ENV"'
 FILES = "mkdir -p tests build && date +%N > tests/stamp.txt && cp calc.py build/made.py"
+DIGESTS = ["0" * 16, "1" * 16, "f" * 16]
 EDITS = (FileChange("a.py", "", "1"),)
 
 
@@ -30,8 +31,8 @@ async def test_a_repair_that_has_a_step_change_a_test_is_none(tmp_path: Path) ->
 
 def test_only_what_the_base_did_not_do_is_an_offence() -> None:
     base, run = (
-        CheckRun("tests", "finished", {}, (), 1.0, prepared=frozenset(prepared))
-        for prepared in (["made tests/a (1)"], ["made tests/a (2)", "led to build"])
+        CheckRun("tests", "finished", {}, (), 1.0, prepared=frozenset(each.format(*DIGESTS) for each in prepared))
+        for prepared in (["made tests/a ({0})"], ["made tests/a ({1})", "led to build"])
     )
     assert meddling(base, run, EDITS) == (
         "a step before the tests led to build", "a step before the tests made tests/a",
@@ -42,7 +43,7 @@ def test_only_what_the_base_did_not_do_is_an_offence() -> None:
 
 def test_what_the_base_does_otherwise_each_time_a_change_may_do_otherwise_too() -> None:
     first, second, run = (
-        CheckRun("tests", "finished", {}, (), 1.0, prepared=frozenset({f"made tests/a ({digest})"})) for digest in "123"
+        CheckRun("tests", "finished", {}, (), 1.0, prepared=frozenset({f"made tests/a ({digest})"})) for digest in DIGESTS
     )
     (base,) = base_of([(first,), (second,)])
     assert not meddling(base, run, EDITS)
