@@ -20,6 +20,7 @@ from agent.findings import read_findings, read_traceback
 from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.guest_bundle import guest_bundle
 from agent.oracle import EXIT, MARKS_LIMIT, together
+from agent.protected import DECIDING
 from agent.reading_go import read_go
 from agent.reading_java import read_java
 from agent.reading_rust import read_rust
@@ -31,6 +32,7 @@ OUTPUT_LIMIT = 20_000  # characters of what a test run printed
 FINDINGS_LIMIT = 2_000_000  # the same where the output is what is read
 REPORT_LIMIT = 16 * MIB  # bytes of what the guest answers
 MARK_LIMIT = 500  # characters of one mark of meddling
+PREPARED_LIMIT = 2_001  # things that are told of the steps before a check
 MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
 
 TESTS = 100_000  # verdicts that are read from what was printed
@@ -64,6 +66,7 @@ class _Report(msgspec.Struct):
     truncated: bool
     notes: list[str]
     marks: list[str] = []
+    prepared: list[str] = []
     told_all: bool = False
     stopped_at: str = ""
     left: dict[str, str] = {}
@@ -172,7 +175,7 @@ class Runner:
         """
         await self.prepare()
         argv = (workspace.python, self.guest, question)
-        env, hosts = ({}, ()) if check is None else ({**check.env, **_conditions(check).env}, _hosts(check))
+        env, hosts = ({}, ()) if check is None else ({**check.outer, **check.env, **_conditions(check).env}, _hosts(check))
         command = Command(argv, max(1.0, seconds), env=env, stdin=stdin, output_limit=REPORT_LIMIT, hosts=hosts)
         try:
             return Asked((await workspace.run(command)).stdout)
@@ -186,8 +189,10 @@ def prelude_of(check: Check, path: Sequence[str] = ()) -> dict[str, object]:
     """What the guest does before it runs the check's tests, in whichever way: servers, steps, and what they find."""
     conditions = _conditions(check)
     return {
-        "env": {**_TOOLS, **check.env, **conditions.env},
+        "outer": {**_TOOLS, **check.outer},
+        "env": {**check.env, **conditions.env},
         "path": list(path),
+        "deciding": DECIDING if check.before else (),
         "services": [service_request(service) for service in check.services],
         "before": [_program(step) for step in check.before],
         "conditions": {"shuffle": conditions.shuffle, "seed": conditions.seed, "clock": conditions.clock},
@@ -210,8 +215,8 @@ def _hosts(check: Check) -> tuple[str, ...]:
 
 def _program(step: Check | Step) -> dict[str, object]:
     return {
-        "name": step.name, "script": step.command, "shell": step.shell, "cwd": step.cwd, "env": {**_TOOLS, **step.env},
-        "timeout": step.timeout,
+        "name": step.name, "script": step.command, "shell": step.shell, "cwd": step.cwd, "timeout": step.timeout,
+        "outer": {**_TOOLS, **step.outer}, "env": dict(step.env), "may_fail": isinstance(step, Step) and step.may_fail,
     }  # fmt: skip
 
 
@@ -278,6 +283,7 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
         exit_code=report.exit_code,
         output=output,
         marks=frozenset(one_line(mark, MARK_LIMIT) for mark in report.marks[:MARKS_LIMIT]),
+        prepared=frozenset(one_line(said, MARK_LIMIT) for said in report.prepared[:PREPARED_LIMIT]),
         told_all=report.told_all,
         stopped_at=one_line(report.stopped_at, 200),
     )

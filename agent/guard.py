@@ -25,6 +25,7 @@ from agent.guard_code import code_findings, differs_in_requirements_alone, same_
 from agent.guard_exits import leaving_may_pass, tells_an_exit_code_alone, verdicts_are_printed
 from agent.guard_judges import judge_findings
 from agent.guard_requirements import new_names, requirement_findings
+from agent.protected import BUILD_SETTINGS, CI_FILES, LINT_SETTINGS, LOCKS, START_UP, TEST_SETTINGS
 from agent.task import Candidate, FileChange, Oracle, Policy
 from agent.testfiles import is_snapshot, is_test
 
@@ -37,35 +38,6 @@ class Refusal:
     sentence: str
 
 
-_TEST_SETTINGS = (
-    "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "noxfile.py", ".coveragerc", "toxfile.py", "tox.toml",
-    "jest.config.*", "vitest.config.*", "karma.conf.*", ".mocharc*", "playwright.config.*", "cypress.config.*", "phpunit.xml*",
-    "vitest.workspace.*", "vite.config.*", "mocha.opts", "ava.config.*", ".taprc", ".c8rc*", "wtr.config.*",
-    "nextest.toml", "testng*.xml", "junit-platform.properties", "surefire*.xml", ".rspec", ".nycrc*",
-    "codecov.y*ml", ".codecov.y*ml",
-)  # fmt: skip
-_CI_FILES = (
-    ".github/*", ".circleci/*", ".buildkite/*", ".gitlab-ci.yml", ".gitlab/*", ".travis.yml", "azure-pipelines.y*ml",
-    "Jenkinsfile", "appveyor.yml", ".pre-commit-config.yaml", "Makefile", "GNUmakefile", "justfile", "Dockerfile", ".drone.yml",
-)  # fmt: skip
-_LINT_SETTINGS = (
-    ".flake8", ".pylintrc", "pylintrc", "mypy.ini", ".mypy.ini", "ruff.toml", ".ruff.toml", "pyrightconfig.json", ".isort.cfg",
-    ".editorconfig", ".bandit", ".style.yapf", ".eslintrc*", "eslint.config.*", ".eslintignore", ".prettierrc*",
-    ".prettierignore", "prettier.config.*", "biome.json*", "tsconfig*.json", ".stylelintrc*", ".golangci.*", "clippy.toml",
-    "rustfmt.toml", ".rustfmt.toml", ".rubocop*.yml", "babel.config.*", ".babelrc*", ".swcrc", "checkstyle*.xml",
-    "spotbugs*.xml", "detekt.y*ml",
-)  # fmt: skip
-# What builds and installs: from where, with which version, from what. Their tools write some of them.
-_BUILD_SETTINGS = (
-    ".npmrc", ".yarnrc*", ".yarn/*", ".pnpmfile.cjs", "pnpm-workspace.yaml", ".nvmrc", ".node-version", ".cargo/*",
-    "rust-toolchain*",    "build.rs", "go.work", "*.gradle", "*.gradle.kts", "gradle.properties", "gradle/*",
-    "gradlew*", "mvnw*", ".mvn/*",
-)  # fmt: skip
-_LOCKS = (
-    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock*", "cargo.lock", "go.sum",
-    "gradle.lockfile", "node_modules/*", "vendor/modules.txt",
-)  # fmt: skip
-_START_UP = ("*.pth", "sitecustomize.py", "usercustomize.py", "*.egg-link", "*.dist-info/*", "*.egg-info/*", ".git/*", ".git")
 _PYPROJECT_KEYS = (
     "project.dependencies", "project.optional-dependencies", "project.requires-python", "dependency-groups",
     "tool.poetry.dependencies", "tool.poetry.group.*.dependencies", "tool.poetry.dev-dependencies",
@@ -127,23 +99,23 @@ def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Ref
     path = clean_path(edit.path)
     if path is None or path != edit.path:
         return Refusal("path", f"{edit.path!r} is no path inside the repository")
-    if _matches(path, _START_UP):
+    if _matches(path, START_UP):
         return Refusal("start-up", f"{path} changes how Python or git starts")
     if _matches(path, policy.protected):
         return Refusal("protected", f"{path} is protected by the repository's configuration")
-    if _matches(path, _CI_FILES):
+    if _matches(path, CI_FILES):
         return Refusal("ci", f"{path} is part of the CI configuration")
-    if _matches(path, _LINT_SETTINGS):
+    if _matches(path, LINT_SETTINGS):
         return Refusal("settings", f"{path} holds settings of the tools that judge")
-    if _matches(path, _BUILD_SETTINGS):
+    if _matches(path, BUILD_SETTINGS):
         return Refusal("settings", f"{path} decides how it is built and what it is built from")
-    if _matches(path, _LOCKS) and candidate.rung != "tools":
+    if _matches(path, LOCKS) and candidate.rung != "tools":
         return Refusal("lock", f"{path} is written by its tool alone")
     if not policy.allow_test_edits:
         is_the_tools_own = candidate.rung == "tools" and (same_tree(edit) or (policy.allow_snapshots and is_snapshot(path)))
         if is_test(path) and not is_the_tools_own:
             return Refusal(TESTS, f"{path} is a test")
-        if _matches(path, _TEST_SETTINGS):
+        if _matches(path, TEST_SETTINGS):
             return Refusal(TESTS, f"{path} is test configuration")
     return _key_refusal(edit, path)
 

@@ -6,8 +6,9 @@ nothing.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,6 +17,7 @@ from agent.task import Check, CheckEvidence, CheckRun, Edits, Failure, Oracle, V
 EXIT = VerdictId("exit")  # the command as a whole, where no verdict of its own says what is wrong
 MARKS_LIMIT = 300  # marks of meddling that a run tells
 _RANK = (Verdict.SKIPPED, Verdict.PASSED, Verdict.FAILED, Verdict.ERROR)  # what counts, of two runs
+_DIGEST = re.compile(r" \([0-9a-f]{16}\)$")
 Round = tuple[CheckRun, ...]  # one run of every check, in the order of the checks
 
 
@@ -52,6 +54,7 @@ def together(runs: Sequence[CheckRun]) -> CheckRun:
         durations={id_: seconds for run in runs for id_, seconds in run.durations.items()},
         exit_code=next((run.exit_code for run in runs if run.exit_code != 0), 0),
         marks=frozenset().union(*(run.marks for run in runs)),
+        prepared=frozenset().union(*(run.prepared for run in runs)),
         told_all=all(run.told_all for run in runs),
     )
 
@@ -69,6 +72,13 @@ def oracle_of(checks: tuple[Check, ...], rounds: Sequence[Round]) -> Oracle:
     for at, check in enumerate(checks):
         turn[check.name], stay[check.name] = steady(check, [runs[at] for runs in rounds])
     return Oracle(checks, turn, stay)
+
+
+def base_of(rounds: Sequence[Round]) -> Round:
+    """The first round, with what the steps before its checks did in any of them: what differs there comes and goes."""
+    return tuple(
+        replace(run, prepared=frozenset().union(*(runs[at].prepared for runs in rounds))) for at, run in enumerate(rounds[0])
+    )
 
 
 def unsteady(rounds: Sequence[Round]) -> dict[VerdictId, int]:
@@ -151,9 +161,16 @@ def meddling(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:
     """
     paths = {edit.path for edit in edits} | ({""} if base.told_all else set())
     found = sorted(mark for mark in run.marks - base.marks if mark.partition(":")[0] in paths)
+    found += [f"a step before the tests {_DIGEST.sub('', said)}" for said in sorted(_prepared(base, run))]
     if not found and len(run.marks) >= MARKS_LIMIT:
         return (f"it is done in more than {MARKS_LIMIT - 1} ways, so that new ones cannot be told",)
     return tuple(found)
+
+
+def _prepared(base: CheckRun, run: CheckRun) -> Iterator[str]:
+    """What only the steps of this run did to what decides. What holds something else in each run at the base may do so here."""
+    known = Counter(_DIGEST.sub("", said) for said in base.prepared)
+    return (said for said in run.prepared - base.prepared if known[_DIGEST.sub("", said)] < 2)
 
 
 def failures(runs: Iterable[CheckRun], ids: Iterable[VerdictId]) -> tuple[Failure, ...]:

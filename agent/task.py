@@ -60,8 +60,10 @@ class Step:
     command: str
     shell: str = "bash"  # "bash", "sh", "python", or a template as GitHub has it: "bash -e {0}"
     cwd: str = "."
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)  # its own: over what earlier steps exported
     timeout: float = 600.0  # seconds, within those of the check
+    outer: Mapping[str, str] = field(default_factory=dict)  # of the workflow and the job: under what they exported
+    may_fail: bool = False  # `continue-on-error`: what comes after it runs also where it is red
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +107,13 @@ class Check:
     reader: Reader
     timeout: float = 600.0  # seconds for one run, with what comes before
     cwd: str = "."
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)  # its own: over what the steps before it exported
     source: str = "detected"  # where it came from, for people: "workflow ci.yml, job tests, step 3", "configuration", …
     shell: str = "bash"
     before: tuple[Step, ...] = ()
     services: tuple[Service, ...] = ()
     conditions: tuple[Conditions, ...] = ()
+    outer: Mapping[str, str] = field(default_factory=dict)  # of the workflow and the job: under what the steps exported
 
     @property
     def needs_company(self) -> bool:
@@ -165,6 +168,8 @@ class CheckRun:
     output: str = ""  # bounded tail of what it printed, cleaned
     # What code of the repository did to what runs its tests: `PATH: WHAT`, PATH "" where unknown. No offence at the base.
     marks: frozenset[str] = frozenset()
+    # What the steps before it did to what decides: `KIND WHAT (DIGEST)`, see `agent/guest/deciding.py`.
+    prepared: frozenset[str] = frozenset()
     told_all: bool = False  # its tests came to their end: whatever was done is among the marks
     stopped_at: str = ""  # the step before it that did not pass, so that it never began
 

@@ -48,6 +48,16 @@ _FOLDERS = {
     "benches",
 }
 
+# The same as globs of whole paths or names, for who cannot ask: nothing that `is_test` knows is missing.
+GLOBS = (
+    *_FILES, *(f"{folder}/*" for folder in sorted(_FOLDERS | _SNAPSHOTS)),
+    *(
+        f"{name}.{kind}"
+        for name in ("test*", "*test", "*tests", "*testcase", "*it", "*spec")
+        for kind in ("java", "kt", "scala", "groovy")
+    ),
+)  # fmt: skip
+
 
 def is_test(path: str) -> bool:
     pure = PurePosixPath(path.casefold())

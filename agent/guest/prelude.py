@@ -6,14 +6,11 @@ Knows servers and steps, whose output nobody reads here; nothing of tests.
 import contextlib
 import os
 import random
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-from . import clock, services, starting
+from . import clock, peers, services, starting
 
 SHARE = 0.5  # of the time for everything
 
@@ -39,12 +36,11 @@ def played(request, root):
         return
     started = time.monotonic()
     deadline = started + SHARE * request["seconds"]
-    folder, servers = tempfile.mkdtemp(prefix="selfheal-"), services.Services()
+    starter, servers = starting.Starter(dict(request, root=root, guest=sys.path[0])), services.Services()
     try:
         servers.start(request["services"], deadline)
-        starter = starting.Starter(dict(request, root=root, guest=sys.path[0]), folder)
         for step in request["before"]:
-            _run(step, starter, deadline)
+            _run(step, starter, servers, deadline)
             starter.take_over()
         _enter(starter.surroundings())
         request["seconds"] -= time.monotonic() - started
@@ -53,22 +49,23 @@ def played(request, root):
         raise Failed("the service %s could not be started: %s" % (failed.service, failed)) from None
     finally:
         servers.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        starter.close()
 
 
-def _run(step, starter, deadline):
+def _run(step, starter, servers, deadline):
+    peers.adopt(True)
     process = starter.step(step, output=subprocess.DEVNULL)
     try:
         process.wait(max(0.1, min(step["timeout"], deadline - time.monotonic())))
     except subprocess.TimeoutExpired:
-        raise Failed("the step %s before the tests took too long" % step["name"]) from None
+        if not step["may_fail"]:
+            raise Failed("the step %s before the tests took too long" % step["name"]) from None
     finally:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)  # and what it left running
-        except OSError:
-            pass
+        process.kill()
         process.wait()
-    if process.returncode:
+        peers.end_all(servers.pids())  # and what it left running
+        peers.adopt(False)
+    if process.returncode and not step["may_fail"]:
         raise Failed("the step %s before the tests did not pass" % step["name"])
 
 

@@ -9,11 +9,9 @@ import json
 import os
 import secrets
 import selectors
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 
@@ -33,14 +31,10 @@ def main():
     closed = _close_to_peers()
     out = os.fdopen(os.dup(1), "wb")  # a new descriptor is not inherited
     os.dup2(2, 1)
-    folder = tempfile.mkdtemp(prefix="selfheal-")
-    try:
-        report = Supervisor(request, folder).run()
-        if not closed:  # what runs beside us could have written the answer
-            report.update(ending="crashed", verdicts={}, failures={})
-            report["notes"].append("this Python cannot close the supervisor to its peers (ctypes is missing)")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    report = Supervisor(request).run()
+    if not closed:  # what runs beside us could have written the answer
+        report.update(ending="crashed", verdicts={}, failures={})
+        report["notes"].append("this Python cannot close the supervisor to its peers (ctypes is missing)")
     out.write(request["nonce"].encode("ascii") + b" " + json.dumps(report).encode("ascii") + b"\n")
     out.flush()
     return 0
@@ -64,7 +58,7 @@ class Session:
     def __init__(self, pid=0, speaks=True):
         self.pid, self.speaks = pid, speaks  # one that may not speak of tests can still tell of meddling
         self.buffer = bytearray()
-        self.greeted = self.ended = self.left = self.green = False
+        self.greeted = self.ended = self.left = self.green = self.told = False
         self.ready = self.idle = False  # of Node: its reporter was made; it was not asked to run tests
         self.running = {}  # ids; several where the runner does several things at once
         self.sentinel = None  # what was told of the test that must fail
@@ -74,10 +68,15 @@ class Session:
         """Whether failing tests are told as passed. Who tells of green tests to the end tells of the one that must fail too."""
         return self.is_foreign or self.sentinel == "passed" or (is_whole and self.green and self.sentinel is None)
 
+    def has_told_all(self, has_sentinel):
+        """Whether it told of tests, or at least of the one that there always is, to the end."""
+        believable = self.sentinel in ("failed", "error") if has_sentinel else self.told
+        return self.greeted and self.ended and believable and not self.is_foreign
+
 
 class Supervisor:
-    def __init__(self, request, folder):
-        self.request, self.folder = request, folder
+    def __init__(self, request):
+        self.request = request
         self.output = Tail(int(request["output_limit"]))
         self.sessions = []
         self.verdicts = {}  # id -> [verdict, seconds]
@@ -88,8 +87,9 @@ class Supervisor:
         self.forged = False
         self.is_node = request["reader"] == "javascript"
         self.has_sentinel = not self.is_node  # a runner of Node's cannot be given one more test without its exit code
-        self.starter = starting.Starter(request, folder)
+        self.starter = starting.Starter(request)
         self.services = None
+        self.before, self.prepared = None, []
 
     def run(self):
         started = time.monotonic()
@@ -99,6 +99,8 @@ class Supervisor:
         finally:
             if self.services is not None:
                 self.services.stop()
+            left = self.starter.left()
+            self.starter.close()
         # A server that does not start says nothing of the code.
         ending = "timeout" if timed_out else "crashed" if process is None else "finished"
         for session in self.sessions:
@@ -130,10 +132,11 @@ class Supervisor:
             "output": clean(self.output.text(), self.output.limit),
             "truncated": self.output.dropped,
             "notes": self.notes,
-            "marks": sorted(self.marks),
-            "told_all": any(session.ended for session in self.sessions),
+            "marks": sorted(self._marks()),
+            "prepared": self.prepared,
+            "told_all": any(session.has_told_all(self.has_sentinel) for session in self.sessions),
             "stopped_at": stopped_at,
-            "left": {} if stopped_at else self.starter.left(),
+            "left": {} if stopped_at else left,
         }
 
     def _programs(self, deadline):
@@ -141,19 +144,48 @@ class Supervisor:
         failed = self._serve(deadline) if self.request["services"] else ""
         if failed:
             return None, time.monotonic() >= deadline, "service " + failed
+        if self.request["before"]:
+            process, timed_out, stopped_at = self._steps(deadline)
+            if stopped_at:
+                return process, timed_out, stopped_at
+        self.starter.renew()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            listener.bind(os.path.join(self.folder, channel.SOCKET))
+            listener.bind(os.path.join(self.starter.folder, channel.SOCKET))
             listener.listen(16)
-            for step in self.request["before"]:
-                process = self.starter.step(step)
-                timed_out = self._listen(listener, process, min(deadline, time.monotonic() + step["timeout"]))
-                if timed_out or process.returncode:
-                    name = str(step["name"])
-                    self.notes.append("the step %s before the check did not pass" % json.dumps(name))
-                    return process, timed_out, name
-                self.starter.take_over()
             process = self.starter.check(self.sentinel)
             return process, self._listen(listener, process, deadline), ""
+
+    def _steps(self, deadline):
+        """Run them, each without what the others left running; tell what they did to what decides."""
+        from . import deciding  # few runs need it
+
+        starter, request = self.starter, self.request
+        programs = request["path"] + [os.path.dirname(sys.executable)] + os.environ.get("PATH", os.defpath).split(os.pathsep)
+        home = os.environ.get("HOME", os.sep)
+        self.before = deciding.Before(request["root"], home, programs, request["deciding"])
+        process = None
+        for step in request["before"]:
+            adopted = peers.adopt(True)
+            process = starter.step(step)
+            timed_out = self._listen(None, process, min(deadline, time.monotonic() + step["timeout"]))
+            alone = adopted and peers.end_all(self.services.pids() if self.services is not None else ())
+            peers.adopt(False)  # else what leaves the tests would stay with us
+            red = (timed_out or process.returncode) and not step["may_fail"]
+            late = time.monotonic() >= deadline
+            if red or late or not alone:
+                stopped_at = str(step["name"])
+                why = "did not pass" if alone else "left processes running that could not be ended"
+                self.notes.append("the step %s before the check %s" % (json.dumps(stopped_at), why))
+                return process, timed_out or late or not alone, stopped_at
+            starter.take_over()
+        self.prepared = self.before.after(starter.variables, starter.led, str(request["script"]))
+        return process, False, ""
+
+    def _marks(self):
+        """A file that a step made does what a change to what makes it has it do: such a mark counts without a name too."""
+        if self.before is None:
+            return self.marks
+        return self.marks | {": " + mark for mark in self.marks if self.before.is_of_the_steps(mark.partition(":")[0])}
 
     def _serve(self, deadline):
         """Start the servers; returns the name of the one that could not be started, or ""."""
@@ -173,7 +205,8 @@ class Supervisor:
         ended, end = os.pipe()
         threading.Thread(target=_tell_end, args=(process, end), daemon=True).start()
         with selectors.DefaultSelector() as selector:
-            selector.register(listener, selectors.EVENT_READ, "listener")
+            if listener is not None:  # a step has nobody to talk to
+                selector.register(listener, selectors.EVENT_READ, "listener")
             selector.register(process.stdout, selectors.EVENT_READ, "output")
             selector.register(ended, selectors.EVENT_READ, "ended")
             timed_out = over = False
@@ -264,7 +297,7 @@ class Supervisor:
                 session.running.pop(identity(str(message["id"])), None)
             else:
                 session.running.clear()
-            session.green = session.green or message["verdict"] == "passed"
+            session.told, session.green = True, session.green or message["verdict"] == "passed"
             seconds = min(max(0.0, float(message["seconds"])), float(self.request["timeout"]))
             self._verdict(str(message["id"]), message["verdict"], seconds, message["failure"])
         elif kind == "ready":

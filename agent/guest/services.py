@@ -66,6 +66,9 @@ class Services(object):
             except (OSError, subprocess.SubprocessError) as error:
                 raise Failed(started.name, "It could not be started: %s." % error, started.log()) from None
 
+    def pids(self):
+        return [process.pid for process, _ in self.running]
+
     def stop(self):
         for process, stop_signal in self.running:
             process.send_signal(stop_signal)

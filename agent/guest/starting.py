@@ -6,8 +6,10 @@ Knows environments and programs, not what they tell.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
 from . import channel, javascript, shims, stepping
 
@@ -16,19 +18,35 @@ _WHY = 500  # characters
 
 
 class Starter:
-    """Each later program sees what the steps before it have left in `GITHUB_ENV` and `GITHUB_PATH`."""
+    """Each later program sees what the steps before it have left in `GITHUB_ENV` and `GITHUB_PATH`, and nothing else of ours.
 
-    def __init__(self, request, folder):
-        self.request, self.folder = request, folder
-        self.variables, self.path = {}, list(request["path"])
-        self.files = os.path.join(folder, "step")
-        self.shims = shims.install(folder, request["guest"])
+    Each has a folder of its own, made for it after all before it have ended: whoever knew an earlier one knows nothing.
+    """
+
+    def __init__(self, request):
+        self.request = request
+        self.variables, self.path, self.led = {}, list(request["path"]), []
+        self.folder = None
+        self.files = self.shims = ""
+
+    def close(self):
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def renew(self):
+        """A fresh folder for the next program."""
+        self.close()
+        self.folder = tempfile.mkdtemp(prefix="selfheal-")
+        self.files = os.path.join(self.folder, "step")
+        self.shims = shims.install(self.folder, self.request["guest"])
 
     def step(self, step, output=subprocess.PIPE):
         """A step before the check: nobody asks what its tests say."""
+        self.renew()
         return self._popen(step, self._environment(step), output)
 
     def check(self, sentinel):
+        """The check itself; `renew` comes first, so that its channel is there."""
         request = self.request
         environment = self._environment(request)
         restore = {name: environment.get(name) for name in ("PYTEST_ADDOPTS", "PYTHONPATH", javascript.VARIABLE)}
@@ -49,6 +67,7 @@ class Starter:
 
     def surroundings(self):
         """The variables that the tests of the check see."""
+        self.renew()
         environment = self._environment(self.request)
         environment["PATH"] = self._without_shims(environment["PATH"])
         return environment
@@ -57,7 +76,8 @@ class Starter:
         """What the last step left is there for those after it."""
         texts = self.left()
         self.variables.update(stepping.environment(texts.get("env", "")))
-        self.path = stepping.paths(texts.get("path", "")) + self.path
+        led = stepping.paths(texts.get("path", ""))
+        self.led, self.path = led + self.led, led + self.path
 
     def left(self):
         """What the last program wrote for those after it: "env", "path", "output" → text."""
@@ -74,8 +94,8 @@ class Starter:
 
     def _environment(self, step):
         environment = dict(os.environ)
-        environment.update(self.variables)
-        environment.update(step["env"])
+        for more in (step["outer"], self.variables, step["env"]):  # the nearer wins, as GitHub has it
+            environment.update(more)
         parts = [self.shims, *self.path, os.path.dirname(sys.executable), environment.get("PATH", os.defpath)]
         environment["PATH"] = os.pathsep.join(parts)
         environment.update(stepping.offer(self.files))

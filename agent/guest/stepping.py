@@ -10,16 +10,22 @@ import sys
 
 LIMIT = 1 << 20  # bytes that are read of one file
 FILES = ("env", "path", "output", "state", "step_summary")
-# GitHub refuses it too: https://docs.github.com/actions/reference/workflow-commands
-_REFUSED = ("NODE_OPTIONS",)
+LONGEST = 100000  # bytes of a text that is an argument: the system has a bound
+# GitHub refuses the first too: https://docs.github.com/actions/reference/workflow-commands. By the second kind we tell our own
+# what to do. Others that have programs run code (BASH_ENV, LD_PRELOAD, …) are set by honest jobs as well: what a change makes
+# of them is told by `deciding`.
+_REFUSED = re.compile(r"NODE_OPTIONS|SELFHEAL_.*")
 _DELIMITED = re.compile(r"^([^=\n]*?)<<(.+)$")
 
 
 def argv(shell: str, script: str, folder: str) -> "list[str]":
     """What runs `script` as `shell` says: "bash", "sh", "python", or a template such as "bash -e {0}".
 
-    Shells and Pythons get their text as an argument: a file could be changed by what it runs.
+    Shells and Pythons get their text as an argument, where it is not too long: a file could be changed by what it runs.
+    Raises ValueError where `shell` names none.
     """
+    if not shell.strip():
+        raise ValueError("no shell is named")
     words = {
         "bash": ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "{0}"],
         "sh": ["sh", "-e", "{0}"],
@@ -28,10 +34,10 @@ def argv(shell: str, script: str, folder: str) -> "list[str]":
     name = os.path.basename(words[0])
     if name == "bash" and not shutil.which("bash"):
         words = ["sh", "-e", "{0}"]
-    if name in ("bash", "sh", "dash", "python", "python3") and words.count("{0}") == 1:
+    if name == "python" and "/" not in words[0]:
+        words[0] = sys.executable
+    if name in ("bash", "sh", "dash", "python", "python3") and words.count("{0}") == 1 and len(script.encode()) <= LONGEST:
         at = words.index("{0}")
-        if name == "python" and "/" not in words[0]:
-            words[0] = sys.executable
         return words[:at] + ["-c", script] + words[at + 1 :]
     path = os.path.join(folder, "script")
     with open(path, "w", encoding="utf-8") as file:
@@ -93,7 +99,7 @@ def environment(text: str) -> "dict[str, str]":
     return {
         name: value
         for name, value in values(text).items()
-        if name not in _REFUSED and not name.startswith(("GITHUB_", "RUNNER_")) and "\0" not in name + value
+        if not _REFUSED.fullmatch(name) and not name.startswith(("GITHUB_", "RUNNER_")) and "\0" not in name + value
     }
 
 

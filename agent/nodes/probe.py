@@ -13,7 +13,7 @@ from agent import endings, flakiness
 from agent.events import Reproduced
 from agent.gate import is_brief
 from agent.nodes.reproduce import why_not_red
-from agent.oracle import Round
+from agent.oracle import Round, base_of
 from agent.probing import Prober
 from agent.state import State, Work, pack
 from agent.task import Check, CheckRun, Conditions, Flakiness, Oracle
@@ -36,7 +36,7 @@ async def probe(state: State, work: Work) -> State:
     affordable = int(SHARE * work.ledger.seconds_left() / max(0.1, prober.longest))
     series = found.under if seen.is_the_runs_own else flakiness.series(found, affordable)
     try:
-        oracle, base = await _red(work, found, rounds[0], series)
+        oracle, base = await _red(work, found, base_of(rounds), series)
     except LimitExceeded as error:
         return {"ending": pack(endings.limit_reached(str(error)))}
     if not oracle.is_red:

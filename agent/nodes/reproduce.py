@@ -9,7 +9,7 @@ from agent.endings import Ending
 from agent.events import Reproduced
 from agent.flakiness import named_in, speaks_of_network
 from agent.gate import is_brief
-from agent.oracle import EXIT, Round, differ, failures, oracle_of, unsteady
+from agent.oracle import EXIT, Round, base_of, differ, failures, oracle_of, unsteady
 from agent.state import State, Work, pack
 from agent.task import CheckRun, Flakiness, Outcome, VerdictId
 from sandbox.base import LimitExceeded
@@ -27,7 +27,7 @@ async def reproduce(state: State, work: Work) -> State:
             rounds.append(await _round(work))  # what comes and goes may have come twice
     except LimitExceeded as error:
         return {"ending": pack(endings.limit_reached(str(error)))}
-    base = rounds[0]
+    base = base_of(rounds)
     oracle = oracle_of(work.task.checks, rounds)
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     green = sum(len(ids) for ids in oracle.must_stay.values())

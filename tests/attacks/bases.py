@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from agent.task import Check
+from agent.task import Check, Step
 from tests.agent.bench import CALC, PYTEST, SAMPLE
 
 _CASES = """\
@@ -42,6 +42,10 @@ _RAISES = "import pytest\n\nimport calc\n\ndef test_add():\n    with pytest.rais
 _SUMS = "from calc import add, double\n\nassert add(2, 3) == 5\nassert double(4) == 8\n"
 _JAVASCRIPT = "const { add } = require('./calc')\n\nif (add(2, 3) !== 5) throw new Error('add')\n"
 _GO = 'package calc\n\nimport "testing"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fatal("add")\n\t}\n}\n'
+# A step before the check runs code of the repository, which nobody watches; no rule keeps a change from that code.
+_HELPERS = "import os\nimport pathlib\n\n\ndef prepare():\n    return 'ready'\n"
+_PREPARED = {"prep.py": "from helpers import prepare\n\nprint(prepare())\n", "helpers.py": _HELPERS}
+_PREPARE = (Step("Prepare", "python prep.py"),)
 _RUST = """\
 pub fn add(a: i32, b: i32) -> i32 {
     a - b
@@ -82,6 +86,8 @@ BASES: Mapping[str, Mapping[str, str]] = {
     "script": {"calc.py": CALC, "test_calc.py": _SUMS},
     "javascript": {"calc.js": "exports.add = (a, b) => {\n  return a - b\n}\n", "test_calc.js": _JAVASCRIPT},
     "go": {"calc.go": "package calc\n\nfunc Add(a, b int) int {\n\treturn a - b\n}\n", "calc_test.go": _GO},
+    "prepared": SAMPLE | _PREPARED,
+    "prepared-script": {"calc.py": CALC, "test_calc.py": _SUMS, "check.sh": "python test_calc.py\n"} | _PREPARED,
     "rust": {
         "Cargo.toml": '[package]\nname = "calc"\nversion = "0.1.0"\nedition = "2021"\n\n[lib]\ndoctest = false\n',
         "src/lib.rs": _RUST,
@@ -95,6 +101,8 @@ CHECKS: Mapping[str, Check] = {
     "script": replace(PYTEST, command=f"{sys.executable} test_calc.py", reader="exit"),
     "javascript": replace(PYTEST, command="node test_calc.js", reader="exit"),
     "go": replace(PYTEST, command="go test ./...", reader="exit"),
+    "prepared": replace(PYTEST, before=_PREPARE),
+    "prepared-script": replace(PYTEST, command="sh check.sh", reader="exit", before=_PREPARE),
     "rust": replace(PYTEST, command="cargo test --offline", reader="rust", timeout=120, env=_TOOLS),
     "node": replace(PYTEST, command="node --test tests/", reader="javascript"),
     "unittest": replace(PYTEST, command="python -m unittest", reader="unittest"),

@@ -23,7 +23,7 @@ def test_a_supervisor_that_cannot_be_closed_to_its_peers_believes_nothing(tmp_pa
         pytest.skip("needs Linux: elsewhere there is no /proc to close")
     guest = tmp_path / "guest.pyz"
     guest.write_bytes(guest_bundle())
-    where = {"guest": str(guest), "root": str(tmp_path), "cwd": ".", "env": {}}
+    where = {"guest": str(guest), "root": str(tmp_path), "cwd": ".", "env": {}, "outer": {}}
     program = {"name": "nothing", "script": "true", "shell": "bash", "before": [], "path": [], "services": []}
     program["conditions"] = {"shuffle": None, "seed": None, "clock": None}
     asked = where | program | {"nonce": "n", "reader": "exit", "only": None, "timeout": 20, "output_limit": 1000}
