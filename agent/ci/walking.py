@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from agent.ci import detect
 from agent.ci.actions import meaning_of, python_version
-from agent.ci.commands import read_command, tools_of
+from agent.ci.commands import only_looks, read_command, tools_of
 from agent.ci.contexts import variables
 from agent.ci.detect import Project
 from agent.ci.expressions import ExpressionError, Unknown, Value, condition, render
@@ -25,7 +25,7 @@ from agent.ci.installing import merge
 from agent.ci.leg import Does, Leg, Perform, Told, Walked
 from agent.ci.obstacles import Needs, in_the_way, invalid, named, needs_services, too_long
 from agent.ci.runners.follow import follow_script
-from agent.ci.runners.followed import Followed
+from agent.ci.runners.followed import Followed, Steps
 from agent.ci.texts import SHELL, Asks, Frame, Texts, program_of, shown
 from agent.ci.workflows.composite import read_action
 from agent.ci.workflows.document import Problem
@@ -92,6 +92,7 @@ class _Walker:
         self.told: list[Told] = []
         self.notes: list[str] = list(leg.notes)
         self.packages = Packages(python=leg.python)
+        self.steps = Steps()  # of the runners that are followed
         self.kept: list[_Kept] = []
         self.check: Check | None = None
         self.tool = ""
@@ -108,10 +109,9 @@ class _Walker:
                 packages = merge(packages, tools_of(kept.check, kept.tool))
         if check is not None:
             # Whoever only looks leaves nothing for the check, save what another tool reports on.
-            looks = ("findings", "pytest", "unittest") if check.runs_tests else ("findings",)
             before = [kept for kept in self.kept if kept.check is not check]
-            left_out = {kept.number for kept in before if kept.check.reader in looks}
-            check = replace(check, before=tuple(_before(kept.check) for kept in before if kept.number not in left_out))
+            left_out = {kept.number for kept in before if only_looks(kept.check.command) and _spares(kept.check, check)}
+            check = replace(check, before=tuple(_before(kept) for kept in before if kept.number not in left_out))
             told = [replace(one, does="left out") if one.number in left_out else one for one in told]
         reached = {one.number.partition(".")[0] for one in told}
         rest = [
@@ -293,7 +293,7 @@ class _Walker:
             outcome: Value = Unknown(f"steps.{here.step.id}.outcome") if kept.may_fail else "success"
             context = _context(here.step, Unknown(f"steps.{here.step.id}.outputs"), outcome=outcome)
         else:
-            done = await self.perform(check)
+            done = await self.perform(replace(check, env={**self.texts.exported, **check.env}))
             if done.run.ending == "timeout" and time.monotonic() > self.until:
                 self.ending = too_long(self.leg.source, len(self.told), ran=True)
                 raise _Over
@@ -313,10 +313,11 @@ class _Walker:
         step, frame, texts = here.step, here.frame, self.texts
         shell = program_of(texts.text(step.shell or frame.shell, frame))
         cwd = texts.path(texts.text(step.working_directory or frame.cwd, frame))
-        env = {**variables(self.leg.run), **frame.env, **texts.exported, **frame.own}
+        outer = {**variables(self.leg.run), **frame.env}
+        env = {**outer, **texts.exported, **frame.own}
         found = Followed(text, Packages(), env, cwd)
         if shell.split()[0] in ("bash", "sh"):
-            found = follow_script(text, self.project, env, cwd, self.packages.python)
+            found = follow_script(text, self.project, env, cwd, self.packages.python, steps=self.steps)
         self.packages = merge(self.packages, found.packages)
         self.packages = replace(self.packages, python=found.python or self.packages.python)
         self.notes += [f"step {here.number}: {note}" for note in found.notes]
@@ -331,7 +332,9 @@ class _Walker:
             reading = read_command(found.command, self._script("."))
         source = f"{self.leg.source}, step {here.number}"
         seconds = texts.seconds(step, frame)
-        check = Check(here.title, found.command, reading.reader, seconds, found.cwd, found.env, source, shell)
+        # What a runner sets beside them is the step's own; what earlier steps exported they export anew in every run.
+        own = {name: value for name, value in found.env.items() if name in frame.own or env.get(name) != value}
+        check = Check(here.title, found.command, reading.reader, seconds, found.cwd, own, source, shell, outer=outer)
         return check if check.reader == "findings" else replace(check, services=self.leg.wanted.services), reading.tool
 
     def _found(self, kept: _Kept, does: Does = "fails") -> None:
@@ -366,8 +369,16 @@ class _Walker:
         return lambda path: self.project.texts.get(posixpath.normpath(posixpath.join(cwd, path)), "")
 
 
-def _before(check: Check) -> Before:
-    return Before(check.name, check.command, check.shell, check.cwd, check.env, check.timeout)
+def _spares(earlier: Check, check: Check) -> bool:
+    """Whether a check can do without the tests or findings of a step before it: what another tool reports on is needed."""
+    return earlier.reader == "findings" or check.runs_tests
+
+
+def _before(kept: _Kept) -> Before:
+    check = kept.check
+    return Before(
+        check.name, check.command, check.shell, check.cwd, check.env, check.timeout, outer=check.outer, may_fail=kept.may_fail
+    )
 
 
 def _context(step: Step, outputs: Value, conclusion: str = "success", *, outcome: Value = None) -> dict[str, Value]:

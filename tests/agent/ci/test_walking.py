@@ -122,8 +122,9 @@ async def test_variables_of_workflow_job_and_step_and_where_it_runs(walks: Walks
     check = (await walks.read(text, failed="Go")).check
     assert check is not None
     assert (check.command, check.cwd, check.shell) == ("pytest Linux", "backend", "bash")
-    wanted = {"A": "workflow", "B": "job", "C": "step", "D": "workflow-backend", "CI": "true"}
-    assert {name: check.env[name] for name in wanted} == wanted
+    wanted = {"A": "workflow", "B": "job", "C": "job", "CI": "true"}
+    assert {name: check.outer[name] for name in wanted} == wanted
+    assert check.env == {"C": "step", "D": "workflow-backend"}
 
 
 async def test_conditions_decide_and_what_ci_tells_of_a_step_decides_first(walks: Walks) -> None:
@@ -331,6 +332,35 @@ async def test_a_step_that_may_fail_tells_its_outcome_and_is_not_in_the_way(walk
     walked = await walks.run(text, {"test_a.py": TEST}, failed="Go")
     assert does(walked) == [("1", "runs"), ("2", "runs"), ("3", "fails")]
     assert walked.check is not None
+    run = await Runner(walks.sandbox).run(await walks.repository({"test_a.py": TEST}), walked.check)
+    assert [str(id_) for id_ in run.red] == ["test_a.py::test_a"]
+
+
+async def test_a_step_that_does_more_than_look_stays_before_the_tests(walks: Walks) -> None:
+    text = workflow(
+        """
+        - {name: Style, run: ruff check .}
+        - {name: Migrate, run: python manage.py migrate && pytest tests/smoke}
+        - {name: Go, run: pytest}
+        """
+    )
+    check = (await walks.read(text, failed="Go")).check
+    assert check is not None
+    assert [step.name for step in check.before] == ["Migrate"]
+
+
+async def test_what_a_step_exports_is_over_the_job_s_variables_and_under_the_step_s_own(walks: Walks) -> None:
+    text = workflow(
+        """
+        - {name: Set, run: 'echo "A=set" >> "$GITHUB_ENV"; echo "B=set" >> "$GITHUB_ENV"'}
+        - {name: Go, env: {B: own}, run: 'echo "$A $B"; false'}
+        """,
+        "env: {A: job, B: job}",
+    )
+    check = (await walks.read(text, failed="Go")).check
+    assert check is not None
+    run = await Runner(walks.sandbox).run(await walks.repository({}), check)
+    assert run.output.strip() == "set own"
 
 
 async def test_a_failing_action_of_the_repository_that_is_green_here_ends_the_walk_inside(walks: Walks) -> None:
@@ -362,7 +392,7 @@ async def test_variables_of_a_container_are_the_job_s_too(walks: Walks) -> None:
     text = workflow("- {name: Go, run: pytest}", "container: {image: 'python:3.12', env: {DB: x, B: image}}\nenv: {B: job}")
     check = (await walks.read(text, failed="Go")).check
     assert check is not None
-    assert (check.env["DB"], check.env["B"]) == ("x", "job")
+    assert (check.outer["DB"], check.outer["B"]) == ("x", "job")
 
 
 async def test_a_linter_s_action_runs_at_the_root_whatever_the_defaults_of_run_are(walks: Walks) -> None:
