@@ -133,7 +133,7 @@ class Trials:
             return b"" if asked.problem else asked.output
 
     async def _run(self, workspace: Workspace, check: Check, command: str) -> CheckRun:
-        tool = Check(check.name, command, "exit", cwd=check.cwd, env=check.env)
+        tool = Check(check.name, command, "exit", cwd=check.cwd, env=check.env, outer=check.outer)
         return await self.situation.runner.run(workspace, tool, timeout=max(1.0, min(check.timeout, self.seconds_left)))
 
     async def _digests(self, workspace: Workspace) -> dict[str, str]:
