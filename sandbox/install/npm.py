@@ -94,7 +94,7 @@ async def install(folders: Sequence[str], place: Place, cache: Path, python: str
     registry = await asyncio.to_thread(npm_registry.configured)
     notes: list[str] = []
     for folder in folders:
-        project = await manifests.read(folder, place.read)
+        project = await manifests.read(folder, place.read, registry.named)
         notes += project.notes
         if any(manifests.MANIFEST in name for name in project.files):
             await _install(folder, Recipe(registry, project), place, cache, python)

@@ -102,7 +102,7 @@ async def project(files: Mapping[str, object]) -> manifests.Project:
             raise FileNotFoundError(path)
         return json.dumps(files[path]).encode()
 
-    return await manifests.read(".", read)
+    return await manifests.read(".", read, frozenset({"registry.example:443"}))
 
 
 @pytest.mark.parametrize(
@@ -132,21 +132,54 @@ async def test_a_lock_that_leads_elsewhere_is_refused(resolved: str) -> None:
         await project({"package.json": {}, "package-lock.json": lock})
 
 
-async def test_a_lock_of_several_hosts_is_refused() -> None:
-    lock = {
-        "packages": {
-            "node_modules/a": {"resolved": "https://one.example/a.tgz"},
-            "node_modules/b": {"resolved": "https://two.example/b.tgz"},
-        }
-    }
-    with pytest.raises(InstallFailed, match=r"several hosts: one\.example, two\.example"):
+@pytest.mark.parametrize(
+    "resolved", ["https://other.example/a.tgz", "https://registry.example:8443/a.tgz", "https://[/", "http://a:x/"]
+)
+async def test_a_lock_whose_packages_are_at_another_host_is_refused_by_its_name(resolved: str) -> None:
+    lock: dict[str, object] = {"packages": {"node_modules/a": {"resolved": "https://registry.example/a.tgz"}}}
+    assert (await project({"package.json": {}, "package-lock.json": lock})).locked
+    lock = {"packages": {"node_modules/a": {"resolved": resolved}}}
+    with pytest.raises(InstallFailed, match="not the registry") as refused:
         await project({"package.json": {}, "package-lock.json": lock})
+    assert resolved in str(refused.value)
+
+
+@pytest.mark.parametrize("spec", ["git+https://host.example/a.git", "file:../a", "./a", "..", "a.tgz", "$a/git:b"])
+@pytest.mark.parametrize("deep", [0, 1, 50])
+async def test_overrides_and_peers_from_elsewhere_are_refused_too(spec: str, deep: int) -> None:
+    with pytest.raises(InstallFailed, match="odd"):
+        await project({"package.json": {"peerDependencies": {"odd": spec}}})
+    overrides: dict[str, object] = {"odd": spec}
+    for _ in range(deep):
+        overrides = {"above": overrides, ".": "1.0.0", "own": "$@scope/own"}
+    with pytest.raises(InstallFailed, match="odd"):
+        await project({"package.json": {"overrides": overrides}})
+    overrides = {"above": {"fine": "1.0.0", "own": "$@scope/own"}}
+    assert not (await project({"package.json": {"overrides": overrides}})).locked
 
 
 async def test_workspaces_of_a_lock_are_shown_by_their_manifests_alone() -> None:
     lock = {"packages": {"": {}, "packages/a": {}, "node_modules/a": {"resolved": "packages/a", "link": True}}}
     found = await project({"package.json": {}, "package-lock.json": lock, "packages/a/package.json": {"name": "a"}})
     assert set(found.files) == {"package.json", "package-lock.json", "packages/a/package.json"}
+
+
+async def test_a_workspace_is_kept_once_however_often_it_is_named() -> None:
+    aliases = [f"p{'/.' * count}" for count in range(300)]
+    lock = {"packages": {alias: {} for alias in aliases}}
+    found = await project({"package.json": {}, "package-lock.json": lock, "p/package.json": {"name": "x" * 1_000_000}})
+    assert set(found.files) == {"package.json", "package-lock.json", "p/package.json"}
+
+
+async def test_more_workspaces_or_text_than_anybody_has_are_refused() -> None:
+    files: dict[str, object] = {f"p{number}/package.json": {"name": "x" * 1_000_000} for number in range(20)}
+    lock: dict[str, object] = {"packages": {f"p{number}": {} for number in range(20)}}
+    with pytest.raises(InstallFailed, match="larger than 16 MiB"):
+        await project({"package.json": {}, "package-lock.json": lock, **files})
+    many = {f"p{number}/package.json": {} for number in range(1001)}
+    lock = {"packages": {f"p{number}": {} for number in range(1001)}}
+    with pytest.raises(InstallFailed, match="names 1001 workspaces"):
+        await project({"package.json": {}, "package-lock.json": lock, **many})
 
 
 @pytest.mark.parametrize("member", ["../outside", "/etc", "a/../../b"])
