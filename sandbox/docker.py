@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from secrets import token_hex
 
 from aiodocker.containers import DockerContainer
 
-from sandbox import bounds, folders
+from sandbox import folders
 from sandbox.base import (
     MIB,
     Command,
@@ -32,7 +31,6 @@ from sandbox.base import (
     Limits,
     Packages,
     Promise,
-    SandboxError,
     SandboxLost,
     SandboxUnavailable,
     Workspace,
@@ -42,39 +40,26 @@ from sandbox.containers import house as houses
 from sandbox.containers.engine import Engine, Facts
 from sandbox.containers.files import ROOT, TOP, WORK, Files
 from sandbox.containers.house import House
+from sandbox.containers.images import (
+    ASK_SECONDS,
+    BASE,
+    TOOLS,
+    Image,
+    checked,
+    full_name,
+    is_allowed,
+    is_reference,
+    look_into,
+    volumes_of,
+)
 from sandbox.containers.packing import Packing
 from sandbox.containers.place import ENV, ENVIRONMENTS, Room, place_for
-from sandbox.containers.recipe import Job, Mount, Recipe, is_reference
+from sandbox.containers.recipe import Job, Mount, Recipe
 from sandbox.install.packages import Shop, install
 from sandbox.running import Running
 from sandbox.tree import parts_of
 
-TOOLS, BASE = "/tools", "/base"
 MOST_PROCESSORS = 4
-ASK_SECONDS = 30.0
-_WHO = """
-for name in python3 python; do
-    "$name" -I -c 'import json, sys; print(json.dumps([sys.executable, ".".join(map(str, sys.version_info[:3]))]))' && exit
-done 2>/dev/null
-echo null
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """What runs: an image, and what its commands find in it."""
-
-    name: str
-    path: str  # its own PATH
-    python: str | None  # path of its interpreter
-    version: str  # of that, "3.12.4"
-
-    def environment(self, *, prepared: bool) -> dict[str, str]:
-        """The whole environment of a command; `prepared`: with what was installed first on its PATH."""
-        mine = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the container
-        path = self.path or "/usr/local/bin:/usr/bin:/bin"
-        # A number without a name: what asks for the user's own is told by the environment.
-        return mine | {"PATH": f"{ENV}/bin:{path}" if prepared else path, "USER": "sandbox", "LOGNAME": "sandbox"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,20 +208,39 @@ class DockerSandbox:
             await asyncio.shield(workspace.close())
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The operator's: `image` is what code runs in, `allowed` the patterns of what a repository may choose instead."""
+
+    image: str
+    allowed: tuple[str, ...] = ()
+
+
 class DockerSandboxes:
     """Opens sandboxes in the engine at `address`. `folder`, made when needed, tells which workers live; `shop` has packages."""
 
-    def __init__(self, folder: Path, shop: Shop, image: str, address: str, facts: Facts) -> None:
-        self._folder, self._shop, self._image, self._address, self._facts = folder, shop, image, address, facts
+    def __init__(self, folder: Path, shop: Shop, choice: Choice, address: str, facts: Facts) -> None:
+        self._folder, self._shop, self._choice, self._address, self._facts = folder, shop, choice, address, facts
+        self._wish: str | None = None  # the full name of what a repository chose
+        self._pulled: dict[str, str] = {}  # full name → id
         self._known: dict[str, Image] = {}
 
     @property
     def isolation(self) -> Isolation:
         return isolation_of(self._facts)
 
-    def with_image(self, image: str) -> DockerSandboxes:
-        """The same, with another image: what a workflow's `container:` names. Raises `SandboxUnavailable` for no such name."""
-        return DockerSandboxes(self._folder, self._shop, _checked(image), self._address, self._facts)
+    def with_image(self, image: str) -> DockerSandboxes | None:
+        """The same, with another image: what a workflow's `container:` names; None where the operator does not allow it.
+
+        Raises `SandboxUnavailable` for no such name.
+        """
+        if full_name(checked(image)) == full_name(self._choice.image):
+            return self
+        if not is_allowed(image, self._choice.allowed):
+            return None
+        other = DockerSandboxes(self._folder, self._shop, self._choice, self._address, self._facts)
+        other._wish, other._pulled, other._known = full_name(image), self._pulled, self._known
+        return other
 
     @asynccontextmanager
     async def open(self, label: str, limits: Limits | None = None) -> AsyncIterator[DockerSandbox]:
@@ -254,34 +258,45 @@ class DockerSandboxes:
             yield sandbox
 
     async def _furnish(self, engine: Engine, folder: Path, limits: Limits, closing: AsyncExitStack) -> DockerSandbox:
-        config = await engine.image(self._image)
+        name = self._choice.image if self._wish is None else await self._pull(engine, self._wish)
+        config = (await engine.image(name)).get("Config") or {}
         labels = {houses.INSTALLATION: houses.installation(self._folder), houses.SANDBOX: folder.name}
-        recipe = Recipe(self._image, limits, min(self._facts.processors, MOST_PROCESSORS), labels)
-        house = House(engine, self._facts, recipe)
+        processors = min(self._facts.processors, MOST_PROCESSORS)
+        house = House(engine, self._facts, Recipe(name, limits, processors, labels, volumes_of(name, config)))
         closing.push_async_callback(house.clear)
-        if self._image not in self._known:
-            self._known[self._image] = await _look_into(house, self._image, config)
+        if name not in self._known:
+            self._known[name] = await look_into(house, self._wish or name, config)
         volume, tools = await house.volume(), await house.volume()
-        hall = Hall(house, self._known[self._image], Mount(tools, TOOLS), self._shop, folder)
+        hall = Hall(house, self._known[name], Mount(tools, TOOLS), self._shop, folder)
         keeper = await house.keeper((Mount(volume, WORK, writable=True), Mount(tools, TOOLS, writable=True)))
         await house.make_top(keeper)
         # Read-only: every candidate begins as it, and what it says must not depend on what was run before.
         base = DockerWorkspace(hall, volume, keeper, None, writable=False)
         return DockerSandbox(hall, self.isolation, base, keeper)
 
+    async def _pull(self, engine: Engine, name: str) -> str:
+        """Once a worker: what the engine has under a name that a repository chose may be anybody's."""
+        if name not in self._pulled:
+            self._pulled[name] = await engine.pulled(name)
+        return self._pulled[name]
 
-async def reach(folder: Path, shop: Shop, image: str, address: str | None = None) -> DockerSandboxes:
+
+async def reach(folder: Path, shop: Shop, choice: Choice, address: str | None = None) -> DockerSandboxes:
     """Sandboxes in the engine that is there. `address`: "unix:///path", "tcp://host:port"; default: as its clients find it.
 
     Raises `SandboxUnavailable`.
     """
+    checked(choice.image)
+    for pattern in choice.allowed:
+        if not is_reference(pattern.replace("*", "x")):
+            raise SandboxUnavailable(f"{pattern[:200]!r} is no pattern of images' names (python:*, registry.example/team/*)")
     where = engines.address(address)
     try:
         async with engines.connected(where) as engine:
             facts = await engine.facts()
     except SandboxLost as error:
         raise SandboxUnavailable(error.reason) from error
-    return DockerSandboxes(folder, shop, _checked(image), where, facts)
+    return DockerSandboxes(folder, shop, choice, where, facts)
 
 
 def isolation_of(facts: Facts) -> Isolation:
@@ -301,23 +316,3 @@ def isolation_of(facts: Facts) -> Isolation:
     promises = frozenset(promise for promise, holds in kept.items() if holds)
     # What is held inside is what makes code harmless; a full disk or memory is a nuisance to the engine's host.
     return Isolation("docker", untrusted=facts.filters, shortcomings=tuple(shortcomings), promises=promises)
-
-
-async def _look_into(house: House, name: str, config: Mapping[str, object]) -> Image:
-    """Run the image once. Raises `SandboxUnavailable` when not even a shell runs in it."""
-    listed = config.get("Env") or ()
-    variables = dict(str(one).partition("=")[::2] for one in listed) if isinstance(listed, (list, tuple)) else {}
-    bare = Image(name, variables.get("PATH", ""), None, "")
-    try:
-        said = await house.run(Job(("/bin/sh", "-c", _WHO), (), bare.environment(prepared=False), "/", ASK_SECONDS))
-        found = json.loads(said.stdout.decode(errors="replace").strip().splitlines()[-1])
-        return bare if found is None else replace(bare, python=str(found[0]), version=str(found[1]))
-    except (SandboxError, ValueError, IndexError, TypeError) as error:
-        why = error.reason if isinstance(error, SandboxLost) else "it needs a /bin/sh, as every image with a system has"
-        raise SandboxUnavailable(f"nothing can be run in the image {name!r}: {why}") from error
-
-
-def _checked(image: str) -> str:
-    if not is_reference(image):
-        raise SandboxUnavailable(f"{image[:200]!r} is not the name of an image (name:tag, registry/name@sha256:…)")
-    return image

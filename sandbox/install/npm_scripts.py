@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from sandbox.tree import INSTALLED
+
 OPTIONS = (
     "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--include=dev",
     "--git=/bin/false",
@@ -61,8 +63,9 @@ COPY = """
 to=$(cd "$2" && pwd) && cd "$1" || exit 1
 find . -name node_modules -type d -prune | while read -r one; do
     rm -rf "$to/$one" && mkdir -p "$to/${one%node_modules}" && cp -a --reflink=auto "$one" "$to/$one" || exit 1
+    : >"$to/$one/@INSTALLED@" || exit 1
 done
-"""
+""".replace("@INSTALLED@", INSTALLED)
 # Both in one command, where nothing can be made aside for all.
 ALONE = f"""
 asked=$1 folder=$2 locked=$3; shift 3
