@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from agent.task import Edits
-from sandbox.archive import leads_outside
+from sandbox.archive import ArchiveLimits, leads_outside
 from sandbox.base import MIB
 
 # What a checkout without git also holds, and nobody means to send along.
@@ -107,8 +107,12 @@ def _write_archive(archive: IO[bytes], root: Path, names: list[str] | None) -> N
         top = tarfile.TarInfo("checkout")
         top.type, top.mode = tarfile.DIRTYPE, 0o755
         tar.addfile(top)
+        room = ArchiveLimits().unpacked
         for name in _walked(root) if names is None else names:
             try:
+                room -= (root / name).lstat().st_size if (root / name).is_file() else 0
+                if room < 0:
+                    raise CheckoutUnreadable(name, f"with it the checkout is larger than {ArchiveLimits().unpacked // MIB} MiB")
                 _add(tar, root / name, name)
             except OSError as error:
                 raise CheckoutUnreadable(name, error.strerror or str(error)) from error

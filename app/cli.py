@@ -15,6 +15,7 @@ import typer
 from app.bench_commands import bench
 
 if TYPE_CHECKING:
+    from app.choosing import Wish
     from app.settings import Settings
 
 T = TypeVar("T")
@@ -35,6 +36,15 @@ app.add_typer(memory, name="memory")
 AttemptId = Annotated[str, typer.Argument(metavar="ID", help="Id of the attempt, or its first characters.")]
 OfRepository = Annotated[str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Only of this repository.")]
 LONGEST_COMMAND = 10_000
+Workflow = Annotated[
+    str | None, typer.Option("--workflow", metavar="FILE", help="A workflow of .github/workflows: one of its jobs is replayed.")
+]
+JobName = Annotated[
+    str | None, typer.Option("--job", metavar="NAME", help="The job that is replayed: its id, or the name that GitHub shows.")
+]
+Matrix = Annotated[
+    list[str] | None, typer.Option("--matrix", metavar="KEY=VALUE", help="A value of its matrix; give it once for each key.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, for scripts.")]
 
 
@@ -79,6 +89,9 @@ def fix(
     apply: Annotated[
         bool, typer.Option("--apply", help="Write the verified repair into the checkout. Without it nothing is touched.")
     ] = False,
+    workflow: Workflow = None,
+    job: JobName = None,
+    matrix: Matrix = None,
     flaky: Annotated[bool, typer.Option("--flaky", help="Repair also a failure that comes and goes.")] = False,
     json: Json = False,
 ) -> None:
@@ -88,28 +101,25 @@ def fix(
     """
     if not path.is_dir():
         _wrong_use(f"{path} is not a folder; give the folder of a checkout")
-    if test is not None and not 0 < len(test.strip()) <= LONGEST_COMMAND:
-        _wrong_use(f"--test must name a command of 1 to {LONGEST_COMMAND:,} characters, such as --test 'python -m pytest'")
+    wish = _wish(test, workflow, job, matrix)
+    from app import choosing
     from app import fix as local
 
     given = {"model": model, "max_iterations": max_iterations}
     settings = _settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
-    healed = _run(local.run(path.resolve(), settings, test=test, flaky=flaky, apply=apply, json=json))
+    try:
+        healed = _run(local.run(path.resolve(), settings, wish=wish, flaky=flaky, apply=apply, json=json))
+    except choosing.NoSuchJob as problem:
+        _wrong_use(str(problem))
     raise typer.Exit(0 if healed else 1)
 
 
 @app.command()
 def reproduce(
     path: Annotated[Path, typer.Argument(help="Folder of a checkout whose CI is red.")],
-    workflow: Annotated[
-        str | None,
-        typer.Option("--workflow", metavar="FILE", help="Workflow, as in .github/workflows. Default: one that tests."),
-    ] = None,
-    job: Annotated[str | None, typer.Option("--job", metavar="NAME", help="Its id, or the name that GitHub shows.")] = None,
-    matrix: Annotated[
-        list[str] | None,
-        typer.Option("--matrix", metavar="KEY=VALUE", help="A value of its matrix; give it once for each key."),
-    ] = None,
+    workflow: Workflow = None,
+    job: JobName = None,
+    matrix: Matrix = None,
     test: Annotated[
         str | None, typer.Option("--test", metavar="CMD", help="A command that runs the tests, instead of a job's steps.")
     ] = None,
@@ -118,17 +128,14 @@ def reproduce(
     """See a local checkout's failure as its CI does: the steps, what is approximated, the failing tests. Repairs nothing."""
     if not path.is_dir():
         _wrong_use(f"{path} is not a folder; give the folder of a checkout")
-    if odd := [pair for pair in matrix or () if not pair.partition("=")[0] or "=" not in pair]:
-        _wrong_use(f"--matrix {odd[0]!r} is not KEY=VALUE; give for example --matrix python-version=3.12")
+    wish = _wish(test, workflow, job, matrix)
+    from app import choosing
     from app import reproduce as local
 
-    wish = local.Wish(workflow, job, dict(pair.split("=", 1) for pair in matrix or ()))
-    if wish and test is not None:
-        _wrong_use("--test runs a command instead of a job: give either --test, or --workflow, --job and --matrix")
     settings = _settings(env_file=None, model="none")
     try:
-        is_red = _run(local.run(path.resolve(), settings, wish=wish, test=test, json=json))
-    except local.NoSuchJob as problem:
+        is_red = _run(local.run(path.resolve(), settings, wish=wish, json=json))
+    except choosing.NoSuchJob as problem:
         _wrong_use(str(problem))
     raise typer.Exit(0 if is_red else 1)
 
@@ -263,6 +270,19 @@ def _steer(*, approved: bool, attempt: str, why: str = "") -> None:
         _run(steering.answer(_settings(), attempt, approved=approved, why=why), steering.StoreError)
     except steering.CannotSteer as refusal:
         _wrong_use(str(refusal))
+
+
+def _wish(test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None) -> Wish:
+    from app.choosing import Wish
+
+    if test is not None and not 0 < len(test.strip()) <= LONGEST_COMMAND:
+        _wrong_use(f"--test must name a command of 1 to {LONGEST_COMMAND:,} characters, such as --test 'python -m pytest'")
+    if odd := [pair for pair in matrix or () if not pair.partition("=")[0] or "=" not in pair]:
+        _wrong_use(f"--matrix {odd[0]!r} is not KEY=VALUE; give for example --matrix python-version=3.12")
+    wish = Wish(test, workflow, job, dict(pair.split("=", 1) for pair in matrix or ()))
+    if wish.names_a_job and test is not None:
+        _wrong_use("--test runs a command instead of a job: give either --test, or --workflow, --job and --matrix")
+    return wish
 
 
 def _settings(**overrides: object) -> Settings:

@@ -7,26 +7,30 @@ Progress goes to standard error, the result to standard output; where that is pi
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 from agent.blobs import MemoryBlobs
+from agent.ci.legs import ChosenJob
 from agent.task import NoRepair, Repair, Waiting
 from app import checkout, local, terminal
+from app.choosing import Wish, choose
 from app.preparing import Case
 from app.settings import Settings
 from app.showing import Screen, show
 from sandbox.base import SandboxError
 
 
-async def run(root: Path, settings: Settings, *, test: str | None, flaky: bool, apply: bool, json: bool) -> bool:
-    """Heal the checkout at `root`; True when a verified repair was found (and, with `apply`, written)."""
+async def run(root: Path, settings: Settings, *, wish: Wish, flaky: bool, apply: bool, json: bool) -> bool:
+    """Heal the checkout at `root`; True when a verified repair was found (and, with `apply`, written). Raises `NoSuchJob`."""
+    job = await asyncio.to_thread(choose, root, wish) if wish.names_a_job else None
     progress = terminal.console(stderr=True)
     screen = Screen(progress, time.monotonic())
     async with screen.working("Healing"):
-        result = await _heal(root, settings, screen, test=test, flaky=flaky)
+        result = await _heal(root, settings, screen, (job, wish.test), flaky=flaky)
     applied, problem = False, None
     if isinstance(result, Repair) and apply:
         try:
@@ -38,7 +42,10 @@ async def run(root: Path, settings: Settings, *, test: str | None, flaky: bool, 
     return isinstance(result, Repair) and problem is None
 
 
-async def _heal(root: Path, settings: Settings, screen: Screen, *, test: str | None, flaky: bool) -> Repair | NoRepair:
+async def _heal(
+    root: Path, settings: Settings, screen: Screen, asked: tuple[ChosenJob | None, str | None], *, flaky: bool
+) -> Repair | NoRepair:
+    job, test = asked
     configuration = local.configuration(root)
     if isinstance(configuration, NoRepair):
         return configuration
@@ -50,6 +57,7 @@ async def _heal(root: Path, settings: Settings, screen: Screen, *, test: str | N
             id=uuid4().hex,
             label=root.name,
             archive=checkout.packed(root),
+            jobs=() if job is None else (job,),
             configuration=configuration,
             command=test,
             heals_flakiness=flaky,

@@ -125,7 +125,7 @@ async def gather(attempt: Attempt, head: Head, repository: Repository, secrets: 
                     workflow=workflow.decode("utf-8", "replace") if workflow is not None else None,
                     workflow_path=run.path,
                     failed_step=job.failed_steps[0].name if job.failed_steps else None,
-                    conclusions={step.name: step.conclusion for step in job.steps if step.conclusion is not None},
+                    conclusions=tuple((step.name, step.conclusion) for step in job.steps if step.conclusion is not None),
                     run=Run(
                         sha=head.sha,
                         branch=head.branch,

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json as jsonlib
-import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path, PurePosixPath
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -19,109 +18,37 @@ from rich.console import Console
 from rich.table import Table
 
 from agent import words
-from agent.ci.detect import Project
 from agent.ci.leg import Told as Step
-from agent.ci.legs import ChosenJob, leg_of
-from agent.ci.workflows.document import Problem
-from agent.ci.workflows.model import Job
-from agent.ci.workflows.reading import read_workflow
+from agent.ci.legs import ChosenJob
 from agent.reproducing import Red
 from agent.task import NoRepair
 from app import checkout, local, terminal
+from app.choosing import Wish, choose
 from app.engine import Reproduction
 from app.preparing import Case
 from app.settings import Settings
 from app.showing import Screen
 from app.terminal import plain
-from sandbox.base import MIB, SandboxError
+from sandbox.base import SandboxError
 
-WORKFLOWS = ".github/workflows"
-_TESTS = re.compile(r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha)\b|\btests?\b")
 _SHOWN = 30  # failing ids that a person is shown
 _STYLES = {"fails": "bold red", "runs": "", "installs": "cyan", "sets up": "cyan", "left out": "yellow"}
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """Which job a person wants to see: options of the command line."""
-
-    workflow: str | None = None  # file below the checkout, or only its name
-    job: str | None = None
-    matrix: Mapping[str, str] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return self.workflow is not None or self.job is not None or bool(self.matrix)
-
-
-class NoSuchJob(Exception):
-    """What is wished for is not in the checkout; the message lists what is."""
-
-
-async def run(root: Path, settings: Settings, *, wish: Wish, test: str | None, json: bool) -> bool:
+async def run(root: Path, settings: Settings, *, wish: Wish, json: bool) -> bool:
     """Reproduce the failure of the checkout at `root`; True when it is red. Raises `NoSuchJob`."""
     chosen = await asyncio.to_thread(choose, root, wish)
     progress = terminal.console(stderr=True)
     started = time.monotonic()
     screen = Screen(progress, started)
     async with screen.working("Reproducing"):
-        seen = await _reproduce(root, settings, chosen, test, screen)
+        seen = await _reproduce(root, settings, chosen, wish.test, screen)
     told = Told(seen, time.monotonic() - started)
     if json:
         print(jsonlib.dumps(told.as_json(), indent=2))  # noqa: T201 - the command's answer
     else:
         told.show(terminal.console())
     return isinstance(seen.result, Red)
-
-
-def choose(root: Path, wish: Wish) -> ChosenJob | None:
-    """The job that is wished for; without a wish the first one that tests, None where there is none. Raises `NoSuchJob`."""
-    texts = _workflows(root)
-    paths = [path for path in texts if _is(path, wish.workflow)]
-    if wish and not paths:
-        there = f"there are: {', '.join(sorted(texts))}" if texts else f"it has none in {WORKFLOWS}"
-        raise NoSuchJob(f"the checkout has no workflow {wish.workflow or ''!r}; {there}")
-    project = Project.of_texts(texts)
-    problems: list[str] = []
-    for path in paths:
-        workflow = read_workflow(texts[path])
-        if isinstance(workflow, Problem):
-            problems.append(f"{path}: {workflow}")
-            continue
-        if wish.job is None and wish.workflow is None and not {"push", "pull_request"} & set(workflow.events):
-            continue
-        testing = next((job.id for job in workflow.jobs if _tests(job)), None)
-        chosen = ChosenJob(texts[path], path, wish.job or testing or (None if wish else ""), wish.matrix)
-        if chosen.job == "":
-            continue
-        leg = leg_of(chosen, project, ".")
-        if not isinstance(leg, Problem):
-            return chosen
-        problems.append(f"{path}: {leg}")
-    if wish:
-        raise NoSuchJob("\n".join(problems) or "no workflow of the checkout has such a job")
-    return None
-
-
-def _workflows(root: Path) -> dict[str, str]:
-    """Path below the checkout → text, of its workflows and of the actions that they may call."""
-    folder = root / ".github"
-    files = sorted([*folder.glob("workflows/*.y*ml"), *folder.glob("actions/**/action.y*ml")])
-    texts: dict[str, str] = {}
-    for path in files:
-        if path.suffix in (".yml", ".yaml") and path.is_file():
-            with path.open(encoding="utf-8", errors="replace") as file:
-                texts[path.relative_to(root).as_posix()] = file.read(MIB)
-    return texts
-
-
-def _is(path: str, wished: str | None) -> bool:
-    if not path.startswith(f"{WORKFLOWS}/"):
-        return False
-    return wished is None or PurePosixPath(path).match(PurePosixPath(wished).name)
-
-
-def _tests(job: Job) -> bool:
-    return any(_TESTS.search(step.run or "") for step in job.steps)
 
 
 async def _reproduce(

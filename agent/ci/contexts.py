@@ -5,13 +5,14 @@ Knows names and values, not files. What only GitHub knows is `Unknown`, never an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.ci.expressions import Scope, Unknown, Value
 from agent.ci.expressions.scope import Files
 
 TOKEN = "GITHUB_TOKEN"  # noqa: S105 - a name
+PULLS = ("pull_request", "pull_request_target")
 TEMP = "/tmp"  # noqa: S108 - inside the sandbox
 
 
@@ -63,19 +64,22 @@ def scope_of(
     return Scope(contexts, files=files)
 
 
-def with_an_empty_token(scope: Scope) -> Scope:
-    """For a text that asks for no other secret: it is empty in many runs, those of forks for example."""
-    return Scope({**scope.contexts, "secrets": {TOKEN: ""}}, scope.status, scope.files)
+def with_an_empty_token(scope: Scope, named: Sequence[str]) -> Scope:
+    """For a text that asks for the run's own token and for the `named` secrets: the token may be empty, others stay unknown."""
+    secrets: dict[str, Value] = {name: Unknown(f"secrets.{name}") for name in named if name.upper() != TOKEN}
+    return Scope({**scope.contexts, "secrets": {**secrets, TOKEN: ""}}, scope.status, scope.files)
 
 
 def variables(run: Run) -> dict[str, str]:
     """What GitHub sets for every step, as far as it is known."""
+    is_pull = run.event in PULLS
     known = {
         "GITHUB_JOB": run.job,
         "GITHUB_WORKFLOW": run.workflow,
         "GITHUB_SHA": run.sha,
-        "GITHUB_REF_NAME": run.branch,
-        "GITHUB_REF": f"refs/heads/{run.branch}" if run.branch else "",
+        "GITHUB_REF_NAME": "" if is_pull else run.branch,
+        "GITHUB_REF": f"refs/heads/{run.branch}" if run.branch and not is_pull else "",
+        "GITHUB_HEAD_REF": run.branch if is_pull else "",
         "GITHUB_REPOSITORY": run.repository,
         "GITHUB_EVENT_NAME": run.event,
         "GITHUB_ACTOR": run.actor,
@@ -90,6 +94,7 @@ def _github(run: Run, seen: Seen) -> dict[str, Value]:
     def known(value: str, name: str) -> Value:
         return value or Unknown(f"github.{name}")
 
+    is_pull = run.event in PULLS
     return {
         "workspace": run.root,
         "action_path": seen.action_path,
@@ -97,11 +102,11 @@ def _github(run: Run, seen: Seen) -> dict[str, Value]:
         "job": run.job,
         "event_name": run.event,
         "sha": known(run.sha, "sha"),
-        "ref": f"refs/heads/{run.branch}" if run.branch else Unknown("github.ref"),
-        "ref_name": known(run.branch, "ref_name"),
+        "ref": f"refs/heads/{run.branch}" if run.branch and not is_pull else Unknown("github.ref"),
+        "ref_name": known("" if is_pull else run.branch, "ref_name"),
         "ref_type": "branch",
-        "head_ref": run.branch if run.event == "pull_request" else "",
-        "base_ref": Unknown("github.base_ref") if run.event == "pull_request" else "",
+        "head_ref": known(run.branch, "head_ref") if is_pull else "",
+        "base_ref": Unknown("github.base_ref") if is_pull else "",
         "repository": known(run.repository, "repository"),
         "repository_owner": known(run.repository.partition("/")[0], "repository_owner"),
         "actor": known(run.actor, "actor"),

@@ -47,6 +47,10 @@ class Hashed:
                 self._known[patterns] = await self._timed(patterns)
         return done
 
+    def known(self, patterns: Sequence[str]) -> str | Unknown:
+        """The digests that are known by now (`Files`)."""
+        return self._known.get(tuple(patterns), Unknown("hashFiles"))
+
     async def _timed(self, patterns: tuple[str, ...]) -> str | Unknown:
         started = time.monotonic()
         try:

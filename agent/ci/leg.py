@@ -29,7 +29,8 @@ class Leg:
     inputs: Mapping[str, Value] = field(default_factory=dict)  # of a workflow that is called
     wanted: Wanted = field(default_factory=Wanted)  # its services
     failed_step: str | None = None  # as GitHub shows it; None: it is to be found
-    conclusions: Mapping[str, str] = field(default_factory=dict)  # of the steps in CI, by the names that GitHub shows
+    conclusions: tuple[tuple[str, str], ...] = ()  # of the steps in CI: the names that GitHub shows, in their order
+    needs: str = ""  # what its services ask for and only GitHub has
     notes: tuple[str, ...] = ()  # what was guessed of it, and what is different of where it runs
     image: str | None = None  # that it runs in; None where it has none
     python: str | None = None  # of that image

@@ -16,6 +16,7 @@ from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, value_o
 from agent.ci.expressions.scope import no_files
 from agent.ci.expressions.values import text
 from agent.ci.leg import Leg
+from agent.ci.obstacles import Needs
 from agent.ci.services import Wanted, read_services
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Job, Workflow
@@ -33,7 +34,7 @@ class FailedJob:
     workflow: str | None  # text of its workflow file at the failing commit
     workflow_path: str = ""
     failed_step: str | None = None  # as GitHub shows it; None: it is not known, so it is looked for
-    conclusions: Mapping[str, str] = field(default_factory=dict)  # of its steps, by the names that GitHub shows
+    conclusions: tuple[tuple[str, str], ...] = ()  # of its steps: the names that GitHub shows, in their order
     run: Run = field(default_factory=Run)
     told: tuple[str, ...] = ()  # ids of what its log tells as failing
     seed: int | None = None  # of chance, as its log tells it
@@ -63,7 +64,7 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
     workflow = read_workflow(asked.workflow)
     if isinstance(workflow, Problem):
         return workflow
-    run = asked.run if isinstance(asked, FailedJob) else Run()
+    run = asked.run if isinstance(asked, FailedJob) else Run(event=_event(workflow))
     run = replace(run, workflow=workflow.name or asked.workflow_path, root=root)
 
     def evaluate(template: str, contexts: Mapping[str, Value]) -> Value:
@@ -84,7 +85,10 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
     if values and values not in shown:
         shown = f"{shown} ({values})"
     render = partial(_rendered, evaluate, {"matrix": target.leg.values, "inputs": found.inputs})
-    wanted = _services(target, render)
+    try:
+        wanted, needs = _services(target, evaluate, found.inputs), ""
+    except Needs as stands:
+        wanted, needs = Wanted(), stands.what
     image = render(target.job.container.image) if target.job.container is not None else None
     return Leg(
         workflow=found.workflow,
@@ -94,10 +98,11 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
         matrix=target.leg.values,
         inputs=found.inputs,
         wanted=wanted,
+        needs=needs,
         image=image,
         python=_python(image) if image is not None else None,
         failed_step=asked.failed_step if isinstance(asked, FailedJob) else None,
-        conclusions=asked.conclusions if isinstance(asked, FailedJob) else {},
+        conclusions=asked.conclusions if isinstance(asked, FailedJob) else (),
         notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes, *_place(target.job, render)),
     )
 
@@ -117,14 +122,26 @@ def _python(image: str) -> str | None:
     return python_version(tag) if name == "python" else None
 
 
-def _services(target: JobLeg, render: Callable[[str], str]) -> Wanted:
-    """The job's services, their texts evaluated."""
+def _event(workflow: Workflow) -> str:
+    """One that starts the workflow, the most usual of them."""
+    return next((event for event in ("push", "pull_request", *workflow.events) if event in workflow.events), "push")
+
+
+def _services(target: JobLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -> Wanted:
+    """The job's services, their texts evaluated. Raises `Needs`: a server with a made-up password would be another one."""
+
+    def render(template: str) -> str:
+        value = evaluate(template, {"matrix": target.leg.values, "inputs": inputs})
+        if isinstance(value, Unknown):
+            raise Needs(value.what)
+        return text(value)
+
     asked: dict[str, object] = {}
     for service in target.job.services:
         one = service.container
         asked[service.id] = {
             "image": render(one.image),
-            "env": {name: render(text) for name, text in one.env.items()},
+            "env": {name: render(template) for name, template in one.env.items()},
             "ports": [render(port) for port in ([one.ports] if isinstance(one.ports, str) else one.ports)],
             "volumes": [render(volume) for volume in ([one.volumes] if isinstance(one.volumes, str) else one.volumes)],
             "options": render(one.options),

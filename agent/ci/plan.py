@@ -109,17 +109,23 @@ async def complete(planned: Plan, stage: Stage) -> Plan:
     assert planned.project is not None
     planner = _Planner(planned.project, Hashed(stage.sandbox.base))
     planner.checks, planner.notes = list(planned.checks), list(planned.notes)
+    missing: list[Service] = []
     if planned.services:
         there = await stock(stage.runner, stage.sandbox.base, planned.services)
         planner.notes += there.notes
         if there.missing:
-            return replace(planned, checks=(), legs=(), notes=tuple(planner.notes), ending=needs_services(there.sentence))
+            missing = [one.service for one in there.missing]
+            planner.refused = needs_services(there.sentence)
+            planner.notes.append(there.sentence)
+            planner.checks = [check for check in planner.checks if not any(one in missing for one in check.services)]
     for known in planned.legs:
+        if any(one in missing for one in known.leg.wanted.services):
+            continue
         if not known.walked.asks:
             planner.legs.append(known)
             continue
-        walked = await planner.hashed.met(partial(stage.replay, known.leg, planned.project))
-        planner.take(known.leg, walked)
+        await planner.hashed.met(partial(planner.read, known.leg))  # a replay is not done anew for a digest
+        planner.take(known.leg, await stage.replay(known.leg, planned.project, planner.hashed.known))
     ending = planner.ending() or planned.ending
     return replace(
         planned,
@@ -170,11 +176,11 @@ class _Planner:
         if leg.image is not None and leg.image != image:
             other = one_line(leg.image, 100)
             self.notes.append(f"the job runs in the image {other} in CI, and on the sandbox's own system here")
-        walked = await self.hashed.met(partial(self._read, leg))
+        walked = await self.hashed.met(partial(self.read, leg))
         self.packages = merge(self.packages, walked.packages)
         self.take(leg, walked)
 
-    async def _read(self, leg: Leg, files: Files) -> Walked:
+    async def read(self, leg: Leg, files: Files) -> Walked:
         """Beside the loop: a hostile file makes reading it seconds of work."""
         walked = walk(leg, self.project, files, until=self.until)
         return await asyncio.to_thread(asyncio.run, walked)
@@ -237,8 +243,14 @@ class _Planner:
         return replace(found, command=followed.command, reader=reader, cwd=followed.cwd, env={**found.env, **followed.env})
 
     def _add(self, check: Check, tool: str) -> None:
-        if any(other.command == check.command and other.cwd == check.cwd for other in self.checks):
-            return  # the same job on several Pythons
+        same = next(
+            (one for one in self.checks if (one.command, one.cwd, one.shell) == (check.command, check.cwd, check.shell)), None
+        )
+        if same is not None:  # mostly the same job on several Pythons
+            other = sorted(name for name in {*same.env, *check.env} if same.env.get(name) != check.env.get(name))
+            named = f", where {one_line(', '.join(other), 100)} differ" if other else ""
+            self.notes.append(f"{check.source}: runs the same as {same.source}{named}, and is not run beside it")
+            return
         self.checks.append(check)
         self.packages = merge(self.packages, tools_of(check, tool))
 

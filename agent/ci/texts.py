@@ -6,7 +6,9 @@ tell is asked for (`Asks`).
 
 from __future__ import annotations
 
+import math
 import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,6 +23,11 @@ from agent.guest.text import one_line
 
 SHELL = "bash -e {0}"  # of a step that names none
 MINUTES = (10.0, 60.0)  # of a step that names none; at most
+
+
+_SECRETS = re.compile(r"\bsecrets\s*(?:\.\s*([\w-]+)|\[\s*'([^']*)'\s*\])", re.IGNORECASE)
+_CONTEXT = re.compile(r"\bsecrets\b", re.IGNORECASE)
+_TOKEN = re.compile(r"\bsecrets\s*(?:\.\s*|\[\s*')GITHUB_TOKEN(?![\w-])", re.IGNORECASE)
 
 
 class Asks(Exception):
@@ -43,6 +50,7 @@ class Frame:
     prefix: str = ""
     depth: int = 0
     steps: dict[str, Value] = field(default_factory=dict)  # the context of that name
+    own: Mapping[str, str] = field(default_factory=dict)  # variables of the one step that is looked at
 
 
 class Texts:
@@ -59,15 +67,18 @@ class Texts:
         if "env" in self.unseen and "env." in template:
             self.ask_for("env")
         scope = self.scope(frame)
-        words = template.lower()
-        if 0 < words.count("secrets.") == words.count("secrets.github_token"):
+        if _TOKEN.search(template) and len(_SECRETS.findall(template)) == len(_CONTEXT.findall(template)):
             self.notes.append("the token that GitHub gives each run is empty here")
-            scope = with_an_empty_token(scope)
+            scope = with_an_empty_token(scope, [one or other for one, other in _SECRETS.findall(template)])
         text = render(template, scope)
         if isinstance(text, Unknown):
             self.ask_for(text.what)
             raise Needs(text.what)
         return text
+
+    def worded(self, template: str, frame: Frame) -> Value:
+        """As text, where it is known."""
+        return render(template, self.scope(frame))
 
     def value(self, template: str, frame: Frame) -> Value:
         return value_of(template, self.scope(frame))
@@ -100,7 +111,7 @@ class Texts:
 
     def scope(self, frame: Frame) -> Scope:
         path = posixpath.join(self.leg.run.root, frame.action) if frame.action else ""
-        seen = Seen({**frame.env, **self.exported}, frame.steps, frame.inputs, path)
+        seen = Seen({**frame.env, **self.exported, **frame.own}, frame.steps, frame.inputs, path)
         return scope_of(self.leg.run, self.leg.matrix, seen, self.files, ports_context(self.leg.wanted))
 
     def title(self, step: Step, frame: Frame) -> str:
@@ -112,7 +123,8 @@ class Texts:
 
     def seconds(self, step: Step, frame: Frame) -> float:
         minutes = _number(step.timeout_minutes, self.scope(frame))
-        return 60.0 * (MINUTES[0] if minutes is None or minutes <= 0 else min(minutes, MINUTES[1]))
+        known = minutes is not None and math.isfinite(minutes) and minutes > 0
+        return 60.0 * (min(minutes or 0.0, MINUTES[1]) if known else MINUTES[0])
 
     def may_fail(self, step: Step, frame: Frame) -> bool:
         flag = step.continue_on_error

@@ -10,7 +10,7 @@ import asyncio
 import math
 import posixpath
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -19,7 +19,7 @@ from agent.ci.actions import meaning_of, python_version
 from agent.ci.commands import read_command, tools_of
 from agent.ci.contexts import variables
 from agent.ci.detect import Project
-from agent.ci.expressions import ExpressionError, Unknown, Value, condition, render, value_of
+from agent.ci.expressions import ExpressionError, Unknown, Value, condition, render
 from agent.ci.expressions.scope import Files
 from agent.ci.installing import merge
 from agent.ci.leg import Does, Leg, Perform, Told, Walked
@@ -30,7 +30,7 @@ from agent.ci.texts import SHELL, Asks, Frame, Texts, program_of, shown
 from agent.ci.workflows.composite import read_action
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Step
-from agent.ci.workflows.step_names import find_step
+from agent.ci.workflows.step_names import align, find_step
 from agent.endings import Ending, stopped_before
 from agent.guest.text import one_line
 from agent.task import Check
@@ -60,6 +60,7 @@ class _Kept(NamedTuple):
     check: Check
     tool: str
     number: str
+    may_fail: bool  # `continue-on-error`
 
 
 async def walk(leg: Leg, project: Project, files: Files, perform: Perform | None = None, *, until: float = math.inf) -> Walked:
@@ -83,8 +84,11 @@ class _Walker:
     def __init__(self, leg: Leg, project: Project, files: Files, perform: Perform | None, until: float) -> None:
         self.leg, self.project, self.perform, self.until = leg, project, perform, until
         self.texts = Texts(leg, files, runs=perform is not None)
-        self.wants: Literal["target", "tests", "red"] = "red"
+        # Which step is the failing one: CI's word (of an action of the repository one of its steps), the first that tests where
+        # CI's only installs, the first red one where CI says nothing.
+        self.wants: Literal["target", "inner", "tests", "red"] = "red"
         self.target: int | None = None
+        self.concluded: dict[int, str] = {}  # what CI says of the job's steps
         self.told: list[Told] = []
         self.notes: list[str] = list(leg.notes)
         self.packages = Packages(python=leg.python)
@@ -120,8 +124,9 @@ class _Walker:
 
     async def job(self) -> None:
         leg = self.leg
-        env = self.texts.outer({}, leg.workflow.env)
-        env = self.texts.outer(env, leg.job.env)
+        env: dict[str, str] = {}
+        for templates in (leg.job.container.env if leg.job.container else {}, leg.workflow.env, leg.job.env):
+            env = self.texts.outer(env, templates)
         job, outer = leg.job.defaults, leg.workflow.defaults
         frame = Frame(env, leg.inputs, ".", SHELL)
         try:
@@ -130,20 +135,39 @@ class _Walker:
         except Needs as needs:
             self.ending = in_the_way("defaults.run", needs.what)
             return
-        if leg.failed_step is not None:
-            found = find_step(leg.job, leg.failed_step, lambda template: render(template, self.texts.scope(frame)))
-            if isinstance(found, Problem):
-                self.notes.append(f"{leg.source}: {str(found).rstrip('.')}; each step is tried")
-            else:
-                self.wants, self.target = "target", found.number
+        self._listen(frame)
         await self._steps(leg.job.steps, frame)
         if self.wants != "target" and self.perform is None and self.kept:
             self.asks = "which step fails"
-        elif self.kept and self.missed is None and not self.asks:
-            # All are green here: what tests the most is asked again.
-            kept = next((kept for kept in self.kept if kept.check.runs_tests), self.kept[-1])
-            self.kept = self.kept[: self.kept.index(kept)]
-            self._found(kept, "runs")
+        elif self.missed is None and not self.asks:
+            self._all_green(self.kept)
+
+    def _listen(self, frame: Frame) -> None:
+        """What CI says of the job's steps."""
+        leg = self.leg
+
+        def render_here(template: str) -> str | Unknown:
+            return render(template, self.texts.scope(frame))
+
+        names = [name for name, _ in leg.conclusions]
+        self.concluded = {number: leg.conclusions[at][1] for number, at in align(leg.job, names, render_here).items()}
+        if leg.failed_step is None:
+            return
+        red = [number for number, conclusion in self.concluded.items() if conclusion in ("failure", "timed_out")]
+        found = find_step(leg.job, leg.failed_step, render_here)
+        if red:
+            self.wants, self.target = "target", red[0]
+        elif isinstance(found, Problem):
+            self.notes.append(f"{leg.source}: {str(found).rstrip('.')}; each step is tried")
+        else:
+            self.wants, self.target = "target", found.number
+
+    def _all_green(self, kept: Sequence[_Kept]) -> None:
+        """Nothing fails here: what tests the most is asked again."""
+        if kept:
+            best = next((one for one in kept if one.check.runs_tests), kept[-1])
+            self.kept = self.kept[: self.kept.index(best)]
+            self._found(best, "runs")
 
     async def _steps(self, steps: tuple[Step, ...], frame: Frame) -> None:
         for step in steps:
@@ -151,26 +175,40 @@ class _Walker:
             if time.monotonic() > self.until:
                 self.ending = too_long(self.leg.source, len(self.told), ran=self.perform is not None)
                 raise _Over
-            number = f"{frame.prefix}{step.number}"
-            is_target = self.wants == "target" and number == str(self.target)
-            here = _Here(step, frame, number, self.texts.title(step, frame), is_target)
             try:
-                if not is_target and not self._runs(here):
-                    self._tell(here, "skipped", "its condition does not hold")
-                    frame.steps |= _context(step, {}, "skipped")
-                elif step.uses:
-                    await self._use(here)
-                else:
-                    await self._run(self.texts.text(step.run or "", frame), here)
-            except Needs as needs:
-                self._left_out(here, needs.what)
+                await self._step(step, frame)
             except Asks as asks:
                 # Reading goes on, for what the later steps install.
                 self.asks = self.asks or asks.what
 
+    async def _step(self, step: Step, outer: Frame) -> None:
+        number = f"{outer.prefix}{step.number}"
+        is_target = self.wants == "target" and number == str(self.target)
+        own: dict[str, str] = {}
+        needs: Needs | None = None
+        try:
+            own = self.texts.own(step, outer)
+        except Needs as stands:
+            needs = stands  # in the way only where the step runs
+        frame = replace(outer, own=own)
+        here = _Here(step, frame, number, self.texts.title(step, frame), is_target)
+        try:
+            if not is_target and not self._runs(here):
+                self._tell(here, "skipped", "its condition does not hold")
+                outer.steps |= _context(step, {}, "skipped")
+                return
+            if needs is not None:
+                raise needs
+            if step.uses:
+                await self._use(here)
+            else:
+                await self._run(self.texts.text(step.run or "", frame), here)
+        except Needs as stands:
+            self._left_out(here, stands.what)
+
     def _runs(self, here: _Here) -> bool:
-        if not here.frame.prefix and here.title in self.leg.conclusions:
-            return self.leg.conclusions[here.title] != "skipped"
+        if not here.frame.prefix and here.step.number in self.concluded:
+            return self.concluded[here.step.number] != "skipped"
         holds = condition(here.step.condition, self.texts.scope(here.frame))
         if not isinstance(holds, Unknown):
             return holds
@@ -189,7 +227,9 @@ class _Walker:
         inputs = {name: self.texts.known(text, here.frame) for name, text in here.step.inputs.items()}
         meaning = meaning_of(uses, inputs)
         if meaning.kind == "runs":
-            await self._run(meaning.command, here)
+            # `defaults.run` are those of `run` steps alone.
+            plain = replace(here.frame, cwd=".", shell=SHELL)
+            await self._run(meaning.command, here._replace(frame=plain))
             return
         if meaning.kind == "unknown" or here.is_target:
             raise Needs(f"the action {one_line(uses, 100)}")
@@ -206,7 +246,9 @@ class _Walker:
         """An action of the repository itself: its own steps."""
         step, frame = here.step, here.frame
         folder = posixpath.normpath((step.uses or "").removeprefix("./"))
-        texts = (self.project.texts.get(posixpath.join(folder, name)) for name in ("action.yml", "action.yaml"))
+        texts = (
+            self.project.texts.get(posixpath.normpath(posixpath.join(folder, name))) for name in ("action.yml", "action.yaml")
+        )
         text = next((text for text in texts if text is not None), None)
         action = read_action(text) if text is not None else Problem("there is no such action in the repository")
         if isinstance(action, Problem):
@@ -214,19 +256,24 @@ class _Walker:
             raise Needs(f"the action {one_line(step.uses or '', 100)}")
         if action.using != "composite" or frame.depth >= DEPTH:
             raise Needs(f"the action {one_line(step.uses or '', 100)}, which is a program of its own")
-        given = {name.lower(): self.texts.value(text, frame) for name, text in step.inputs.items()}
-        scope = self.texts.scope(frame)
-        defaults = {one.id: value_of(str(one.default or ""), scope) for one in action.inputs}
+        # Inputs and outputs of an action are text, whatever they were.
+        given = {name.lower(): self.texts.worded(text, frame) for name, text in step.inputs.items()}
+        defaults = {one.id: self.texts.worded(str(one.default or ""), frame) for one in action.inputs}
         inputs = {name: given.get(name.lower(), default) for name, default in defaults.items()}
-        env = {**frame.env, **self.texts.own(step, frame)}
+        env = {**frame.env, **frame.own, "GITHUB_ACTION_PATH": posixpath.join(self.leg.run.root, folder)}
         inner = Frame(env, inputs, ".", SHELL, folder, f"{here.number}.", frame.depth + 1)
+        before = len(self.kept)
         if here.is_target:
-            self.wants = "red"
+            self.wants = "inner"
         self._tell(here, "runs", f"the steps of {folder}")
         await self._steps(action.steps, inner)
-        if here.is_target and self.perform is None:
-            raise Asks("which step of the action fails")
-        outputs = {name: self.texts.value(text, inner) for name, text in action.outputs.items()}
+        if here.is_target:
+            if self.perform is None:
+                raise Asks("which step of the action fails")
+            if self.missed is None:
+                self._all_green(self.kept[before:])
+            raise _Over
+        outputs = {name: self.texts.worded(text, inner) for name, text in action.outputs.items()}
         frame.steps |= _context(step, outputs)
 
     async def _run(self, text: str, here: _Here) -> None:
@@ -239,29 +286,34 @@ class _Walker:
             here.frame.steps |= _context(here.step, {})
             return
         if here.is_target or (self.wants == "tests" and check.runs_tests):
-            self._found(_Kept(check, tool, here.number))
-        outputs: Value = Unknown(f"steps.{here.step.id}.outputs")
+            self._found(_Kept(check, tool, here.number, may_fail=False))
+        kept = _Kept(check, tool, here.number, self.texts.may_fail(here.step, here.frame))
         if self.perform is None:
             self.texts.unseen |= {(here.step.id or "").lower(), *(("env",) if "GITHUB_ENV" in text else ())}
+            outcome: Value = Unknown(f"steps.{here.step.id}.outcome") if kept.may_fail else "success"
+            context = _context(here.step, Unknown(f"steps.{here.step.id}.outputs"), outcome=outcome)
         else:
             done = await self.perform(check)
-            if done.is_red and not self.texts.may_fail(here.step, here.frame):
-                if self.wants != "red":
+            if done.run.ending == "timeout" and time.monotonic() > self.until:
+                self.ending = too_long(self.leg.source, len(self.told), ran=True)
+                raise _Over
+            if done.is_red and not kept.may_fail:
+                if self.wants not in ("red", "inner"):
                     self.ending = stopped_before(replace(done.run, stopped_at=here.title))
                     raise _Over
-                self._found(_Kept(check, tool, here.number))
+                self._found(kept)
             self.texts.exported |= done.env
-            outputs = done.outputs
+            context = _context(here.step, done.outputs, outcome="failure" if done.is_red else "success")
         self._tell(here, "runs", check.command)
-        self.kept.append(_Kept(check, tool, here.number))
-        here.frame.steps |= _context(here.step, outputs)
+        self.kept.append(kept)
+        here.frame.steps |= context
 
     def _read(self, text: str, here: _Here) -> tuple[Check | None, str]:
         """What a step's text comes to, without what it installs, and the program that tells."""
         step, frame, texts = here.step, here.frame, self.texts
         shell = program_of(texts.text(step.shell or frame.shell, frame))
         cwd = texts.path(texts.text(step.working_directory or frame.cwd, frame))
-        env = {**variables(self.leg.run), **frame.env, **texts.exported, **texts.own(step, frame)}
+        env = {**variables(self.leg.run), **frame.env, **texts.exported, **frame.own}
         found = Followed(text, Packages(), env, cwd)
         if shell.split()[0] in ("bash", "sh"):
             found = follow_script(text, self.project, env, cwd, self.packages.python)
@@ -283,9 +335,13 @@ class _Walker:
         return check if check.reader == "findings" else replace(check, services=self.leg.wanted.services), reading.tool
 
     def _found(self, kept: _Kept, does: Does = "fails") -> None:
-        if self.leg.wanted.refusals and kept.check.reader != "findings":
-            self.ending = needs_services(self.leg.wanted.sentence)
-            raise _Over
+        if kept.check.reader != "findings":
+            if self.leg.needs:
+                self.ending = in_the_way(self.leg.job.id, self.leg.needs, "service of the job")
+                raise _Over
+            if self.leg.wanted.refusals:
+                self.ending = needs_services(self.leg.wanted.sentence)
+                raise _Over
         self.check, self.tool = kept.check, kept.tool
         self.told = [one for one in self.told if one.number != kept.number]
         self.told.append(Told(kept.number, kept.check.name, does, kept.check.command))
@@ -297,7 +353,7 @@ class _Walker:
         if here.is_target:
             self.ending = ending
             raise _Over
-        if self.wants == "red":
+        if self.wants in ("red", "inner"):
             self.missed = self.missed or ending
         self._tell(here, "left out", f"it needs {named(what)}")
         self.notes.append(f"step {here.number}, `{here.title}`, is left out: it needs {named(what)}")
@@ -314,5 +370,8 @@ def _before(check: Check) -> Before:
     return Before(check.name, check.command, check.shell, check.cwd, check.env, check.timeout)
 
 
-def _context(step: Step, outputs: Value, conclusion: str = "success") -> dict[str, Value]:
-    return {} if step.id is None else {step.id: {"outputs": outputs, "outcome": conclusion, "conclusion": conclusion}}
+def _context(step: Step, outputs: Value, conclusion: str = "success", *, outcome: Value = None) -> dict[str, Value]:
+    """`outcome` is from before `continue-on-error`; the same where none is given."""
+    if step.id is None:
+        return {}
+    return {step.id: {"outputs": outputs, "outcome": conclusion if outcome is None else outcome, "conclusion": conclusion}}

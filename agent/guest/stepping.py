@@ -15,7 +15,7 @@ _REFUSED = ("NODE_OPTIONS",)
 _DELIMITED = re.compile(r"^([^=\n]*?)<<(.+)$")
 
 
-def argv(shell, script, folder):
+def argv(shell: str, script: str, folder: str) -> "list[str]":
     """What runs `script` as `shell` says: "bash", "sh", "python", or a template such as "bash -e {0}".
 
     Shells and Pythons get their text as an argument: a file could be changed by what it runs.
@@ -39,7 +39,7 @@ def argv(shell, script, folder):
     return [path if word == "{0}" else word.replace("{0}", path) for word in words]
 
 
-def offer(folder):
+def offer(folder: str) -> "dict[str, str]":
     """Make the files anew, empty; returns the variables that name them."""
     os.makedirs(folder, exist_ok=True)
     variables = {}
@@ -53,7 +53,7 @@ def offer(folder):
     return variables
 
 
-def left(folder):
+def left(folder: str) -> "dict[str, str]":
     """What the step wrote there: file → text. A file that is gone or is no plain file counts as empty."""
     texts = {}
     for name in ("env", "path", "output"):
@@ -75,7 +75,7 @@ def values(text: str) -> "dict[str, str]":
     for line in lines:
         block = _DELIMITED.match(line)
         if block:
-            kept = []
+            kept = []  # type: list[str]
             for inner in lines:
                 if inner == block.group(2):
                     found[block.group(1)] = "\n".join(kept)

@@ -199,3 +199,12 @@ async def test_nothing_is_written_outside_of_the_checkout(checkout: Path, tmp_pa
     with pytest.raises(CheckoutChanged):
         await apply(checkout, (FileChange(path, None, "x = 1\n"),))
     assert not list(tmp_path.rglob("made.py"))
+
+
+async def test_a_checkout_of_two_gigabytes_is_refused_before_it_is_packed(checkout: Path) -> None:
+    write(checkout, "a.bin")
+    with (checkout / "b.bin").open("wb") as file:
+        file.truncate(2048 << 20)
+    with pytest.raises(CheckoutUnreadable, match="with it the checkout is larger than 2048 MiB") as refused:
+        [chunk async for chunk in packed(checkout)]
+    assert refused.value.path == "b.bin"

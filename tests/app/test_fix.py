@@ -210,3 +210,30 @@ def test_interrupted_it_ends_at_once_and_leaves_nothing(cache: Path, checkout: P
     assert b"Traceback" not in err
     left_nothing(cache)
     assert fingerprint(checkout) == before
+
+
+WORKFLOW = """\
+on: push
+jobs:
+  tests:
+    runs-on: ubuntu-latest
+    steps:
+      - {name: Generate, run: 'echo "LIMIT = 3" > generated.py'}
+      - {name: Tests, run: python -m unittest test_generated}
+"""
+
+
+def test_a_job_of_the_checkout_is_healed_with_the_steps_before_its_tests(cache: Path, checkout: Path) -> None:
+    (checkout / ".github" / "workflows").mkdir(parents=True)
+    (checkout / ".github" / "workflows" / "ci.yml").write_text(WORKFLOW)
+    (checkout / "limit.py").write_text("import generated\n\n\ndef fits(count):\n    return count < generated.LIMIT\n")
+    (checkout / "test_generated.py").write_text(
+        "import unittest\nfrom limit import fits\n\n\nclass Tests(unittest.TestCase):\n"
+        "    def test_edge(self):\n        self.assertTrue(fits(3))\n\n    def test_above(self):\n"
+        "        self.assertFalse(fits(4))\n"
+    )
+    code, out, said = fix(cache, checkout, "--job", "tests", "--json")
+    assert code == 0, said
+    assert json.loads(out)["files"] == ["limit.py"]
+    code, _, said = fix(cache, checkout, "--job", "other")
+    assert (code, "there are: tests" in said) == (2, True)

@@ -100,11 +100,12 @@ def _packages(options: dict[str, list[str]], place: Place) -> tuple[Packages, tu
     while not home.has("pyproject.toml") and home.path(".") != ".":
         home = home.moved("..")
     found = manifest.read(home)
-    notes: tuple[str, ...] = ()
+    resolution = next(iter(options.get("--resolution", [])), place.env.get("UV_RESOLUTION") or "highest")
+    notes = () if resolution == "highest" else (f"the resolution {resolution[:60]} is not followed",)
     if member := next(iter(options.get("--package", [])), ""):
         there = found.member(member)
         if there is None:
-            notes = (f"the package {member[:60]} of the workspace was not found",)
+            notes = (*notes, f"the package {member[:60]} of the workspace was not found")
         else:
             found = manifest.read(there)
     packages = Packages(requirements=tuple(names(options.get("--with", []) + options.get("-w", []))))

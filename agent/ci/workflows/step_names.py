@@ -5,7 +5,7 @@ A step without a name is "Run " and its action, or the first line of its script.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agent.ci.expressions import ExpressionError, Unknown
 from agent.ci.workflows.document import Problem
@@ -44,6 +44,35 @@ def find_step(job: Job, shown: str, render: Callable[[str], str | Unknown]) -> S
     if wanted in _ADDED or wanted.startswith(_PREFIXES):
         return Problem(f"The step {wanted[:200]!r} is one that GitHub adds itself; the workflow does not hold it.", job.line)
     return Problem(f"The job '{job.id}' has no step that is shown as {wanted[:200]!r}.", job.line)
+
+
+def align(job: Job, shown: Sequence[str], render: Callable[[str], str | Unknown]) -> dict[int, int]:
+    """Number of a step → its place in `shown`, the names that GitHub shows of a run's steps in their order.
+
+    Every step of the file is among them once, also a skipped one, and others stand before, between and behind; so names that
+    several steps have are told apart by their order.
+    """
+    found: dict[int, int] = {}
+    at = 0
+    for step in job.steps:
+        template = _template(step)
+        try:
+            name = render(template)
+        except ExpressionError:
+            name = Unknown(template)
+        place = next((i for i in range(at, len(shown)) if _is_shown(name, template, shown[i])), None)
+        if place is not None:
+            found[step.number], at = place, place + 1
+    return found
+
+
+def _is_shown(name: str | Unknown, template: str, shown: str) -> bool:
+    wanted = " ".join(shown.split())
+    if isinstance(name, Unknown):
+        return not (wanted in _ADDED or wanted.startswith(_PREFIXES)) and values_shown(template, (), wanted) is not None
+    name = " ".join(name.split())
+    cut = wanted.removesuffix("…").removesuffix("...")
+    return name == wanted or (cut not in ("", wanted) and name.startswith(cut))
 
 
 def _template(step: Step) -> str:

@@ -1,6 +1,6 @@
 """What the steps of a job come to, read and run: conditions, variables, outputs, own actions, what stands in the way."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from textwrap import dedent
 
@@ -10,7 +10,7 @@ from agent.checks import Runner
 from agent.ci.detect import Project, read_project
 from agent.ci.expressions.scope import no_files
 from agent.ci.leg import Leg, Walked
-from agent.ci.legs import FailedJob, leg_of
+from agent.ci.legs import ChosenJob, FailedJob, leg_of
 from agent.ci.replay import Play, Stage
 from agent.ci.walking import walk
 from agent.ci.workflows.document import Problem
@@ -35,15 +35,20 @@ class Walks:
         self.sandbox, self.repository = sandbox, repository
 
     async def read(
-        self, text: str, files: Mapping[str, str] | None = None, *, failed: str | None = None, **known: str
+        self,
+        text: str,
+        files: Mapping[str, str] | None = None,
+        *,
+        failed: str | None = None,
+        told: Sequence[tuple[str, str]] = (),
     ) -> Walked:
-        """As it is known without running anything."""
-        leg, project = await self._leg(text, files or {}, failed, known)
+        """As it is known without running anything; `told` are the names and conclusions of steps in CI."""
+        leg, project = await self._leg(text, files or {}, failed, told)
         return await walk(leg, project, no_files)
 
     async def run(self, text: str, files: Mapping[str, str] | None = None, *, failed: str | None = None) -> Walked:
         """As running the steps tells it."""
-        leg, project = await self._leg(text, files or {}, failed, {})
+        leg, project = await self._leg(text, files or {}, failed, ())
         runner = Runner(self.sandbox)
 
         async def ran(check: Check, run: CheckRun) -> None:
@@ -54,11 +59,11 @@ class Walks:
         return await walk(leg, project, no_files, Play(stage, await self.repository(files or {})).perform)
 
     async def _leg(
-        self, text: str, files: Mapping[str, str], failed: str | None, conclusions: Mapping[str, str]
+        self, text: str, files: Mapping[str, str], failed: str | None, conclusions: Sequence[tuple[str, str]]
     ) -> tuple[Leg, Project]:
         workspace = await self.repository(files)
         project = await read_project(workspace)
-        leg = leg_of(FailedJob("tests", text, ".github/workflows/ci.yml", failed, conclusions), project, workspace.root)
+        leg = leg_of(FailedJob("tests", text, ".github/workflows/ci.yml", failed, tuple(conclusions)), project, workspace.root)
         assert not isinstance(leg, Problem), leg
         return replace(leg, job=replace(leg.job)), project
 
@@ -130,7 +135,9 @@ async def test_conditions_decide_and_what_ci_tells_of_a_step_decides_first(walks
     walked = await walks.read(workflow(steps), failed="Go")
     assert does(walked) == [("1", "skipped"), ("2", "runs"), ("3", "fails")]
     assert any("`github.event.number`, which is not known here" in note for note in walked.notes)
-    told = await walks.read(workflow(steps), failed="Go", Windows="success", Unsure="skipped")
+    told = await walks.read(
+        workflow(steps), failed="Go", told=[("Windows", "success"), ("Unsure", "skipped"), ("Go", "failure")]
+    )
     assert does(told) == [("1", "runs"), ("2", "skipped"), ("3", "fails")]
 
 
@@ -284,7 +291,121 @@ async def test_where_a_job_runs_in_ci_is_said_where_it_is_different(walks: Walks
     text = workflow("- {name: Go, run: pytest}", "container: 'python:3.12-slim'").replace("ubuntu-latest", "windows-2022")
     walked = await walks.read(text, failed="Go")
     assert walked.packages.python == "3.12"
-    assert walked.notes == (
-        "the job runs on windows-2022 in CI, and on Linux here",
-        "the job runs in the image python:3.12-slim in CI, and on the sandbox's own system here",
+    assert walked.notes == ("the job runs on windows-2022 in CI, and on Linux here",)
+
+
+async def test_a_step_s_own_variables_are_seen_by_its_condition_and_its_text(walks: Walks) -> None:
+    text = workflow("- {name: Go, env: {A: b}, if: env.A == 'b', run: 'pytest ${{ env.A }}'}")
+    check = (await walks.read(text)).asks
+    assert check == "which step fails"
+    walked = await walks.run(text, {"b/test_a.py": TEST})
+    assert walked.check is not None
+    assert walked.check.command == "pytest b"
+
+
+async def test_steps_of_one_name_are_told_apart_by_their_order(walks: Walks) -> None:
+    text = workflow(
+        """
+        - {name: Install, if: runner.os == 'Linux', run: pip install attrs}
+        - {name: Install, if: runner.os == 'Windows', run: pip install pywin32}
+        - {name: Test, if: runner.os == 'Windows', run: pytest windows}
+        - {name: Test, run: pytest linux}
+        """
     )
+    told = [("Set up job", "success"), ("Install", "success"), ("Install", "skipped"), ("Test", "skipped"), ("Test", "failure")]
+    walked = await walks.read(text, failed="Test", told=told)
+    assert walked.check is not None
+    assert walked.check.command == "pytest linux"
+    assert walked.packages.requirements == ("attrs",)
+
+
+async def test_a_step_that_may_fail_tells_its_outcome_and_is_not_in_the_way(walks: Walks) -> None:
+    text = workflow(
+        """
+        - {id: one, name: One, run: exit 3, continue-on-error: true}
+        - {name: Only then, if: steps.one.outcome == 'failure' && steps.one.conclusion == 'success', run: touch then}
+        - {name: Go, run: pytest}
+        """
+    )
+    assert (await walks.read(text, failed="Go")).asks == "steps.one.outcome"
+    walked = await walks.run(text, {"test_a.py": TEST}, failed="Go")
+    assert does(walked) == [("1", "runs"), ("2", "runs"), ("3", "fails")]
+    assert walked.check is not None
+
+
+async def test_a_failing_action_of_the_repository_that_is_green_here_ends_the_walk_inside(walks: Walks) -> None:
+    action = "name: a\nruns: {using: composite, steps: [{run: pytest, shell: bash}]}\n"
+    text = workflow("- {name: Own, uses: ./}\n- {name: Deploy, run: exit 1}")
+    walked = await walks.run(text, {"action.yml": action, "test_a.py": "def test_a(): pass\n"}, failed="Own")
+    assert walked.check is not None
+    assert (walked.check.command, walks.ran) == ("pytest", ["Run pytest"])
+
+
+async def test_inputs_and_outputs_of_an_action_are_text_and_it_knows_its_folder(walks: Walks) -> None:
+    action = """
+    name: a
+    inputs: {flag: {default: false}}
+    runs:
+      using: composite
+      steps:
+        - {if: inputs.flag == 'true', run: 'sh "$GITHUB_ACTION_PATH/prepare.sh"', shell: bash}
+    """
+    files = {"tools/a/action.yml": dedent(action), "tools/a/prepare.sh": "touch prepared\n", "test_a.py": TEST}
+    text = workflow(
+        "- {name: Own, uses: ./tools/a, with: {flag: '${{ 1 == 1 }}'}}\n- {name: Go, run: 'test -f prepared && pytest'}"
+    )
+    walked = await walks.run(text, files, failed="Go")
+    assert does(walked) == [("1", "runs"), ("1.1", "runs"), ("2", "fails")]
+
+
+async def test_variables_of_a_container_are_the_job_s_too(walks: Walks) -> None:
+    text = workflow("- {name: Go, run: pytest}", "container: {image: 'python:3.12', env: {DB: x, B: image}}\nenv: {B: job}")
+    check = (await walks.read(text, failed="Go")).check
+    assert check is not None
+    assert (check.env["DB"], check.env["B"]) == ("x", "job")
+
+
+async def test_a_linter_s_action_runs_at_the_root_whatever_the_defaults_of_run_are(walks: Walks) -> None:
+    text = workflow("- {name: Lint, uses: astral-sh/ruff-action@v3}", "defaults: {run: {working-directory: backend}}")
+    check = (await walks.read(text, failed="Lint")).check
+    assert check is not None
+    assert check.cwd == "."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "${{ secrets.GITHUB_TOKEN }}${{ secrets['DEPLOY'] }}",
+        "${{ secrets.GITHUB_TOKEN_RO }}",
+        "${{ secrets.GITHUB_TOKEN || secrets[matrix.x] }}",
+    ],
+)
+async def test_no_other_secret_hides_behind_the_run_s_own_token(walks: Walks, text: str) -> None:
+    walked = await walks.read(workflow(f'- {{name: Go, run: pytest, env: {{T: "{text}"}}}}'), failed="Go")
+    assert walked.ending is not None
+    assert walked.ending.outcome is Outcome.NEEDS_SECRET
+
+
+async def test_a_service_that_needs_a_secret_is_no_other_service(walks: Walks) -> None:
+    job = "services: {db: {image: 'postgres:15', ports: ['5432:5432'], env: {POSTGRES_PASSWORD: '${{ secrets.PG }}'}}}"
+    ending = (await walks.read(workflow("- {name: Go, run: pytest}", job), failed="Go")).ending
+    assert ending is not None
+    assert (ending.outcome, "`PG`" in ending.reason) == (Outcome.NEEDS_SECRET, True)
+
+
+async def test_a_workflow_of_pull_requests_is_seen_as_one(sandbox: Sandbox, repository: Repository) -> None:
+    text = workflow("- {name: Go, if: github.event_name == 'pull_request', run: pytest}").replace(
+        "on: push", "on: pull_request"
+    )
+    workspace = await repository({})
+    project = await read_project(workspace)
+    leg = leg_of(ChosenJob(text, ".github/workflows/ci.yml"), project, workspace.root)
+    assert isinstance(leg, Leg)
+    assert does(await walk(leg, project, no_files)) == [("1", "runs")]
+
+
+@pytest.mark.parametrize("minutes", [".nan", "-1", "'${{ matrix.none }}'", "0.01"])
+async def test_odd_times_of_a_step_are_bounded(walks: Walks, minutes: str) -> None:
+    check = (await walks.read(workflow(f"- {{name: Go, run: pytest, timeout-minutes: {minutes}}}"), failed="Go")).check
+    assert check is not None
+    assert 0 < check.timeout <= 600.0

@@ -66,6 +66,14 @@ def test_a_member_of_a_uv_workspace_brings_its_own_project_and_groups() -> None:
     assert run("uv run pytest", files, cwd="packages/m").packages == named.packages
 
 
+def test_a_resolution_that_is_not_uvs_own_is_said() -> None:
+    assert run("uv sync --resolution lowest-direct", {"pyproject.toml": PYPROJECT}).notes == (
+        "the resolution lowest-direct is not followed",
+    )
+    found = follow_script("uv sync", project({"pyproject.toml": PYPROJECT}), {"UV_RESOLUTION": "highest"})
+    assert not found.notes
+
+
 def test_uv_ends_in_other_runners() -> None:
     files = {"pyproject.toml": PYPROJECT, "tox.ini": "[testenv]\ncommands = pytest\nskip_install = 1\n"}
     assert run("pipx run 'tox==4.23' -e py312", files).command == "pytest"

@@ -1,0 +1,91 @@
+"""Which job of a checkout's workflows a person means: by the options of the command line, else the first one that tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from agent.ci.detect import Project
+from agent.ci.legs import ChosenJob, leg_of
+from agent.ci.workflows.document import Problem
+from agent.ci.workflows.model import Job
+from agent.ci.workflows.reading import read_workflow
+from sandbox.base import MIB
+
+WORKFLOWS = ".github/workflows"
+_TESTS = re.compile(r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha)\b|\btests?\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person wants to see fail: options of the command line."""
+
+    test: str | None = None  # a command, instead of a job
+
+    workflow: str | None = None  # file below the checkout, or only its name
+    job: str | None = None
+    matrix: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names_a_job(self) -> bool:
+        return self.workflow is not None or self.job is not None or bool(self.matrix)
+
+
+class NoSuchJob(Exception):
+    """What is wished for is not in the checkout; the message lists what is."""
+
+
+def choose(root: Path, wish: Wish) -> ChosenJob | None:
+    """The job that is wished for; without a wish the first one that tests, None where there is none. Raises `NoSuchJob`."""
+    if wish.test is not None:
+        return None
+    texts = _workflows(root)
+    paths = [path for path in texts if _is(path, wish.workflow)]
+    if wish.names_a_job and not paths:
+        if files := sorted(path for path in texts if _is(path, None)):
+            raise NoSuchJob(f"the checkout has no workflow {wish.workflow!r}; there are: {', '.join(files)}")
+        raise NoSuchJob(f"the checkout has no workflow in {WORKFLOWS}")
+    project = Project.of_texts(texts)
+    problems: list[str] = []
+    for path in paths:
+        workflow = read_workflow(texts[path])
+        if isinstance(workflow, Problem):
+            problems.append(f"{path}: {workflow}")
+            continue
+        if wish.job is None and wish.workflow is None and not {"push", "pull_request"} & set(workflow.events):
+            continue
+        testing = next((job.id for job in workflow.jobs if _tests(job)), None)
+        chosen = ChosenJob(texts[path], path, wish.job or testing or (None if wish.names_a_job else ""), wish.matrix)
+        if chosen.job == "":
+            continue
+        leg = leg_of(chosen, project, ".")
+        if not isinstance(leg, Problem):
+            return chosen
+        problems.append(f"{path}: {leg}")
+    if wish.names_a_job:
+        raise NoSuchJob("\n".join(problems) or "no workflow of the checkout has such a job")
+    return None
+
+
+def _workflows(root: Path) -> dict[str, str]:
+    """Path below the checkout → text, of its workflows and of the actions that they may call."""
+    folder = root / ".github"
+    files = sorted([*folder.glob("workflows/*.y*ml"), *folder.glob("actions/**/action.y*ml")])
+    texts: dict[str, str] = {}
+    for path in files:
+        if path.suffix in (".yml", ".yaml") and path.is_file():
+            with path.open(encoding="utf-8", errors="replace") as file:
+                texts[path.relative_to(root).as_posix()] = file.read(MIB)
+    return texts
+
+
+def _is(path: str, wished: str | None) -> bool:
+    if not path.startswith(f"{WORKFLOWS}/"):
+        return False
+    return wished is None or PurePosixPath(path).match(PurePosixPath(wished).name)
+
+
+def _tests(job: Job) -> bool:
+    return any(_TESTS.search(step.run or "") for step in job.steps)

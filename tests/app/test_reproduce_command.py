@@ -1,0 +1,163 @@
+"""`selfheal reproduce` as a person meets it: what it asks back, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from platformdirs import user_cache_path
+
+ROOT = Path(__file__).resolve().parents[2]
+RED = "def test_red(): assert 1 == 2\ndef test_green(): pass\n"
+WORKFLOW = """
+    on: [push, pull_request]
+    jobs:
+      lint:
+        runs-on: ubuntu-latest
+        steps: [{name: Style, run: echo fine}]
+      tests:
+        runs-on: ubuntu-latest
+        strategy: {matrix: {part: [one, two]}}
+        steps:
+          - uses: actions/checkout@v5
+          - {name: "Tests of ${{ matrix.part }}", run: "python -m unittest discover -s ${{ matrix.part }}"}
+          - {name: Never, run: exit 1}
+    """
+UNITTEST = "import unittest\nclass Tests(unittest.TestCase):\n    def test_a(self): self.assertEqual(1, {})\n"
+PARTS = {"one/test_one.py": UNITTEST.format(1), "two/test_two.py": UNITTEST.format(2)}
+
+Checkout = Callable[..., Path]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    def make(workflow: str | None = None, **files: str) -> Path:
+        """`files` are by path, "/" written as is."""
+        folder = tmp_path / "shop"
+        if workflow is not None:
+            files[".github/workflows/ci.yml"] = textwrap.dedent(workflow)
+        for path, text in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+        return folder
+
+    return make
+
+
+def reproduce(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
+    environment |= {"XDG_CACHE_HOME": str(user_cache_path("selfheal-tests")), "COLUMNS": "120", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "app", "reproduce", str(folder), *options],
+        capture_output=True, text=True, timeout=120, cwd=ROOT, env=environment,
+    )  # fmt: skip
+
+
+def told(folder: Path, *options: str) -> dict[str, Any]:
+    done = reproduce(folder, *options, "--json")
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == (0 if found["outcome"] == "reproduced" else 1), done.stderr
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--workflow", "other.yml"), "no workflow 'other.yml'; there are: .github/workflows/ci.yml"),
+        (("--job", "deploy"), "there are: lint; tests (one); tests (two)"),
+        (("--job", "tests", "--matrix", "part=three"), "part"),
+        (("--job", "tests", "--matrix", "python=3.12"), "python"),
+        (("--matrix", "part"), "--matrix 'part' is not KEY=VALUE"),
+        (("--job", "tests", "--test", "pytest"), "give either --test, or --workflow, --job and --matrix"),
+    ],
+)
+def test_a_wrong_wish_is_answered_with_what_there_is(checkout: Checkout, options: tuple[str, ...], said: str) -> None:
+    done = reproduce(checkout(WORKFLOW), *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wish_in_a_checkout_without_workflows_is_answered(checkout: Checkout) -> None:
+    done = reproduce(checkout(**{"test_a.py": RED}), "--job", "tests")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the checkout has no workflow in .github/workflows" in done.stderr
+
+
+def test_a_workflow_that_is_no_yaml_is_refused_with_its_place(checkout: Checkout) -> None:
+    done = reproduce(checkout("on: push\n    jobs: [a"), "--workflow", "ci.yml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert ".github/workflows/ci.yml: " in done.stderr
+    assert "line" in done.stderr.lower()
+
+
+def test_the_job_that_tests_is_taken_and_of_its_legs_the_one_that_is_named(checkout: Checkout) -> None:
+    found = told(checkout(WORKFLOW, **PARTS), "--matrix", "part=two")
+    assert (found["outcome"], found["failing"]) == ("reproduced", ["test_two.Tests.test_a"])
+    assert (found["reason"], found["next_step"]) == (None, None)
+    (job,) = found["jobs"]
+    assert job["source"] == "workflow .github/workflows/ci.yml, job tests (two)"
+    assert [(step["number"], step["title"], step["does"]) for step in job["steps"]] == [
+        ("1", "Run actions/checkout@v5", "nothing"), ("2", "Tests of two", "fails"), ("3", "Never", "not reached"),
+    ]  # fmt: skip
+    (check,) = found["checks"]
+    assert check["command"] == "python -m unittest discover -s two"
+    (failure,) = found["failures"]
+    assert "1 != 2" in failure["message"]
+    assert found["environment"].startswith("Python 3.")
+
+
+def test_what_is_printed_tells_the_steps_and_what_fails(checkout: Checkout) -> None:
+    done = reproduce(checkout(WORKFLOW, **PARTS), "--job", "tests", "--matrix", "part=two")
+    assert done.returncode == 0
+    lines = [line.rstrip() for line in done.stdout.splitlines() if line.strip()]
+    assert lines[0] == "Workflow .github/workflows/ci.yml, job tests (two)"
+    assert lines[2].split() == ["2", "fails", "Tests", "of", "two", *["python", "-m", "unittest", "discover", "-s", "two"]]
+    assert lines[-3:-1] == ["Reproduced: 1 failing result", "  test_two.Tests.test_a"]
+
+
+def test_a_green_checkout_is_not_reproduced(checkout: Checkout) -> None:
+    done = reproduce(checkout(**{"test_a.py": "import unittest\n" + UNITTEST.format(1)}), "--test", "python -m unittest")
+    assert done.returncode == 1
+    assert "Not reproduced (not_reproduced): Nothing failed here: 1 result" in done.stdout
+    assert "Next: Look for what is different where it is red" in done.stdout
+
+
+def test_a_red_one_without_workflows_is_detected(checkout: Checkout) -> None:
+    found = told(checkout(**{"test_a.py": RED}))
+    assert found["failing"] == ["test_a.py::test_red"]
+    assert found["jobs"] == []
+    assert [check["source"] for check in found["checks"]] == ["detected"]
+
+
+@pytest.mark.parametrize(
+    ("step", "outcome", "said"),
+    [
+        ("{name: Go, run: 'pytest --key ${{ secrets.API_KEY }}'}", "needs_secret", "`API_KEY`"),
+        ("{name: Go, uses: someone/thing@v1}", "not_reproduced", "someone/thing@v1"),
+        ("{name: Go, run: 'pytest ${{ fromJSON(matrix) }}'}", "refused", "fromJSON"),
+    ],
+)
+def test_what_stands_in_the_way_is_named(checkout: Checkout, step: str, outcome: str, said: str) -> None:
+    workflow = f"on: push\njobs: {{tests: {{runs-on: ubuntu-latest, steps: [{step}]}}}}"
+    found = told(checkout(workflow, **{"test_a.py": RED}), "--job", "tests")
+    assert (found["outcome"], found["failing"]) == (outcome, [])
+    assert said in found["reason"]
+    assert found["next_step"]
+
+
+def test_services_that_cannot_be_had_are_named(checkout: Checkout) -> None:
+    workflow = (
+        "on: push\njobs: {tests: {runs-on: ubuntu-latest, services: {search: {image: 'elasticsearch:8'}}, "
+        "steps: [{name: Go, run: pytest}]}}"
+    )
+    found = told(checkout(workflow, **{"test_a.py": RED}))
+    assert found["outcome"] == "needs_services"
+    assert "elasticsearch:8" in found["reason"]
