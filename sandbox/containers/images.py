@@ -89,9 +89,8 @@ def is_allowed(image: str, patterns: Iterable[str]) -> bool:
 def volumes_of(name: str, config: Mapping[str, object]) -> tuple[str, ...]:
     """The folders that an image would have on the engine's disk, without any bound. Raises `SandboxUnavailable`."""
     declared = config.get("Volumes") or {}
-    volumes = (
-        sorted({posixpath.normpath(posixpath.join("/", path)) for path in declared}) if isinstance(declared, Mapping) else []
-    )
+    paths = declared if isinstance(declared, Mapping) else ()
+    volumes = sorted({posixpath.normpath("/" + str(path).lstrip("/")) for path in paths})
     for volume in map(PurePosixPath, volumes):
         if any(volume.is_relative_to(ours) or PurePosixPath(ours).is_relative_to(volume) for ours in _OURS):
             raise SandboxUnavailable(

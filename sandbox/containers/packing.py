@@ -116,7 +116,9 @@ def one_file(tar: bytes) -> bytes:
 
 
 def entries(read: Callable[[int], bytes]) -> tuple[Entry, ...]:
-    """What is in a tar whose single top folder is left out, sorted, without `.git` and what was installed. `read` gives at most that many bytes.
+    """What is in a tar whose single top folder is left out, sorted, without `.git` and what was installed.
+
+    `read` gives at most that many bytes.
 
     Raises `LimitExceeded`, and `tarfile.TarError` when the stream ends too soon.
     """

@@ -296,7 +296,9 @@ async def with_volumes(engine: str) -> AsyncIterator[str]:
     async with aiodocker.Docker(url=engine) as client:
         made = await client.containers.create({"Image": engines.IMAGE, "Cmd": ["true"], "HostConfig": {"NetworkMode": "none"}})
         try:
-            await made.commit(repository=name, tag="1", changes=["VOLUME /data", "VOLUME /var/cache/it"])
+            await made.commit(
+                repository=name, tag="1", config={"Labels": {"made": "here"}}, changes=["VOLUME /data", "VOLUME /var/cache/it"]
+            )
         finally:
             await made.delete(force=True)
         yield f"{name}:1"
