@@ -1,0 +1,5 @@
+"""What a sandbox in a container engine (`sandbox.docker`) is made of, from the engine's API up to one install step's place.
+
+`engine` is the API, `recipe` how one command's container is confined, `command` its life, `house` all that one sandbox has in
+the engine, `images` what may run, `packing` and `files` the way in and out, `place` where packages are installed.
+"""

@@ -159,8 +159,8 @@ async def test_what_is_there_for_the_sake_of_another_systems_package_may_be_miss
         "foreign": {**registry.add("foreign", os=["none"]), "optional": True},
         "below": {**registry.add("below"), "optional": True},
     }
-    note, _ = await modules(shop, locked(packages, optionalDependencies={"watcher": "1.0.0"}))
-    assert note == ""
+    note, found = await modules(shop, locked(packages, optionalDependencies={"watcher": "1.0.0"}))
+    assert (note, found) == ("", [])
 
 
 @needs_npm
