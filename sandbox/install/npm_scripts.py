@@ -20,8 +20,8 @@ _MARK = "selfheal made: "
 _WHOLE = """
 const fs = require("fs"), [mark, strict] = process.argv.slice(1);
 let packages = {};
-try { packages = JSON.parse(fs.readFileSync("package-lock.json", "utf8")).packages; } catch (_) {}
-try { packages = JSON.parse(fs.readFileSync("npm-shrinkwrap.json", "utf8")).packages; } catch (_) {}
+try { packages = JSON.parse(fs.readFileSync("package-lock.json", "utf8")).packages || {}; } catch (_) {}
+try { packages = JSON.parse(fs.readFileSync("npm-shrinkwrap.json", "utf8")).packages || {}; } catch (_) {}
 const libc = () => process.report.getReport().header.glibcVersionRuntime ? "glibc" : "musl";
 function suits(wanted, mine) {
   const names = [].concat(wanted === undefined ? [] : wanted).map(String);
