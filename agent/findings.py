@@ -10,18 +10,18 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from agent.guest.text import clean, identity, one_line
+from agent.guest.text import LINE_LIMIT, clean, identity, one_line
 from agent.task import Failure, Frame, VerdictId
 
 LIMIT = 2000  # findings
 
 # "pkg/a.py:3:5: F401 [*] `os` imported but unused", "a.py:3: error: Incompatible … [assignment]", "/repo/a.py:3:5 - error: …"
 _LOCATED = re.compile(
-    r"^\s*(?P<path>[^\s:][^:\n]*?\.\w+):(?P<line>\d+)(?::(?P<column>\d+))?(?::\d+(?::\d+)?)?(?::| -)\s+(?P<text>\S.*)$"
+    r"^\s*(?P<path>[^\s:][^:\n]*?\.\w+):(?P<line>\d{1,9})(?::(?P<column>\d{1,9}))?(?::\d+(?::\d+)?)?(?::| -)\s+(?P<text>\S.*)$"
 )
 _NOT_FINDINGS = re.compile(r"^(note|information|hint)\b", re.IGNORECASE)
 _FORMAT = re.compile(r"^(?:[Ww]ould reformat:?|ERROR:) (?P<path>\S.*?\.\w+)(?P<text> Imports are incorrectly sorted.*)?$")
-_TRACEBACK = re.compile(r'^\s*File "(?P<path>[^"<>\n]+)", line (?P<line>\d+)(?:, in (?P<name>\S+))?', re.MULTILINE)
+_TRACEBACK = re.compile(r'^[ \t]*File "(?P<path>[^"<>\n]+)", line (?P<line>\d{1,9})(?:, in (?P<name>\S+))?', re.MULTILINE)
 _LINE_NUMBERS = re.compile(r"\b(line|lines) \d+")
 
 
@@ -55,7 +55,7 @@ def read_findings(output: str, root: str = "/", cwd: str = ".") -> tuple[Failure
     found: list[Failure] = []
     seen: Counter[str] = Counter()
     for raw in output.split("\n"):
-        parsed = _parse(raw[:4000])
+        parsed = _parse(raw[:LINE_LIMIT])
         if parsed is None:
             continue
         path, line, text = parsed

@@ -22,7 +22,7 @@ from defusedxml.ElementTree import fromstring
 from agent.answer import clean_path
 from agent.edits import EDITABLE, added, changed_lines
 from agent.guard_code import code_findings, differs_in_requirements_alone, same_tree
-from agent.guard_exits import tells_an_exit_code_alone
+from agent.guard_exits import leaving_may_pass, tells_an_exit_code_alone, verdicts_are_printed
 from agent.guard_judges import judge_findings
 from agent.guard_requirements import new_names, requirement_findings
 from agent.task import Candidate, FileChange, Oracle, Policy
@@ -104,12 +104,12 @@ def refusal(candidate: Candidate, policy: Policy, oracle: Oracle, failing: str =
         return Refusal("size", f"it changes {count} lines, more than {policy.max_changed_lines}")
     for rule, sentence in requirement_findings(edits, failing, names_are_known=candidate.rung == "tools"):
         return Refusal(rule, sentence)
-    by_exit_code = tells_an_exit_code_alone(oracle)
+    no_way_out, no_verdicts = leaving_may_pass(oracle), verdicts_are_printed(oracle)
     for edit in edits:
         if is_test(edit.path):
             continue
         try:
-            finding = next(code_findings(edit, failing, exit_code_alone=by_exit_code), None)
+            finding = next(code_findings(edit, failing, no_way_out=no_way_out, no_verdicts=no_verdicts), None)
         except (RecursionError, MemoryError):
             return Refusal("unreadable", f"{edit.path} is nested too deeply to be judged")
         if finding is not None:

@@ -16,6 +16,7 @@ from agent.edits import added, removed
 from agent.guard_answers import answer_findings
 from agent.guard_exits import exit_findings, exit_lines
 from agent.guard_lines import line_findings
+from agent.guard_prints import print_lines
 from agent.guard_reach import TEST_TOOLS, Names, reach_findings
 from agent.task import FileChange
 
@@ -61,11 +62,11 @@ def _encoding(text: str) -> str:
     return "utf-8"
 
 
-def code_findings(edit: FileChange, failing: str, *, exit_code_alone: bool = False) -> Iterator[Finding]:
+def code_findings(edit: FileChange, failing: str, *, no_way_out: bool = False, no_verdicts: bool = False) -> Iterator[Finding]:
     """Offences of one file's change, worst first. Of a file that is not Python only the lines are judged.
 
     The same holds for one that parses neither before nor after: it may be written for a newer Python than ours.
-    `exit_code_alone`: a check that must turn green tells no more than its exit code.
+    `no_way_out`: leaving the process well could make a check green; `no_verdicts`: so could what is printed.
     """
     path, new = edit.path, "\n".join(added((edit,)))
     is_python = path.endswith((".py", ".pyi", ".pyw")) or bool(_SHEBANG.match(edit.after or edit.before or ""))
@@ -77,8 +78,10 @@ def code_findings(edit: FileChange, failing: str, *, exit_code_alone: bool = Fal
     if len(_SILENCER.findall(new)) > len(_SILENCER.findall("\n".join(removed((edit,))))):
         yield "silenced", f"it silences a check in {path} with a comment"
     if not is_python:
-        if exit_code_alone:
+        if no_way_out:
             yield from exit_lines(path, added((edit,)), removed((edit,)))
+        if no_verdicts:
+            yield from print_lines(path, added((edit,)), removed((edit,)))
         yield from line_findings(edit)
         return
     if (cookie := _encoding(edit.after)) not in _PLAIN_ENCODINGS:
@@ -94,7 +97,7 @@ def code_findings(edit: FileChange, failing: str, *, exit_code_alone: bool = Fal
             yield "under-test", f"{path} would reach for what runs its tests"
         if _WAY_OUT.search(new):
             yield "way-out", f"{path} would leave the process behind the checks' back"
-        if exit_code_alone:
+        if no_way_out:
             yield from exit_lines(path, added((edit,)), removed((edit,)))
     if after is None:
         return
@@ -103,7 +106,7 @@ def code_findings(edit: FileChange, failing: str, *, exit_code_alone: bool = Fal
     had_names, names = Names(before), Names(after)
     _narrow(before, edit.before or "", after, edit.after)
     yield from reach_findings(path, before, after, had_names, names)
-    if exit_code_alone:
+    if no_way_out:
         yield from exit_findings(path, before, after, had_names, names)
     yield from _skips(path, before, after)
     yield from _lost_assertions(path, before, after)

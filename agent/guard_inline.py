@@ -12,7 +12,7 @@ from collections.abc import Iterator
 Finding = tuple[str, str]  # rule, sentence
 
 _SKIPPED = re.compile(
-    r"//[^\n]*|/\*.*?\*/|b?r(#*)\".*?\"\1|b?\"(?:\\.|[^\"\\])*\"|b?'(?:\\(?:[^u]|u\{[^}]*\})|[^'\\\n])'",
+    r"//[^\n]*|/\*|(?<!\w)[bc]?r(#*)\".*?\"\1|b?\"(?:\\.|[^\"\\])*\"|b?'(?:\\(?:[^u]|u\{[^}]*\})|[^'\\\n])'",
     re.DOTALL,
 )
 _ATTRIBUTE = re.compile(
@@ -38,7 +38,7 @@ def inline_findings(path: str, before: str | None, after: str | None) -> Iterato
 
 def inline_items(text: str) -> list[str]:
     """Each item that only a test build has, from its attribute to its end, in their order."""
-    plain = _SKIPPED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    plain = without_text(text)
     found: list[str] = []
     end = 0
     for attribute in _ATTRIBUTE.finditer(plain):
@@ -46,6 +46,27 @@ def inline_items(text: str) -> list[str]:
             end = _end(plain, attribute.end())
             found.append(text[attribute.start() : end])
     return found
+
+
+def without_text(text: str) -> str:
+    """Code of Rust with blanks where its strings and comments were: each character keeps its place."""
+    parts: list[str] = []
+    at = 0
+    while found := _SKIPPED.search(text, at):
+        end = _comment_end(text, found.end()) if found[0] == "/*" else found.end()
+        parts += [text[at : found.start()], re.sub(r"[^\n]", " ", text[found.start() : end])]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def _comment_end(text: str, start: int) -> int:
+    """Behind the end of a comment that began before `start`: comments of Rust hold others."""
+    depth = 1
+    for mark in re.compile(r"/\*|\*/").finditer(text, start):
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return mark.end()
+    return len(text)
 
 
 def _end(plain: str, start: int) -> int:

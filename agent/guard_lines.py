@@ -12,32 +12,35 @@ from pathlib import PurePosixPath
 
 from agent.edits import added, removed
 from agent.guard_inline import inline_findings
-from agent.kinship import family
+from agent.guard_macros import macro_findings
+from agent.guard_node import node_findings
+from agent.kinship import GO, JVM, NODE, RUST, family
 from agent.task import FileChange
 
 Finding = tuple[str, str]  # rule, sentence
 
-_NODE = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte")
-_JVM = (".java", ".kt", ".kts", ".scala", ".groovy")
 _BUILT_IN = (
     r"(?:Object|Array|String|Number|Boolean|Function|Promise|Map|Set|Symbol|Error|RegExp|JSON|Reflect|Math|Date|console)"
 )
 _REACHING = {
-    _NODE: re.compile(
+    NODE: re.compile(
         r"""['"`](?:node:test|vitest|@vitest/[\w-]+|jest|@jest/[\w/-]+|jest-[\w-]+|mocha|chai|sinon|ava|tap)(?:/[\w./-]+)?['"`]"""
         r"|\b(?:VITEST|JEST_WORKER_ID|NODE_TEST_CONTEXT|NODE_OPTIONS|SELFHEAL\w*)\b|import\.meta\.vitest"
         r"""|NODE_ENV\b.*['"`]test['"`]|\bprocess\.(?:env\[|send\b|binding\b|dlopen\b|kill\b|abort\b|_\w+|execArgv\b|mainModule\b)"""
         r"""|\bprocess\.\w+\(\s*['"`](?:uncaughtException|unhandledRejection|message|exit|beforeExit)\b|\bprocess\.argv\[1\]"""
         r"|\b(?:globalThis|global|window)\s*(?:\.|\[\s*['\"`])(?:expect|test|it|describe|assert|jest|vi|process)\b"
-        r"|\brequire\.(?:cache|main)\b|\bmodule\.parent\b|\bv8\.(?:serialize|setFlagsFromString)\b|/proc/|prepareStackTrace"
+        r"|\brequire\.(?:cache|main)\b|\bmodule\.parent\b|/proc/|/dev/(?:fd|std|tty|pts)|prepareStackTrace"
+        r"""|['"`](?:node:)?v8['"`]|\[\s*['"`]\w*['"`]\s*\+\s*['"`]"""
     ),
-    (".go",): re.compile(
+    GO: re.compile(
         r'\btesting\.Testing\(|"testing"|flag\.Lookup\("test|os\.Args\b.*test|/proc/|runtime\.Callers?\b|debug\.Stack\b'
+        r'|\bgo:(?:linkname|cgo_\w+)|^\s*(?:import\s+)?"C"\s*$'
     ),
-    (".rs",): re.compile(
+    RUST: re.compile(
         r"/proc/|\bBacktrace\b|env!?\(\s*\"(?:CARGO_\w*TEST|NEXTEST\w*|RUST_TEST\w*)|set_hook|__rust_|\bno_mangle\b|LD_PRELOAD"
+        r"|\blink_(?:section|name)\b|\bexport_name\b|\b(?:global_|naked_)?asm!"
     ),
-    _JVM: re.compile(
+    JVM: re.compile(
         r"\b(?:org\.junit|org\.testng|junit\.framework|org\.mockito|surefire)\b|getStackTrace|StackWalker|/proc/|\bUnsafe\b"
         r"|setAccessible"
     ),
@@ -65,13 +68,16 @@ def line_findings(edit: FileChange) -> Iterator[Finding]:
     if edit.after is None:
         yield "deleted", f"it deletes {path}"
         return
-    if suffix == ".rs":
+    if suffix in RUST:
         yield from inline_findings(path, edit.before, edit.after)
+        yield from macro_findings(path, edit.before or "", edit.after)
+    if suffix in NODE:
+        yield from node_findings(path, edit.before or "", edit.after)
     new, old = added((edit,)), removed((edit,))
     reaching = next((pattern for kin, pattern in _REACHING.items() if suffix in kin), None)
     if reaching is not None and _more(reaching, new, old):
         yield "under-test", f"{path} would reach for what runs its tests, or behave differently under them"
-    if suffix in _NODE and _more(_REPLACING, new, old):
+    if suffix in NODE and _more(_REPLACING, new, old):
         yield "under-test", f"{path} would replace what tests decide with"
     if _more(_SPEAKING, new, old):
         yield "under-test", f"{path} would print what a runner of tests prints"

@@ -14,10 +14,9 @@ from pathlib import PurePosixPath
 
 from agent.testfiles import is_test
 
-FAMILIES = (
-    (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte"),
-    (".go",), (".rs",), (".java", ".kt", ".kts", ".scala", ".groovy"),
-)  # fmt: skip
+NODE = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte")
+GO, RUST, JVM = (".go",), (".rs",), (".java", ".kt", ".kts", ".scala", ".groovy")
+FAMILIES = (NODE, GO, RUST, JVM)
 LANGUAGES = {
     ".py": "python", ".pyi": "python", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript", ".jsx": "jsx",
     ".ts": "typescript", ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx", ".go": "go", ".rs": "rust",

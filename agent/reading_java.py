@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import re
 
+from agent.guest.text import LINE_LIMIT
 from agent.task import Failure, Frame, Verdict, VerdictId
 from agent.testfiles import is_test
 
 _CLASS = re.compile(
-    r"^(?:\[\w+\] +)?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+),? .*?Time elapsed: .*?(?:-+ )?"
-    r"in ([\w.$]+)\s*$"
+    r"^(?:\[\w+\] +)?Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9}), Skipped: (\d{1,9}),? [^T]*Time elapsed: "
+    r"(?:.* )?in ([\w.$]+)\s*$"
 )
-_FRAME = re.compile(r"^\s+at (?:[\w.@]+/)?([\w.$]+)\.([\w$<>]+)\((\w+\.(?:java|kt|scala|groovy)):(\d+)\)")
+_FRAME = re.compile(r"^\s+at (?:[\w.@]+/)?([\w.$]+)\.([\w$<>]+)\((\w+\.(?:java|kt|scala|groovy)):(\d{1,9})\)")
 _SUITE = re.compile(r"^(?:\[\w+\] +)?Running ([\w.$]+)\s*$")
 
 
@@ -22,7 +23,7 @@ def read_java(text: str) -> tuple[dict[VerdictId, Verdict], tuple[Failure, ...]]
     verdicts: dict[VerdictId, Verdict] = {}
     details: dict[str, list[str]] = {}
     running = ""
-    for line in text.splitlines():
+    for line in (each[:LINE_LIMIT] for each in text.splitlines()):
         if found := _SUITE.match(line):
             running = found[1]
         elif found := _CLASS.match(line):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 
+from agent.guest.text import LINE_LIMIT
 from agent.task import Failure, Frame, Verdict, VerdictId
 
 _TARGET = re.compile(r"^\s*(?:Running (?:unittests )?(\S+\.rs) \(|(Doc-tests) )")
 _TEST = re.compile(r"^test (.+?)(?: - should panic| - compile(?: fail)?)? \.\.\. (ok|FAILED|ignored)\b")
 _BLOCK = re.compile(r"^---- (.+?) (?:stdout|stderr) ----$")
 _END = re.compile(r"^(?:failures:|test result:|successes:)")
-_PLACE = re.compile(r"(?:panicked at (?:'.*', )?|--> |^\s*at (?:\./)?)([^\s:']+\.rs):(\d+)(?::\d+)?")
+_PLACE = re.compile(r"(?:panicked at (?:'.*', )?|--> |^\s*at (?:\./)?)([^\s:']+\.rs):(\d{1,9})(?::\d+)?")
 _MESSAGE = re.compile(r"^thread '.*' (?:\(\d+\) )?panicked at (?:'(.*)', )?")
 _VERDICTS = {"ok": Verdict.PASSED, "FAILED": Verdict.FAILED, "ignored": Verdict.SKIPPED}
 
@@ -24,7 +25,7 @@ def read_rust(text: str) -> tuple[dict[VerdictId, Verdict], tuple[Failure, ...]]
     verdicts: dict[VerdictId, Verdict] = {}
     blocks: dict[VerdictId, list[str]] = {}
     target, block = "", None
-    for line in text.splitlines():
+    for line in (each[:LINE_LIMIT] for each in text.splitlines()):
         if found := _TARGET.match(line):
             target, block = found[1] or "", None
         elif found := _TEST.match(line):

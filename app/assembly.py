@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from app.github import GitHub
     from app.store.memories import Embedder
 
+CLOSING_SECONDS = 600.0  # that an attempt may take beyond its budget: the command that runs when it ends
+
 
 def budget_of(settings: Settings) -> Budget:
     return Budget(
@@ -108,16 +110,24 @@ async def extensions_of() -> Extensions:
 
 
 def e2b_of(settings: Settings) -> Account | None:
-    """The account at E2B; None where there is no key. Raises `SettingsError` where E2B is asked for without one."""
+    """The account at E2B; None where there is no key. Raises `SettingsError` where E2B is asked for without one, and where an
+    attempt may take longer than a machine lives: it could never be finished there."""
     if settings.e2b_api_key is None:
         if settings.sandbox == "e2b":
             raise SettingsError(f"{PREFIX}E2B_API_KEY: must be set for {PREFIX}SANDBOX=e2b; E2B's dashboard has it")
         return None
+    if settings.sandbox in ("auto", "e2b") and settings.max_seconds + CLOSING_SECONDS > settings.e2b_lifetime_seconds:
+        raise SettingsError(
+            f"{PREFIX}MAX_SECONDS: an attempt of {settings.max_seconds:.0f} s does not fit in a machine of E2B, which lives "
+            f"{settings.e2b_lifetime_seconds:.0f} s ({PREFIX}E2B_LIFETIME_SECONDS: 3600 or 86400, by the plan); "
+            f"set at most {max(settings.e2b_lifetime_seconds - CLOSING_SECONDS, 0):.0f}"
+        )
     return Account(
         settings.e2b_api_key.get_secret_value(),
         settings.e2b_template,
         at_once=settings.e2b_sandboxes,
         per_second=settings.e2b_creations_per_second,
+        lifetime=settings.e2b_lifetime_seconds,
     )
 
 

@@ -126,11 +126,16 @@ class Settings(BaseSettings):
         description="Key of E2B, from its dashboard. The SDK's own `E2B_API_KEY` is read too.",
     )
     e2b_template: str = Field(
-        "selfheal", min_length=1, description="Template of the machines at E2B; `python -m deploy.e2b.build` makes it."
+        "selfheal",
+        min_length=1,
+        description="Template of the machines at E2B (docs/e2b.md); `python -m deploy.e2b.build` makes it.",
     )
     e2b_sandboxes: int = Field(20, ge=1, le=1000, description="Machines at E2B that one worker has at a time (plans: 20, 100).")
     e2b_creations_per_second: float = Field(
         1.0, gt=0, le=100, description="How fast one worker makes machines at E2B (its plans: 1, 5)."
+    )
+    e2b_lifetime_seconds: float = Field(
+        3600.0, gt=0, description="How long E2B lets one machine live (its plans: 3600, 86400). An attempt must fit in it."
     )
     python_downloads: bool = Field(
         True,

@@ -22,5 +22,5 @@ def install(folder):
 
 
 def options(hook, others):
-    """What VARIABLE is to hold, with what it held before."""
-    return " ".join(filter(None, [others, "--require=" + hook]))
+    """What VARIABLE is to hold, with what it held before: ours first, as others may load code of the repository."""
+    return " ".join(filter(None, ["--require=" + hook, others]))

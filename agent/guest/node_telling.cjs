@@ -15,8 +15,7 @@ class Telling {
     this.channel = hook.take();
     this.root = this.channel ? this.channel.request.root : process.cwd();
     if (!this.channel) return;
-    this.channel.send("hello", { runner });
-    process.on("exit", () => this.channel.send("bye"));
+    this.channel.send("ready", { runner });
   }
 
   /** `tests/a.test.js::suite > name`; a file as a whole is named by its path alone. */

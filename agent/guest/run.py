@@ -65,6 +65,7 @@ class Session:
         self.pid, self.speaks = pid, speaks  # one that may not speak of tests can still tell of meddling
         self.buffer = bytearray()
         self.greeted = self.ended = self.left = self.green = False
+        self.ready = self.idle = False  # of Node: its reporter was made; it was not asked to run tests
         self.running = {}  # ids; several where the runner does several things at once
         self.sentinel = None  # what was told of the test that must fail
         self.key, self.is_foreign = None, False  # the first message's, and whether a later one came without it
@@ -103,6 +104,8 @@ class Supervisor:
         for session in self.sessions:
             # An orderly exit without an end is a wrong use that pytest itself has told about, before any test.
             is_orderly = session.left and not session.running and not session.green
+            if self.is_node:  # any code could leave so; only with a code that means failure it turns nothing green
+                is_orderly = session.idle or (is_orderly and process is not None and process.returncode)
             died = session.greeted and not session.ended and not is_orderly
             forged = session.is_forged(is_whole=self.has_sentinel and not timed_out and not died)
             if forged:
@@ -121,7 +124,7 @@ class Supervisor:
             "ending": ending,
             "exit_code": None if process is None else process.returncode,
             "seconds": time.monotonic() - started,
-            "observed": any(session.greeted for session in self.sessions),
+            "observed": any(session.ready if self.is_node else session.greeted for session in self.sessions),
             "verdicts": self.verdicts,
             "failures": self.failures,
             "output": clean(self.output.text(), self.output.limit),
@@ -215,7 +218,8 @@ class Supervisor:
         if not self.is_node:
             return Session()
         pid = peers.pid_of(connection)
-        return Session(pid, peers.may_speak(pid, process.pid, [other.pid for other in self.sessions if other.greeted]))
+        # Whoever connected before, as its first words may still be on their way.
+        return Session(pid, peers.may_speak(pid, process.pid, [other.pid for other in self.sessions]))
 
     def _take(self, session, data):
         session.buffer += data
@@ -241,6 +245,7 @@ class Supervisor:
         kind = message["kind"]
         if kind == "hello":
             session.greeted = session.speaks
+            session.idle = bool(message.get("idle"))
         elif kind == "mark":
             self._mark([message["mark"]])
         elif not session.speaks:
@@ -262,6 +267,8 @@ class Supervisor:
             session.green = session.green or message["verdict"] == "passed"
             seconds = min(max(0.0, float(message["seconds"])), float(self.request["timeout"]))
             self._verdict(str(message["id"]), message["verdict"], seconds, message["failure"])
+        elif kind == "ready":
+            session.ready = True
         elif kind == "end":
             session.ended = True
             self._mark(message["marks"])

@@ -7,6 +7,7 @@ nothing is trusted.
 import re
 
 ID_LIMIT = 1000  # characters of one verdict id
+LINE_LIMIT = 2000  # characters of a line that anything is looked for in: an endless one is to cost little
 _ESCAPES = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[PX^_][^\x1b]*(?:\x1b\\\\)?|[ -/]*[0-~])")
 # Control characters but tab and newline, lone surrogates, bidirectional and invisible ones, line separators, byte order mark.
 _CONTROLS = re.compile(

@@ -1,8 +1,9 @@
 """`python -m deploy.e2b.build`: makes the template of the machines at E2B, by the settings' key and under the settings' name.
 
 A machine brings what `sandbox.remote.serving` needs: the Python at `INTERPRETER` with the worker's own versions of the package
-clients, bubblewrap and its filter, several Pythons for the repositories, and what their packages are built with. The sandbox's
-own code is not in it: each worker brings its own.
+clients, bubblewrap and its filter; and what repositories need: Node with npm, several Pythons, what packages are built with,
+the servers that jobs have beside their tests, and the compilers that Debian has. The sandbox's own code is not in it: each
+worker brings its own.
 """
 
 from __future__ import annotations
@@ -19,10 +20,23 @@ from e2b.template.main import TemplateBuilder
 from app.settings import ENV_FILE, SettingsError, load
 from sandbox.remote.wire import INTERPRETER
 
-BASE = "3.12-bookworm"
-SYSTEM = ("bubblewrap", "libseccomp2", "util-linux", "git", "build-essential", "pkg-config", "ca-certificates")
+BASE = "22-bookworm"  # of the image of Node: Debian's own is too old for most repositories
+SYSTEM = (
+    *("bubblewrap", "libseccomp2", "util-linux", "git", "build-essential", "pkg-config", "ca-certificates"),
+    *("python3", "python3-venv", "python3-dev", "postgresql-common"),
+)
+SERVERS = ("postgresql", "redis-server", "mariadb-server-core", "mariadb-client-core")
+COMPILERS = ("cargo", "rustc", "golang-go", "default-jdk-headless", "maven")
 SERVING = ("pip", "uv", "pyseccomp", "packaging")
-PYTHONS = ("3.9", "3.10", "3.11", "3.13")  # beside the base's own
+PYTHONS = ("3.9", "3.10", "3.12", "3.13")  # beside Debian's own
+NEEDED = ("bwrap", "unshare", "setpriv", "node", "npm", "redis-server", "mariadb-install-db", "cargo", "go", "javac", "mvn")
+# Each job starts its own, with nothing in it: no unit of theirs is ever started, and no cluster is made.
+_NO_UNITS = (
+    "mkdir -p /etc/systemd/system && cd /etc/systemd/system && ln -sf /dev/null postgresql.service && "
+    "ln -sf /dev/null redis-server.service"
+)
+_NO_CLUSTER = "sed -i 's/^#\\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf"
+_COMPLETE = "ls /usr/lib/postgresql/*/bin/initdb && for one in {}; do command -v $one || exit 1; done"
 HOME = PurePosixPath(INTERPRETER).parents[1]
 
 
@@ -32,13 +46,15 @@ def recipe() -> TemplateBuilder:
     wanted = " ".join(f"{name}=={version(name)}" for name in SERVING)
     return (
         AsyncTemplate()
-        .from_python_image(BASE)
+        .from_node_image(BASE)
         .set_user("root")
         .apt_install(list(SYSTEM), no_install_recommends=True)
-        .run_cmd(f"python -m venv {HOME} && {INTERPRETER} -m pip install --no-cache-dir {wanted}")
+        .run_cmd(f"{_NO_UNITS} && {_NO_CLUSTER}")
+        .apt_install([*SERVERS, *COMPILERS], no_install_recommends=True)
+        .run_cmd(f"python3 -m venv {HOME} && {INTERPRETER} -m pip install --no-cache-dir {wanted}")
         # Where everybody may read them, and found on the PATH as `python3.X`.
         .run_cmd(f"UV_PYTHON_INSTALL_DIR=/opt/pythons UV_PYTHON_BIN_DIR=/usr/local/bin {HOME}/bin/uv python install {python}")
-        .run_cmd(f"{INTERPRETER} -c 'import pyseccomp' && bwrap --version && unshare --version")
+        .run_cmd(f"{INTERPRETER} -c 'import pyseccomp' && {_COMPLETE.format(' '.join(NEEDED))}")
     )
 
 

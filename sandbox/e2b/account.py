@@ -32,7 +32,7 @@ async def create(account: Account, label: str, metadata: Mapping[str, str], admi
     ask = partial(
         AsyncSandbox.create,
         account.template,
-        timeout=LEASE_SECONDS,
+        timeout=min(LEASE_SECONDS, int(account.lifetime)),
         metadata=dict(metadata),
         allow_internet_access=False,
         idempotency_key=key,
@@ -45,6 +45,8 @@ async def create(account: Account, label: str, metadata: Mapping[str, str], admi
                 async with asyncio.timeout(account.patience.create):
                     return await ask()
             except Exception as error:
+                if (task := asyncio.current_task()) and task.cancelling():  # it was lost in the line's own error
+                    raise asyncio.CancelledError from error
                 if trouble_of(error) not in RETRIED or number == TRIES - 1:
                     raise refused(error, account.template) from error
             await asyncio.sleep(0.25 * 2**number)

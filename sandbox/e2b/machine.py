@@ -34,6 +34,7 @@ class E2BMachine:
         self._account, self._sandbox, self._disk = account, sandbox, disk
         self._patience = account.patience
         self._silent: float | None = None  # since when no command could be started
+        self._ends = time.monotonic() + account.lifetime  # by the plan, whatever is asked for
 
     async def put(self, path: str, content: bytes | IO[bytes], seconds: float) -> None:
         async def write() -> None:
@@ -87,8 +88,10 @@ class E2BMachine:
                 except CommandExitException:
                     break
                 except Exception as error:
+                    if told.over:
+                        raise SandboxLost("a command of ours said more than it can") from error
                     if trouble_of(error) is not Trouble.LINE:
-                        raise broken(error, self._disk) from error
+                        raise self._broken(error) from error
                     if time.monotonic() > until:  # perhaps only the stream is dead: the asker looks for the answer
                         told.lost = True
                         await self._stop(opening, handle)
@@ -97,8 +100,6 @@ class E2BMachine:
         except BaseException:
             await asyncio.shield(self._stop(opening, handle))
             raise
-        if told.over:
-            raise SandboxLost("a command of ours said more than it can")
         return told.value
 
     async def start(self, script: str, env: Mapping[str, str], seconds: float) -> str:
@@ -133,24 +134,31 @@ class E2BMachine:
                     await asyncio.wait((ending,))
                     await handle.disconnect()
         except Exception as error:
-            raise broken(error, self._disk) from error
+            raise self._broken(error) from error
         return text.strip()
 
     async def update_network(self, rules: SandboxNetworkUpdate) -> None:
         await self._insist(lambda: self._sandbox.update_network(rules), self._patience.line)
 
     async def keep(self) -> None:
-        """Renew the lease for as long as this runs."""
+        """Renew the lease for as long as this runs and the plan allows."""
         while True:
             await asyncio.sleep(RENEWED_EVERY)
+            if (left := int(self._ends - time.monotonic())) <= 0:
+                return
             try:
                 async with asyncio.timeout(self._patience.call):
-                    await self._sandbox.set_timeout(LEASE_SECONDS)
+                    await self._sandbox.set_timeout(min(LEASE_SECONDS, left))
             except Exception as error:  # noqa: BLE001 - tried again soon, and a machine that has gone is noticed by its use
                 _log.warning("the lease of a sandbox could not be renewed: %s", error)
 
     async def kill(self) -> None:
         await kill(self._account, self._sandbox.sandbox_id)
+
+    def _broken(self, error: Exception) -> SandboxError:
+        if trouble_of(error) is Trouble.GONE and time.monotonic() >= self._ends - RENEWED_EVERY:
+            return SandboxLost(f"E2B: the machine's {self._account.lifetime:.0f} s are over, which the plan allows it")
+        return broken(error, self._disk)
 
     async def _start(self, starting: Callable[[], Awaitable[Any]], seconds: float) -> Any:
         """A command is started once; a line that was lost before its number was known is the asker's business."""
@@ -161,7 +169,7 @@ class E2BMachine:
             now = time.monotonic()
             self._silent = self._silent or now
             if trouble_of(error) not in (*RETRIED, Trouble.LIMITED) or now - self._silent > self._patience.line:
-                raise broken(error, self._disk) from error
+                raise self._broken(error) from error
             # Raises where the machine is gone; it is asked elsewhere, as what does not answer here may still be there.
             await self._insist(self._sandbox.get_info, self._patience.line)
             return None
@@ -214,7 +222,7 @@ class E2BMachine:
                 if trouble is Trouble.MISSING:
                     raise
                 if trouble not in (*RETRIED, Trouble.LIMITED) or time.monotonic() + wait > until:
-                    raise broken(error, self._disk) from error
+                    raise self._broken(error) from error
             await asyncio.sleep(wait)
             wait = min(wait * 2, 5.0)
 
@@ -228,10 +236,12 @@ class _Said:
         self.over = self.lost = False
 
     def add(self, text: str) -> None:
+        """Raises `ValueError` for too much: the SDK then ends the stream, and whoever waits for it kills the command."""
         self._size += len(text)
         self.over = self._size > SAID
-        if not self.over:
-            self._parts.append(text)
+        if self.over:
+            raise ValueError("too much")
+        self._parts.append(text)
 
     @property
     def value(self) -> bytes:

@@ -51,18 +51,19 @@ class E2BWay:
         self._machine, self._hosts = machine, hosts
         self._inside = 0
         self._changing = asyncio.Lock()
-        self._is_closed = False  # as far as was seen
+        self._is_open = self._is_closed = False  # as far as was seen
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        async with self._changing:
-            self._inside += 1
-            if self._inside == 1:
-                self._is_closed = False
-                names = sorted(host.rpartition(":")[0] for host in self._hosts)
-                # An update replaces all rules.
-                await self._machine.update_network({"allow_out": names, "deny_out": [ALL_TRAFFIC]})
+        self._inside += 1  # whatever becomes of it, it is left again
         try:
+            async with self._changing:
+                if not self._is_open:
+                    self._is_closed = False  # an update that fails may have been made
+                    names = sorted(host.rpartition(":")[0] for host in self._hosts)
+                    # An update replaces all rules.
+                    await self._machine.update_network({"allow_out": names, "deny_out": [ALL_TRAFFIC]})
+                    self._is_open = True
             yield
         finally:
             await asyncio.shield(self._leave())
@@ -74,12 +75,11 @@ class E2BWay:
                 await self._close()
 
     async def _leave(self) -> None:
-        async with self._changing:
-            self._inside -= 1
-            if not self._inside:
-                await self._close()
+        self._inside -= 1
+        await self.closed()
 
     async def _close(self) -> None:
+        self._is_open = False
         await self._machine.update_network({"allow_internet_access": False})
         command = shlex.join((wire.INTERPRETER, "-I", "-c", _PROBE, *TRIED, *sorted(self._hosts)))
         for _ in range(PROBES):  # a line that breaks says nothing of the network

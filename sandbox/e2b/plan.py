@@ -23,6 +23,7 @@ class Account:
     template: str = "selfheal"
     at_once: int = 20  # sandboxes, of one worker process
     per_second: float = 1.0  # creations
+    lifetime: float = 3600.0  # seconds of one sandbox, however often its lease is renewed
     api_url: str | None = None
     sandbox_url: str | None = None
     domain: str | None = None

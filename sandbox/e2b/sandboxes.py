@@ -8,29 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandbox import folders
-from sandbox.base import Isolation, Limits, Promise, SandboxLost, SandboxUnavailable
+from sandbox.base import InstallFailed, Isolation, Limits, Promise, SandboxLost, SandboxUnavailable
 from sandbox.e2b import account as accounts
 from sandbox.e2b.admission import Admission
 from sandbox.e2b.machine import E2BMachine
 from sandbox.e2b.network import E2BWay
 from sandbox.e2b.orphans import Orphans
 from sandbox.e2b.plan import Account
+from sandbox.install import npm_registry
 from sandbox.install.index_access import IndexAccess
+from sandbox.install.npm_registry import Registry
 from sandbox.install.packages import Shop
 from sandbox.remote import wire
-from sandbox.remote.asking import Line, RemoteSandbox
+from sandbox.remote.asking import Line, RemoteSandbox, Supply
 from sandbox.remote.bundle import sandbox_bundle
+from sandbox.remote.wire import Head
 
 BOOT_SECONDS = 90.0
 RETRY_AFTER = 30.0
 CODE, CERTIFICATES = f"{wire.HOME}/code", f"{wire.HOME}/certificates.pem"
+_HOST = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
 ISOLATION = Isolation(
     "e2b",
     untrusted=True,
@@ -74,27 +79,48 @@ class E2BSandboxes:
         raise SandboxUnavailable(f"two machines were lost while they started ({lost})", RETRY_AFTER) from lost
 
     async def _start(self, label: str, limits: Limits, closing: AsyncExitStack) -> RemoteSandbox:
-        holder = await asyncio.to_thread(folders.make, self._folder, label)
-        closing.push_async_callback(asyncio.to_thread, holder.remove)
+        holder, _ = await closing.enter_async_context(folders.held(self._folder, label, None))
         metadata = await self._orphans.metadata(holder.path.name, label)
         created = await accounts.create(self._account, label, metadata, self._admission)
         there = E2BMachine(self._account, created, limits.disk)
         closing.push_async_callback(_shielded_kill, there)
         keeping = asyncio.create_task(there.keep())
         closing.callback(keeping.cancel)
-        await self._boot(there, label, limits)
+        npm = await asyncio.to_thread(_npm_here)
+        await self._boot(there, label, limits, npm.registry)
         line = Line(there)
         hello, _ = await line.ask({"do": "hello"})
-        way = E2BWay(there, self._shop.index.hosts)
-        memory: tuple[Promise, ...] = ("memory",) if "memory" in hello["promises"] else ()  # if its kernel has control groups
+        hosts, no_node = await self._npm(line, hello, npm)
+        supply = Supply(E2BWay(there, self._shop.index.hosts | hosts), self._shop.cache / "e2b", no_node)
+        with wire.understood():  # memory is bounded where its kernel has control groups
+            memory: tuple[Promise, ...] = ("memory",) if "memory" in hello["promises"] else ()
         isolation = replace(self.isolation, promises=self.isolation.promises.union(memory))
-        return RemoteSandbox(line, hello, isolation, way, self._shop.cache / "e2b")
+        return RemoteSandbox(line, hello, isolation, supply)
 
-    async def _boot(self, there: E2BMachine, label: str, limits: Limits) -> None:
+    async def _npm(self, line: Line, hello: Head, here: _Npm) -> tuple[frozenset[str], str]:
+        """The hosts of npm's registry, or why nothing of it can be had. The worker's configuration counts, if it has npm; the
+        machine is asked while nothing of a repository is in it."""
+        if not hello.get("node"):
+            template = self._account.template
+            return frozenset(), (
+                f"the repository needs Node and npm, which E2B's template {template!r} does not have; "
+                "build it anew with: python -m deploy.e2b.build"
+            )
+        if here.registry is not None or here.trouble:
+            return here.registry.hosts if here.registry else frozenset(), here.trouble
+        try:
+            told, _ = await line.ask({"do": "registry"})
+        except InstallFailed as error:
+            return frozenset(), error.reason
+        with wire.understood():
+            return frozenset(host for host in told["hosts"] if _HOST.fullmatch(host)), ""
+
+    async def _boot(self, there: E2BMachine, label: str, limits: Limits, registry: Registry | None) -> None:
         """Bring this package over and start what answers."""
         index = self._shop.index
         await there.put(f"{CODE}.zip", sandbox_bundle(), BOOT_SECONDS)
-        certificates = await asyncio.to_thread(index.certificates.read_bytes) if index.certificates else b""
+        files = {index.certificates, registry.certificates if registry else None} - {None}
+        certificates = b"\n".join([await asyncio.to_thread(file.read_bytes) for file in sorted(filter(None, files))])
         if certificates:
             await there.put(CERTIFICATES, certificates, BOOT_SECONDS)
         told = {
@@ -108,7 +134,8 @@ class E2BSandboxes:
         unpacking = shlex.join((python, "-m", "zipfile", "-e", f"{CODE}.zip", CODE))
         serving = shlex.join((python, "-s", "-m", "sandbox.remote.serving", question))
         script = f"mkdir -p {CODE} && {unpacking} && cd {CODE} && exec {serving}"
-        said = await there.start(script, _environment(index, CERTIFICATES if certificates else None), BOOT_SECONDS)
+        environment = _environment(index, registry, CERTIFICATES if certificates else "")
+        said = await there.start(script, environment, BOOT_SECONDS)
         if said != "ready":
             why = said.removeprefix("refused ")[:300] or "no word"
             raise SandboxUnavailable(
@@ -117,10 +144,33 @@ class E2BSandboxes:
             )
 
 
-def _environment(index: IndexAccess, certificates: str | None) -> dict[str, str]:
-    """How the package client over there finds the index: addresses without passwords, as `index_access` leaves them."""
+@dataclass(frozen=True, slots=True)
+class _Npm:
+    """What this computer's npm says: which registry, or why none may be used. Neither where there is no npm here."""
+
+    registry: Registry | None = None
+    trouble: str = ""
+
+
+def _npm_here() -> _Npm:
+    if not npm_registry.is_there():
+        return _Npm()
+    try:
+        return _Npm(npm_registry.configured())
+    except InstallFailed as error:
+        return _Npm(trouble=error.reason)
+
+
+def _environment(index: IndexAccess, registry: Registry | None, certificates: str) -> dict[str, str]:
+    """How the package clients over there find their indexes: addresses without passwords, as they are read here."""
     first, *others = index.urls or ("",)
-    named = {"PIP_INDEX_URL": first, "PIP_EXTRA_INDEX_URL": " ".join(others), "PIP_CERT": certificates or ""}
+    named = {
+        "PIP_INDEX_URL": first,
+        "PIP_EXTRA_INDEX_URL": " ".join(others),
+        "PIP_CERT": certificates,
+        "NPM_CONFIG_REGISTRY": registry.url if registry else "",
+        "NODE_EXTRA_CA_CERTS": certificates,
+    }
     return {name: value for name, value in named.items() if value}
 
 

@@ -36,10 +36,15 @@ class Registry:
     certificates: Path | None = None
 
 
+def is_there() -> bool:
+    """Whether this machine has Node and npm."""
+    return shutil.which("node") is not None and shutil.which("npm") is not None
+
+
 @cache
 def configured() -> Registry:
     """Raises `InstallFailed` where there is no npm."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
+    if not is_there():
         raise InstallFailed("the repository needs Node and npm, which this machine does not have")
     url = _said("npm", "config", "get", "registry")
     if not url.startswith(("http://", "https://")) or "@" in url:

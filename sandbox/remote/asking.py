@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import IO, Protocol
@@ -31,23 +32,19 @@ from sandbox.base import (
     UnsafeArchive,
     Workspace,
 )
-from sandbox.install import shelf
 from sandbox.install.placing import INSTALL_SECONDS
-from sandbox.install.wheels import FRESH_SECONDS
-from sandbox.remote import wire
-from sandbox.remote.wire import BASE, Head
+from sandbox.remote import keeping, wire
+from sandbox.remote.wire import BASE, FRAME, Head
+from sandbox.running import Running
 from sandbox.tree import parts_of
 
 SECONDS = 60.0  # that a question may take which runs nothing of the repository
 ARCHIVE_SECONDS = 300.0
 PREPARING_SECONDS = 3 * INSTALL_SECONDS  # an install step is several commands
 GRACE = 30.0  # for the line: the other side keeps the time of a command itself
-KEPT_WHEELS = 256 * MIB  # bytes that are worth a transfer
 ANSWER = 64 * MIB  # bytes of one answer, where the question bounds it no better
 SLOWEST = MIB  # bytes a second, of a line that is worth using
-FRAME = MIB  # bytes of an answer beside what was asked for
 MESSENGER = f"{wire.HOME}/code/sandbox/remote/messenger.py"
-WHEELS = "wheels.tar"
 
 
 class Machine(Protocol):
@@ -98,11 +95,11 @@ class Line:
             said = await self._machine.run(script, left)
             answer = _whole(said) or await self._machine.get(f"{wire.ANSWERED}/{name}", longest, max(left, GRACE))
             if answer is not None:
-                try:
+                with wire.understood():
                     told, content = wire.unpack(answer)
-                except ValueError as error:
-                    raise SandboxLost(f"the machine's answer cannot be read: {error}") from error
-                wire.raise_error(told, content)
+                    failure = wire.error_from(told, content)
+                if failure is not None:
+                    raise failure
                 return told, content
             if said.startswith(b"no server"):
                 break
@@ -129,43 +126,32 @@ class RemoteWorkspace:
         self._sandbox, self._line, self._name = sandbox, sandbox.line, name
         self.root, self.python = sandbox.root, python
         self._open = True
-        self._running: set[asyncio.Task[Completed]] = set()
+        self._running = Running()
 
     async def run(self, command: Command) -> Completed:
         if command.cwd not in ("", "."):
             parts_of(command.cwd)
-        if not self._open:
-            raise SandboxLost("the workspace is closed", command.argv)
-        await self._sandbox.way.closed()
-        task = asyncio.create_task(self._run(command))
-        self._running.add(task)
-        try:
-            await asyncio.wait((task,))
-        finally:
-            task.cancel()
-            await asyncio.wait((task,))
-            self._running.discard(task)
-        if task.cancelled():
-            raise SandboxLost("the workspace was closed while its command was running", command.argv)
-        return task.result()
+        return await self._running.hold(command.argv, self._run(command))
 
     async def _run(self, command: Command) -> Completed:
         asked = {"do": "run", "workspace": self._name, "command": wire.command_to(command)}
         try:
+            await self._sandbox.way.closed()
             longest = 2 * command.output_limit + FRAME
             head, blobs = await self._line.ask(asked, command.stdin, seconds=command.timeout + GRACE, longest=longest)
-            return wire.completed_from(head, blobs)
+            with wire.understood():
+                return wire.completed_from(head, blobs)
         except SandboxLost as lost:
             raise SandboxLost(lost.reason, command.argv) from lost
-        except (LookupError, TypeError, ValueError) as error:
-            raise SandboxLost(f"the machine's answer cannot be read: {error!r}", command.argv) from error
 
     async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
         parts_of(path)
         asked = {"do": "read", "path": path, "limit": limit, "workspace": self._name}
         self._check_open()
         _, blobs = await self._line.ask(asked, seconds=SECONDS + limit / SLOWEST, longest=limit + FRAME)
-        return blobs[0]
+        with wire.understood():
+            (content,) = blobs
+        return content
 
     async def write(self, path: str, content: bytes, *, executable: bool | None = None) -> None:
         parts_of(path)
@@ -179,7 +165,8 @@ class RemoteWorkspace:
 
     async def files(self) -> tuple[Entry, ...]:
         _, blobs = await self._ask({"do": "files"})
-        return wire.entries_from(blobs[0])
+        with wire.understood():
+            return wire.entries_from(*blobs)
 
     async def install(self, packages: Packages) -> Installed:
         installed, self.python = await self._sandbox.prepare(self._name, packages)
@@ -188,10 +175,7 @@ class RemoteWorkspace:
     async def close(self) -> None:
         """End the commands that still run."""
         self._open = False
-        for task in (running := tuple(self._running)):
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
+        await self._running.end()
 
     async def _ask(self, head: Head) -> tuple[Head, tuple[bytes, ...]]:
         self._check_open()
@@ -202,13 +186,24 @@ class RemoteWorkspace:
             raise SandboxLost("the workspace is closed")
 
 
-class RemoteSandbox:
-    """One sandbox on another machine. `cache` keeps on this side what was downloaded on the other."""
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Where packages come from: the way to their indexes, what was downloaded before (`cache`, on this side), and why there is
+    no npm, if there is none."""
 
-    def __init__(self, line: Line, hello: Head, isolation: Isolation, way: Way, cache: Path) -> None:
-        self.line, self.isolation, self.way, self._cache = line, isolation, way, cache
-        self.root = str(hello["root"])
-        self._base = RemoteWorkspace(self, BASE, str(hello["python"]))
+    way: Way
+    cache: Path
+    no_node: str = ""
+
+
+class RemoteSandbox:
+    """One sandbox on another machine."""
+
+    def __init__(self, line: Line, hello: Head, isolation: Isolation, supply: Supply) -> None:
+        self.line, self.isolation, self.way, self._supply = line, isolation, supply.way, supply
+        with wire.understood():
+            self.root = str(hello["root"])
+            self._base = RemoteWorkspace(self, BASE, str(hello["python"]))
 
     @property
     def base(self) -> RemoteWorkspace:
@@ -232,22 +227,28 @@ class RemoteSandbox:
         if parts_of(name) != (name,):
             raise ValueError(f"a tool has a plain name, not {name!r}")
         head, _ = await self.line.ask({"do": "provide", "name": name}, content)
-        return str(head["path"])
+        with wire.understood():
+            return str(head["path"])
 
     @asynccontextmanager
     async def candidate(self) -> AsyncIterator[Workspace]:
         opening = asyncio.ensure_future(self.line.ask({"do": "open"}))
         try:
-            head, _ = await asyncio.shield(opening)
+            await asyncio.shield(opening)
         except asyncio.CancelledError:
-            head, _ = await opening
-            await self.line.ask({"do": "close", "workspace": head["workspace"]})
+            name, workspace = self._candidate(*await opening)
+            await self._end(workspace, name)
             raise
-        workspace = RemoteWorkspace(self, str(head["workspace"]), str(head["python"]))
+        name, workspace = self._candidate(*opening.result())
         try:
             yield workspace
         finally:
-            await asyncio.shield(self._end(workspace, str(head["workspace"])))
+            await asyncio.shield(self._end(workspace, name))
+
+    def _candidate(self, head: Head, _: tuple[bytes, ...]) -> tuple[str, RemoteWorkspace]:
+        with wire.understood():
+            name = str(head["workspace"])
+            return name, RemoteWorkspace(self, name, str(head["python"]))
 
     async def _end(self, workspace: RemoteWorkspace, name: str) -> None:
         await workspace.close()
@@ -255,20 +256,26 @@ class RemoteSandbox:
             await self.line.ask({"do": "close", "workspace": name})
 
     async def prepare(self, workspace: str, packages: Packages) -> tuple[Installed, str]:
-        """Install for one workspace. The way is open while wheels are downloaded, which executes nothing, and after that only
-        if they are not enough."""
+        """Install for one workspace. The way is open while packages are downloaded, which executes nothing, and after that
+        only if they are not enough."""
+        if packages.node and self._supply.no_node:
+            raise InstallFailed(self._supply.no_node)
         asked = {"packages": wire.packages_to(packages), "workspace": workspace}
         head, _ = await self.line.ask({"do": "question", **asked})
-        question = str(head["question"])
-        if not wire.NAME.fullmatch(question):
-            raise SandboxLost("the machine's answer cannot be read: not a name")
-        if head["wants"] and not await self._fill(question):
+        with wire.understood():
+            question, wants = str(head["question"]), bool(head["wants"])
+            if not wire.NAME.fullmatch(question):
+                raise ValueError("not a name")
+        if wants and not await keeping.fill(self.line, self._supply.cache, question):
             async with self.way.opened():
                 fetched, _ = await self.line.ask({"do": "fetch", **asked}, seconds=PREPARING_SECONDS)
-                if not fetched["whole"]:
+                if not fetched.get("whole"):
                     return await self._install(asked)
             if workspace == BASE:  # later, code that nobody vouches for has run beside them
-                await self._keep(question)
+                await keeping.keep(self.line, self._supply.cache, question)
+        if packages.node:  # npm downloads as it installs, and runs no package's scripts
+            async with self.way.opened():
+                return await self._install(asked)
         await self.way.closed()
         try:
             return await self._install(asked)
@@ -280,34 +287,5 @@ class RemoteSandbox:
 
     async def _install(self, asked: Head) -> tuple[Installed, str]:
         head, _ = await self.line.ask({"do": "install", **asked}, seconds=PREPARING_SECONDS)
-        return wire.installed_from(head["installed"]), str(head["python"])
-
-    async def _fill(self, question: str) -> bool:
-        """Bring over what an earlier sandbox downloaded for the same question."""
-        held = await asyncio.to_thread(shelf.newest, self._cache, question)
-        if held is None:
-            return False
-        try:
-            if time.time() - held.made > FRESH_SECONDS:
-                return False
-            content = await asyncio.to_thread((held.folder / WHEELS).read_bytes)
-        finally:
-            await asyncio.to_thread(shelf.put_back, held)
-        name = await self.line.put(content, ARCHIVE_SECONDS)
-        await self.line.ask({"do": "fill", "question": question, "file": name}, seconds=ARCHIVE_SECONDS)
-        return True
-
-    async def _keep(self, question: str) -> None:
-        _, blobs = await self.line.ask({"do": "wheels", "question": question, "at_most": KEPT_WHEELS}, seconds=ARCHIVE_SECONDS)
-        if blobs[0]:
-            await asyncio.to_thread(_keep, self._cache, question, blobs[0])
-
-
-def _keep(cache: Path, question: str, content: bytes) -> None:
-    fresh = shelf.begin(cache, question)
-    try:
-        (fresh.folder / WHEELS).write_bytes(content)
-        fresh = shelf.keep(fresh)
-    finally:
-        shelf.put_back(fresh)
-    shelf.sweep(cache)
+        with wire.understood():
+            return wire.installed_from(head["installed"]), str(head["python"])

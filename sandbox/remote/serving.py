@@ -9,32 +9,38 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import io
 import os
-import shutil
 import sys
-import tarfile
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 
 from sandbox.base import MIB, Limits, SandboxError, SandboxLost, Workspace
-from sandbox.install import shelf, wheels
+from sandbox.install import npm_registry, shelf, wheels
 from sandbox.install import wanted as wanting
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.interpreters import Interpreter, choose
 from sandbox.install.packages import Shop
 from sandbox.install.requirements import Lines
 from sandbox.local import LocalSandbox, LocalSandboxes
-from sandbox.remote import wire
+from sandbox.remote import parcels, wire
 from sandbox.remote.wire import Head
 
 KEPT = 64  # answers that can be asked for again
 SYSTEM_MEMORY = 384 * MIB  # bytes that are left to the machine itself
 Blobs = tuple[bytes, ...]
+
+
+@dataclass(slots=True)
+class _Work:
+    """A question that is being answered, until its answer is kept."""
+
+    doing: asyncio.Task[bytes]
+    keeping: asyncio.Task[None]
+    askers: int = 0
 
 
 class Server:
@@ -44,14 +50,13 @@ class Server:
         self._sandbox, self._shop, self._home = sandbox, shop, home
         self._workspaces: dict[str, Workspace] = {wire.BASE: sandbox.base}
         self._candidates: dict[str, AbstractAsyncContextManager[Workspace]] = {}
-        self._running: dict[str, asyncio.Task[bytes]] = {}
-        self._askers: dict[str, int] = {}
+        self._running: dict[str, _Work] = {}
         self._kept: deque[str] = deque()
         self._does: dict[str, Callable[[Head, Blobs], Awaitable[bytes]]] = {
-            "hello": self._hello, "unpack": self._unpack, "provide": self._provide, "question": self._question,
-            "fetch": self._fetch, "fill": self._fill, "wheels": self._wheels, "install": self._install,
-            "open": self._open, "close": self._close, "run": self._run, "read": self._read, "write": self._write,
-            "remove": self._remove, "files": self._files,
+            "hello": self._hello, "registry": self._registry, "unpack": self._unpack, "provide": self._provide,
+            "question": self._question, "fetch": self._fetch, "fill": self._fill, "wheels": self._wheels,
+            "install": self._install, "open": self._open, "close": self._close, "run": self._run, "read": self._read,
+            "write": self._write, "remove": self._remove, "files": self._files,
         }  # fmt: skip
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,18 +83,24 @@ class Server:
     async def _answer(self, name: str, question: str, gone: asyncio.Task[None]) -> None:
         """Do what is asked, or wait for who does it already; end it when its last asker has gone."""
         if name not in self._running:
-            self._running[name] = asyncio.create_task(self._do(name, question))
+            doing = asyncio.create_task(self._do(name, question))
+            self._running[name] = _Work(doing, asyncio.create_task(self._kept_when_done(name, doing)))
         work = self._running[name]
-        self._askers[name] = self._askers.get(name, 0) + 1
-        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
-        self._askers[name] -= 1
-        if not work.done() and not self._askers[name]:
-            work.cancel()
-        await asyncio.wait((work,))
-        if self._running.pop(name, None) is not None:
-            del self._askers[name]
-            answer = wire.error_to(SandboxLost("the command was ended by its asker")) if work.cancelled() else work.result()
+        work.askers += 1
+        await asyncio.wait((work.doing, gone), return_when=asyncio.FIRST_COMPLETED)
+        work.askers -= 1
+        if not work.askers:
+            work.doing.cancel()
+        await asyncio.wait((work.keeping,))
+
+    async def _kept_when_done(self, name: str, doing: asyncio.Task[bytes]) -> None:
+        """Whoever asks until the answer is kept waits for it: what was done is not done again."""
+        await asyncio.wait((doing,))
+        answer = wire.error_to(SandboxLost("the command was ended by its asker")) if doing.cancelled() else doing.result()
+        try:
             await asyncio.to_thread(self._keep, name, answer)
+        finally:
+            del self._running[name]
 
     def _keep(self, name: str, answer: bytes) -> None:
         fresh = self._home / "answered" / f".{name}"
@@ -106,12 +117,17 @@ class Server:
             head, blobs = wire.unpack(content)
             asked.unlink(missing_ok=True)
             return await self._does[head["do"]](head, blobs)
-        except (SandboxError, OSError, ValueError, LookupError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001 - an asker who gets no answer asks again, and it would be done again
             return wire.error_to(error)
 
     async def _hello(self, head: Head, blobs: Blobs) -> bytes:
         base, promises = self._sandbox.base, sorted(self._sandbox.isolation.promises)
-        return wire.pack({"root": base.root, "python": base.python, "promises": promises})
+        node = npm_registry.is_there()
+        return wire.pack({"root": base.root, "python": base.python, "promises": promises, "node": node})
+
+    async def _registry(self, head: Head, blobs: Blobs) -> bytes:
+        """Which hosts npm's own configuration names here: asked where the asker has no npm, before anything is run."""
+        return wire.pack({"hosts": sorted((await asyncio.to_thread(npm_registry.configured)).hosts)})
 
     async def _unpack(self, head: Head, blobs: Blobs) -> bytes:
         file = self._upload(head)
@@ -149,7 +165,9 @@ class Server:
         """Put wheels that were downloaded for the same question before on the shelf."""
         file = self._upload(head)
         try:
-            await asyncio.to_thread(_fill, self._shop.wheels, str(head["question"]), file)
+            if not wire.NAME.fullmatch(head["question"]):
+                raise ValueError("not a question")
+            await asyncio.to_thread(parcels.unpacked, self._shop.wheels, head["question"], file)
         finally:
             file.unlink(missing_ok=True)
         return wire.pack({})
@@ -160,7 +178,7 @@ class Server:
         if held is None:
             return wire.pack({}, b"")
         try:
-            return wire.pack({}, await asyncio.to_thread(_packed, held.folder, int(head["at_most"])))
+            return wire.pack({}, await asyncio.to_thread(parcels.packed, held.folder, int(head["at_most"])))
         finally:
             await asyncio.to_thread(shelf.put_back, held)
 
@@ -226,33 +244,6 @@ async def _chunks(file: Path) -> AsyncIterator[bytes]:
     with file.open("rb") as content:
         while chunk := await asyncio.to_thread(content.read, MIB):
             yield chunk
-
-
-def _packed(folder: Path, at_most: int) -> bytes:
-    files = sorted(folder.iterdir())
-    if sum(file.stat().st_size for file in files) > at_most:
-        return b""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        for file in files:
-            tar.add(file, file.name)
-    return packed.getvalue()
-
-
-def _fill(cache: Path, question: str, packed: Path) -> None:
-    if not wire.NAME.fullmatch(question):
-        raise ValueError("not a question")
-    fresh = shelf.begin(cache, question)
-    try:
-        with tarfile.open(packed, "r:") as tar:
-            for member in tar:
-                content = tar.extractfile(member) if member.isreg() and "/" not in member.name else None
-                if content is not None:
-                    with (fresh.folder / member.name).open("xb") as file:
-                        shutil.copyfileobj(content, file)
-        fresh = shelf.keep(fresh)
-    finally:
-        shelf.put_back(fresh)
 
 
 def _fitting(limits: Limits) -> Limits:

@@ -1,14 +1,15 @@
 """What both sides say: a line of JSON, and the bytes that belong to it.
 
 Standard library only: the other side has a bare Python. What comes back from a machine that runs hostile code is read as data:
-a message that is not one gives `ValueError`, and nothing in it names code to be called but the errors listed here.
+nothing in it names code to be called but the errors listed here, and whatever reads it does so as `understood`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -27,6 +28,7 @@ from sandbox.base import (
     UnsafeArchive,
 )
 
+FRAME = 1024 * 1024  # bytes of an answer beside what was asked for
 INLINE = 48 * 1024  # bytes of a message that goes as an argument, or comes back as output; longer ones are files
 INTERPRETER = "/opt/selfheal/bin/python"
 """Where a machine keeps the Python that serves: with pip, uv and pyseccomp, beside bubblewrap and util-linux."""
@@ -39,6 +41,15 @@ NAME = re.compile(r"[0-9a-f]{8,40}")  # of a question, and of what is kept on ei
 Head = dict[str, Any]
 
 
+@contextmanager
+def understood() -> Iterator[None]:
+    """Around whatever reads an answer: one that is not of the expected shape is a machine that is lost (`SandboxLost`)."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise SandboxLost(f"the machine's answer cannot be read: {type(error).__name__}: {error}"[:300]) from error
+
+
 def pack(head: Mapping[str, Any], *blobs: bytes) -> bytes:
     """One message; `blobs` are bytes that JSON has no place for."""
     line = json.dumps({**head, "blobs": [len(blob) for blob in blobs]}).encode()
@@ -48,7 +59,10 @@ def pack(head: Mapping[str, Any], *blobs: bytes) -> bytes:
 def unpack(message: bytes) -> tuple[Head, tuple[bytes, ...]]:
     """Raises `ValueError` for what is no whole message."""
     line, newline, rest = message.partition(b"\n")
-    head = json.loads(line)
+    try:
+        head = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("not a message: too deep") from error
     sizes = head.pop("blobs", None) if isinstance(head, dict) else None
     if not newline or not isinstance(sizes, list) or not all(isinstance(size, int) and size >= 0 for size in sizes):
         raise ValueError("not a message")
@@ -146,27 +160,27 @@ def error_to(error: BaseException) -> bytes:
             return pack({"error": "lost", "reason": f"{type(error).__name__}: {error}"[:500]})
 
 
-def raise_error(head: Head, blobs: tuple[bytes, ...]) -> None:
-    """Raise what an answer tells; nothing where it tells of none."""
+def error_from(head: Head, blobs: tuple[bytes, ...]) -> Exception | None:
+    """The failure that an answer tells; None where it tells of none."""
     reason = str(head.get("reason", ""))
     match head.get("error"):
         case None:
-            return
+            return None
         case "deadline" if len(blobs) == 2:
-            raise DeadlinePassed(float(head.get("seconds", 0)), *blobs)
+            return DeadlinePassed(float(head.get("seconds", 0)), *blobs)
         case "limit" if head.get("which") in ("memory", "disk", "output", "processes"):
-            raise LimitExceeded(head["which"], int(head.get("limit", 0)))
+            return LimitExceeded(head["which"], int(head.get("limit", 0)))
         case "archive":
-            raise UnsafeArchive(reason)
+            return UnsafeArchive(reason)
         case "install":
-            raise InstallFailed(reason, str(head.get("output", "")))
+            return InstallFailed(reason, str(head.get("output", "")))
         case "unavailable":
-            raise SandboxUnavailable(reason)
+            return SandboxUnavailable(reason)
         case "missing":
-            raise FileNotFoundError(reason)
+            return FileNotFoundError(reason)
         case "value":
-            raise ValueError(reason)
+            return ValueError(reason)
         case "lost":
-            raise SandboxLost(reason)
+            return SandboxLost(reason)
         case other:
-            raise SandboxLost(f"the machine answered with an unknown error: {str(other)[:80]}")
+            return SandboxLost(f"the machine answered with an unknown error: {str(other)[:80]}")

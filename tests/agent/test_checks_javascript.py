@@ -140,3 +140,31 @@ async def test_a_run_can_be_asked_for_some_of_its_tests(run_check: RunCheck) -> 
     wanted = frozenset({VerdictId("tests/a.test.js::two")})
     run = await run_check(only("test('one', () => {})\ntest('two', () => {})"), RUN, "javascript", only=wanted)
     assert run.verdicts["tests/a.test.js::two"] is PASSED
+
+
+@pytest.mark.parametrize(
+    "undo",
+    [
+        "process.prependListener('exit', () => { A.strictEqual = own })",
+        "process.prependListener('beforeExit', () => { A.strictEqual = own })",
+        "A.strictEqual = () => { A.strictEqual = own }",
+    ],
+)
+async def test_an_assertion_that_is_given_back_in_time_is_noticed(run_check: RunCheck, undo: str) -> None:
+    forged = f"const A = require('assert'), own = A.strictEqual\nA.strictEqual = () => {{}}\n{undo}\n"
+    test = "require('../a.js')\ntest('one', () => assert.strictEqual(1, 2))"
+    run = await run_check({**only(test), "a.js": forged}, RUN, "javascript")
+    assert run.marks == {": replaced assert.strictEqual"}
+
+
+async def test_a_built_in_that_is_given_back_at_the_end_is_noticed(run_check: RunCheck) -> None:
+    forged = "const own = Object.is\nObject.is = () => true\nprocess.prependListener('exit', () => { Object.is = own })\n"
+    run = await run_check({**only("require('../a.js')\ntest('one', () => {})"), "a.js": forged}, RUN, "javascript")
+    assert run.marks == {": replaced Object.is"}
+
+
+async def test_what_the_command_preloads_does_not_speak_before_the_runner(run_check: RunCheck) -> None:
+    forge = "if (process.execArgv.includes('--test')) {\n" + code(FORGE).replace("${process.ppid}", "self") + "}\n"
+    files = {**only("test('one', () => assert.ok(false))"), "early.js": forge}
+    run = await run_check(files, RUN, "javascript", env={"NODE_OPTIONS": "--require ./early.js"})
+    assert not run.green, run.output

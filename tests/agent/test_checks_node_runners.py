@@ -122,3 +122,38 @@ async def test_reporters_of_the_command_itself_stay(run_tests: RunTests) -> None
     run = await run_tests({"calc.js": CALC, FILE: TESTS}, "npx vitest run --globals --reporter=tap-flat")
     assert run.verdicts == EXPECTED
     assert "1..4" in run.output
+
+
+SPEAKS_FIRST = textwrap.dedent("""
+    const net = require('net'), fs = require('fs')
+    const read = (pid) => fs.readFileSync(`/proc/${pid}/environ`, 'latin1')
+    const environment = read('self') + read(process.ppid)
+    const folder = /SELFHEAL_GUEST=([^\\0]*)/.exec(environment)[1]
+    const line = (kind, more) => JSON.stringify({ kind, key: 'k', ...more }) + '\\n'
+    const verdict = { id: 'tests/calc.test.js::add > wrong ü', verdict: 'passed', seconds: 0, failure: null }
+    const said = line('hello') + line('ready') + line('verdict', verdict) + line('end', { marks: [] }) + line('bye')
+    fs.writeSync(net.connect(`${folder}/channel`)._handle.fd, said)
+    process.exit(0)
+""")
+
+
+@every_runner
+async def test_code_that_is_loaded_before_there_is_a_reporter_is_not_believed(run_tests: RunTests, runner: str) -> None:
+    run = await run_tests({"calc.js": SPEAKS_FIRST, FILE: TESTS}, COMMANDS[runner])
+    assert not run.green, run.output
+
+
+async def test_leaving_with_success_while_files_are_loaded_is_a_crash(run_tests: RunTests) -> None:
+    run = await run_tests({"calc.js": "process.exit(0)\n", FILE: TESTS}, COMMANDS["mocha"])
+    assert run.ending == "crashed"
+
+
+@pytest.mark.parametrize("options", ["--expose-gc tests", "--stack-trace-limit=20 tests", "-n expose-gc tests"])
+async def test_mocha_is_observed_in_the_process_that_it_starts_for_options_of_node(run_tests: RunTests, options: str) -> None:
+    run = await run_tests({"calc.js": CALC, FILE: TESTS}, f"npx mocha {options}")
+    assert run.verdicts == EXPECTED, run.output
+
+
+async def test_a_runner_that_is_asked_for_no_tests_is_no_crash(run_tests: RunTests) -> None:
+    run = await run_tests({"calc.js": CALC, FILE: TESTS}, "npx jest --clearCache && npx jest")
+    assert (run.ending, run.verdicts) == ("finished", EXPECTED), run.output

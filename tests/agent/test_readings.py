@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from agent.findings import read_findings, read_traceback
 from agent.reading_go import read_go
 from agent.reading_java import read_java
 from agent.reading_rust import read_rust
@@ -181,3 +182,41 @@ def test_surefires_classes_are_verdicts() -> None:
         Frame("src/test/java/org/shop/CartTest.java", 12, "sums"),
         Frame("src/main/java/org/shop/Cart.java", 7, "sum"),
     )
+
+
+LONG = 1_000_000  # characters; read in seconds where each is looked at once, in hours where each is looked at for each other
+
+
+def go_said(text: str) -> str:
+    return go(("a", "TestA", "output", text), ("a", "TestA", "fail", "")) + "\n"
+
+
+HOSTILE = {
+    "go, places": lambda: read_go(go_said("panic: " + "a.go" * (LONG // 4)), "/r"),
+    "go, many places": lambda: read_go(go_said("panic: " + "a.go" * 480 + "\n") * 500, "/r"),
+    "go, names": lambda: read_go(go(*[("a", f"Test{each}", "fail", "") for each in range(30_000)]), "/r"),
+    "go, a name": lambda: read_go(go(("a", "Test" + "/a" * (LONG // 2), "fail", "")), "/r"),
+    "rust, places": lambda: read_rust("test a ... FAILED\n---- a stdout ----\n" + "panicked at '', " * (LONG // 15)),
+    "rust, messages": lambda: read_rust("test a ... FAILED\n---- a stdout ----\nthread '" + "' panicked at '" * (LONG // 15)),
+    "java, times": lambda: read_java("Tests run: 1, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: " + "-" * LONG),
+    "findings, blank lines": lambda: read_findings("\n" * LONG),
+    "a traceback, blank lines": lambda: read_traceback(" \n" * (LONG // 2)),
+    "a traceback, a number": lambda: read_traceback(f'  File "a.py", line {"9" * 5000}'),
+}  # fmt: skip
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", list(HOSTILE))
+def test_hostile_output_cannot_hold_a_reader_up(name: str) -> None:
+    HOSTILE[name]()
+
+
+def test_a_name_of_go_is_told_without_those_that_it_is_a_part_of() -> None:
+    events = [("a", name, "fail", "") for name in ("TestA/b/c", "TestA/b", "TestA", "TestAb", "")]
+    verdicts, _ = read_go(go(*events), "/r")
+    assert verdicts == {"a.TestA/b/c": FAILED, "a.TestAb": FAILED}
+
+
+def test_the_place_of_a_panic_is_its_whole_path() -> None:
+    _, (failure,) = read_go(go_said("panic: no such thing in pkg/sub/calc.go:7: oh\n"), "/r")
+    assert (failure.frames, failure.message) == ((Frame("pkg/sub/calc.go", 7),), "oh")

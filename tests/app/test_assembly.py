@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
-from app.assembly import github_of, models_of, sandboxes_of
+from app.assembly import e2b_of, github_of, models_of, sandboxes_of
 from app.settings import SettingsError, load
 
 
@@ -30,6 +31,16 @@ async def test_e2b_without_a_key_is_refused_by_the_settings_name(monkeypatch: py
     monkeypatch.delenv("E2B_API_KEY", raising=False)
     with pytest.raises(SettingsError, match="SELFHEAL_E2B_API_KEY"):
         await sandboxes_of(load(sandbox="e2b"))
+
+
+async def test_an_attempt_that_outlives_a_machine_of_the_plan_is_refused() -> None:
+    key = SecretStr("e2b_secret")
+    with pytest.raises(SettingsError, match=r"SELFHEAL_MAX_SECONDS: .*3600 s .*SELFHEAL_E2B_LIFETIME_SECONDS"):
+        e2b_of(load(e2b_api_key=key, max_seconds=3600.0))
+    paid = e2b_of(load(e2b_api_key=key, max_seconds=3600.0, e2b_lifetime_seconds=86_400.0))
+    assert paid is not None
+    assert paid.lifetime == 86_400.0
+    assert e2b_of(load(e2b_api_key=key, max_seconds=7200.0, sandbox="local")) is not None, "it is not asked there"
 
 
 async def test_auto_is_e2b_where_its_key_is_set_by_either_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from agent.task import Check
 from tests.agent.bench import CALC, PYTEST, SAMPLE
@@ -40,6 +42,28 @@ _RAISES = "import pytest\n\nimport calc\n\ndef test_add():\n    with pytest.rais
 _SUMS = "from calc import add, double\n\nassert add(2, 3) == 5\nassert double(4) == 8\n"
 _JAVASCRIPT = "const { add } = require('./calc')\n\nif (add(2, 3) !== 5) throw new Error('add')\n"
 _GO = 'package calc\n\nimport "testing"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fatal("add")\n\t}\n}\n'
+_RUST = """\
+pub fn add(a: i32, b: i32) -> i32 {
+    a - b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adds() {
+        assert_eq!(add(2, 3), 5);
+    }
+}
+"""
+_NODE = """\
+const assert = require('assert')
+const test = require('node:test')
+const { add } = require('../calc')
+
+test('adds', () => assert.strictEqual(add(2, 3), 5))
+"""
 _NUMBER = "from calc import check\n\ndef test_check():\n    assert check({}) == {}\n"
 
 BASES: Mapping[str, Mapping[str, str]] = {
@@ -58,12 +82,21 @@ BASES: Mapping[str, Mapping[str, str]] = {
     "script": {"calc.py": CALC, "test_calc.py": _SUMS},
     "javascript": {"calc.js": "exports.add = (a, b) => {\n  return a - b\n}\n", "test_calc.js": _JAVASCRIPT},
     "go": {"calc.go": "package calc\n\nfunc Add(a, b int) int {\n\treturn a - b\n}\n", "calc_test.go": _GO},
+    "rust": {
+        "Cargo.toml": '[package]\nname = "calc"\nversion = "0.1.0"\nedition = "2021"\n\n[lib]\ndoctest = false\n',
+        "src/lib.rs": _RUST,
+    },
+    "node": {"calc.js": "exports.add = (a, b) => {\n  return a - b\n}\n", "tests/calc.test.js": _NODE},
     "raising": {"calc.py": "def check(a):\n    return int(a)\n", "test_calc.py": _NUMBER.format("'x'", 0)},
 }
+# Cargo lies in a home as often as not, which the sandbox does not have.
+_TOOLS = {"PATH": os.environ["PATH"], "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup"))}
 CHECKS: Mapping[str, Check] = {
     "script": replace(PYTEST, command=f"{sys.executable} test_calc.py", reader="exit"),
     "javascript": replace(PYTEST, command="node test_calc.js", reader="exit"),
     "go": replace(PYTEST, command="go test ./...", reader="exit"),
+    "rust": replace(PYTEST, command="cargo test --offline", reader="rust", timeout=120, env=_TOOLS),
+    "node": replace(PYTEST, command="node --test tests/", reader="javascript"),
     "unittest": replace(PYTEST, command="python -m unittest", reader="unittest"),
     "warned": replace(PYTEST, command=f"{PYTEST.command} -W error::DeprecationWarning"),
 }

@@ -8,6 +8,7 @@ that it is made on, where it is not the sample.
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -47,6 +48,7 @@ def base(attack: Path) -> tuple[Mapping[str, str], Check]:
 def edits(attack: Path, folder: Path) -> Edits:
     files, _ = base(attack)
     for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     patch = attack.read_bytes()
     subprocess.run(["git", "apply", "-"], input=patch, cwd=folder, check=True)
@@ -64,6 +66,8 @@ def that(said_gate: str) -> pytest.MarkDecorator:
 async def gate_for(attack: Path, folder: Path) -> AsyncIterator[tuple[Work, Oracle, gate.Runs]]:
     """What the gate works with, after the repository was found red. The run at the base is kept for the next attack on it."""
     files, check = base(attack)
+    if not shutil.which(program := check.command.split()[0]):
+        pytest.skip(f"needs {program}")
 
     async def emit(event: events.AnyEvent) -> None: ...
 

@@ -38,10 +38,27 @@ def test_what_is_served_needs_only_what_the_template_installs(tmp_path: Path) ->
 
 def test_the_recipe_makes_the_interpreter_and_installs_the_jail() -> None:
     text = TemplateBase.to_dockerfile(build.recipe())
-    assert f"python -m venv {build.HOME}" in text
+    assert f"python3 -m venv {build.HOME}" in text
     assert f"{INTERPRETER} -m pip install" in text
     for name in ("bubblewrap", "libseccomp2", *(f"{name}==" for name in build.SERVING)):
         assert name in text
+
+
+def test_the_recipe_has_what_jobs_of_other_languages_and_with_services_need() -> None:
+    text = TemplateBase.to_dockerfile(build.recipe())
+    assert text.startswith("FROM node:")
+    for name in ("postgresql", "redis-server", "mariadb-server-core", "cargo", "golang-go", "maven"):
+        assert name in text
+    assert text.index("create_main_cluster = false") < text.index("mariadb-server-core"), "before it is installed"
+
+
+def test_its_commands_are_of_a_shell() -> None:
+    text = TemplateBase.to_dockerfile(build.recipe())
+    commands = [line.removeprefix("RUN ") for line in text.splitlines() if line.startswith("RUN ")]
+    assert len(commands) >= 5
+    for command in commands:
+        done = subprocess.run(["/bin/sh", "-n", "-c", command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (command, done.stderr)
 
 
 def test_without_a_key_the_setting_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 from e2b import exceptions as told
 
+from sandbox import folders
 from sandbox.base import Command, LimitExceeded, SandboxLost, SandboxUnavailable
 from sandbox.e2b.errors import Trouble, trouble_of
 from sandbox.e2b.sandboxes import E2BSandboxes
@@ -107,6 +110,27 @@ async def test_who_stops_waiting_for_a_machine_leaves_none(e2b: E2B, sandboxes: 
     with pytest.raises(asyncio.CancelledError):
         await opening
     assert not e2b.machines.all
+
+
+async def test_who_stops_waiting_before_there_is_a_machine_leaves_no_folder(
+    sandboxes: E2BSandboxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, really = threading.Event(), folders.make
+
+    def slow(parent: Path, label: str) -> folders.Held:
+        made = really(parent, label)
+        begun.set()
+        time.sleep(0.2)
+        return made
+
+    monkeypatch.setattr(folders, "make", slow)
+    opening = asyncio.create_task(opened(sandboxes))
+    await asyncio.to_thread(begun.wait, 20)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert begun.is_set()
+    assert not list((tmp_path / "open").glob("*/"))
 
 
 async def test_a_machine_lost_while_it_starts_is_replaced(e2b: E2B, sandboxes: E2BSandboxes) -> None:
@@ -211,6 +235,15 @@ async def test_a_stopped_command_dies_in_the_machine_too(shared: Shared) -> None
         with pytest.raises(asyncio.CancelledError):
             await task
         assert await gone("223606")
+
+
+async def test_a_command_of_ours_that_says_too_much_is_killed(e2b: E2B, sandboxes: E2BSandboxes) -> None:
+    async with sandboxes.open("attempt 7") as sandbox:
+        there = sandbox.line._machine
+        with pytest.raises(SandboxLost, match="said more"):
+            await there.run("yes 173205", 60.0)
+        assert await gone("173205")
+        assert (await there.run("echo on", 20.0)).strip() == b"on", "the machine is as it was"
 
 
 async def test_a_key_that_is_withdrawn_ends_it(e2b: E2B, sandboxes: E2BSandboxes) -> None:

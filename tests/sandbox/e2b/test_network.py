@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sandbox.base import Command, InstallFailed, Packages, SandboxLost, Workspace
-from tests.sandbox.conftest import tarball
+from sandbox.e2b.plan import Patience
+from tests.sandbox.conftest import tarball, until
 from tests.sandbox.contract.backends import e2b_sandboxes
 from tests.sandbox.index import Index, serving
 from tests.standins.e2b import E2B, Fault
@@ -103,6 +106,29 @@ async def test_a_way_that_does_not_close_ends_the_machine(e2b: E2B, index: Index
             await sandbox.base.run(Command(("true",), 10.0))
 
 
+@pytest.mark.parametrize("cancelled", [False, True], ids=["failed", "cancelled"])
+async def test_a_way_that_could_not_be_opened_is_closed_all_the_same(
+    e2b: E2B, index: Index, tmp_path: Path, cancelled: bool
+) -> None:
+    account = replace(e2b.account, patience=Patience(call=2.0, create=3.0, line=20.0))
+    async with e2b_sandboxes(tmp_path, account, index.access).open("half") as sandbox:
+        opened = sandbox.way.opened()
+        e2b.faults.add(Fault(NETWORK, kind="late") if cancelled else Fault(NETWORK, status=400, message="no such rule"))
+        opening = asyncio.create_task(opened.__aenter__())
+        if cancelled:  # its rules are in force then, and nobody has heard of it
+            await until(lambda: "allow_out" in str(e2b.machine.rules) or "allowOut" in str(e2b.machine.rules))
+            opening.cancel()
+        with pytest.raises(asyncio.CancelledError if cancelled else SandboxLost):
+            await opening
+        await sandbox.way.closed()
+        assert e2b.machine.rules == {"allow_internet_access": False}
+        asked = e2b.requests.count(NETWORK)
+        async with sandbox.way.opened():
+            assert e2b.machine.rules != {"allow_internet_access": False}, "it can be opened afterwards"
+        assert e2b.machine.rules == {"allow_internet_access": False}
+        assert e2b.requests.count(NETWORK) == asked + 2
+
+
 async def test_nothing_of_the_worker_enters(e2b: E2B, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "s3cr3t-value")
     monkeypatch.setenv("E2B_API_KEY", "s3cr3t-value")
@@ -111,7 +137,8 @@ async def test_nothing_of_the_worker_enters(e2b: E2B, index: Index, tmp_path: Pa
         await sandbox.unpack(tarball(REPOSITORY))
         await sandbox.install(WANTED)
         known = [config.envs for config in (one.config for one in e2b.machine.processes.values())]
-        assert all(set(envs) <= {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT"} for envs in known)
+        named = {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "NPM_CONFIG_REGISTRY", "NODE_EXTRA_CA_CERTS"}
+        assert all(set(envs) <= named for envs in known)
         for file in e2b.machine.root.rglob("*"):
             if file.is_file() and not file.is_symlink():
                 content = file.read_bytes()

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sandbox.base import Command
+from sandbox.base import Command, Packages
+from sandbox.install import wanted as wanting
 from sandbox.install.index_access import IndexAccess
 from sandbox.install.packages import Shop
+from sandbox.install.wanted import Wanted
 from sandbox.local import LocalSandboxes
 from sandbox.remote import messenger, wire
 from sandbox.remote.serving import Server
@@ -86,6 +90,47 @@ async def test_a_question_that_is_none_has_an_error_for_an_answer(home: Path) ->
     for question in (b"garbage", wire.pack({"do": "__init__"}), wire.pack({"do": "run"}), wire.pack({})):
         head, _ = await answered(home, base64.b16encode(question[:8]).decode().lower().ljust(32, "0"), question)
         assert head["error"]
+
+
+async def test_what_nobody_expected_is_an_answer_too_and_is_done_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    really = wanting.read
+
+    async def counted(*told: Any) -> Wanted:
+        done.append("question")
+        return await really(*told)
+
+    monkeypatch.setattr(wanting, "read", counted)
+    deep = wire.pack(
+        {"do": "write", "path": "pyproject.toml", "executable": None, "workspace": wire.BASE}, b"a = " + b"[" * 5000
+    )
+    await answered(home, "d" * 32, deep)
+    packages = wire.packages_to(Packages(groups=("dev",)))
+    question = wire.pack({"do": "question", "workspace": wire.BASE, "packages": packages})
+    heads = [(await answered(home, "e" * 32, question))[0] for _ in range(3)]
+    assert heads[0]["error"] == "lost"
+    assert "RecursionError" in heads[0]["reason"]
+    assert heads == [heads[0]] * 3
+    assert done == ["question"]
+
+
+async def test_who_asks_while_an_answer_is_being_kept_waits_for_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = run(await candidate(home), "echo x >> times; wc -l < times")
+    begun, go = threading.Event(), threading.Event()
+    really = Server._keep
+
+    def slow(self: Server, name: str, answer: bytes) -> None:
+        begun.set()
+        go.wait(20)
+        really(self, name, answer)
+
+    monkeypatch.setattr(Server, "_keep", slow)
+    first = asyncio.create_task(answered(home, "a" * 32, once))
+    await asyncio.to_thread(begun.wait, 20)
+    second = asyncio.create_task(answered(home, "a" * 32, once))
+    await asyncio.sleep(0.3)  # it asks meanwhile
+    go.set()
+    assert [blobs[0].strip() for _, blobs in (await first, await second)] == [b"1", b"1"]
 
 
 async def test_a_name_that_is_none_has_no_answer(home: Path) -> None:

@@ -61,6 +61,7 @@ class Machine:
     network: Network
     rules: dict[str, Any]  # of the network, as they were last set
     envs: dict[str, str] = field(default_factory=dict)
+    lacks: tuple[str, ...] = ()
     started: float = field(default_factory=time.time)
     token: str = field(default_factory=lambda: f"tok_{token_hex(16)}")
     processes: dict[int, Process] = field(default_factory=dict)
@@ -110,6 +111,8 @@ class Machine:
 
     def _bubblewrap(self, program: str, arguments: list[str], cwd: str) -> list[str]:
         argv = ["bwrap", "--bind", str(self.root), "/", "--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc"]
+        for path in self.lacks:
+            argv += ["--ro-bind", "/dev/null", path]
         for path in (Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve()):
             if not path.is_relative_to("/usr"):
                 argv += ["--ro-bind", str(path), str(path)]
@@ -158,6 +161,7 @@ class Machines:
         self.most = 20
         self.ports = [80, 443]  # that hosts outside have
         self.environment: dict[str, str] = {}  # that of every template
+        self.lacks: tuple[str, ...] = ()  # programs of this machine that no template has
 
     async def make(self, template: str, timeout: float, metadata: dict[str, str], rules: dict[str, Any]) -> Machine:
         name = f"i{token_hex(10)}"
@@ -170,7 +174,9 @@ class Machines:
         if template == "selfheal":
             (root / "opt/selfheal").symlink_to(Path(sys.prefix).resolve())
         network = Network(Path(f"{root}.hosts"))
-        machine = Machine(name, template, root, time.time() + timeout, metadata, network, {}, dict(self.environment))
+        machine = Machine(
+            name, template, root, time.time() + timeout, metadata, network, {}, dict(self.environment), self.lacks
+        )
         await machine.rule(rules, self.ports)
         self.all[name] = machine
         return machine
