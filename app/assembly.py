@@ -145,7 +145,7 @@ async def sandboxes_of(settings: Settings) -> Sandboxes:
         settings.data_dir.resolve() / "sandboxes",
         trusted=settings.trust_code,
         index_hosts=settings.package_index_hosts,
-        containers=Containers(settings.sandbox_image, settings.docker_host),
+        containers=Containers(settings.sandbox_image, settings.docker_host, settings.sandbox_images),
         e2b=e2b_of(settings),
         python_downloads=settings.python_downloads,
     )

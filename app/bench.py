@@ -121,7 +121,7 @@ async def _sandboxes(settings: Settings) -> Sandboxes:
         user_cache_path("selfheal"),
         trusted=settings.trust_code,
         index_hosts=settings.package_index_hosts,
-        containers=Containers(settings.sandbox_image, settings.docker_host),
+        containers=Containers(settings.sandbox_image, settings.docker_host, settings.sandbox_images),
         e2b=e2b_of(settings),
         python_downloads=settings.python_downloads,
     )

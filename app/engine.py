@@ -67,7 +67,7 @@ class Engine:
             known = await standing(case.id, self._context(case, blobs, emit, memory))
             if known is not None and not (isinstance(known, Waiting) and reply is not None and reply.answers(known)):
                 return known
-        case, sandboxes = self._housed(case)
+        case, sandboxes = await self._housed(case, emit)
         async with sandboxes.open(case.label, self.limits) as sandbox:
             prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
@@ -82,7 +82,7 @@ class Engine:
 
     async def reproduce(self, case: Case, *, emit: Emit) -> Reproduction:
         """Only see whether it is really red."""
-        case, sandboxes = self._housed(case)
+        case, sandboxes = await self._housed(case, emit)
         async with sandboxes.open(case.label, self.limits) as sandbox:
             prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
@@ -96,12 +96,21 @@ class Engine:
         """Drop the checkpoints of a case that nobody will fork any more; until then a repeated `heal` goes on from them."""
         await self.checkpointer.adelete_thread(case_id)
 
-    def _housed(self, case: Case) -> tuple[Case, Sandboxes]:
-        """The case in the image that its failed job runs in, where the sandbox has images. Raises `SandboxUnavailable`."""
+    async def _housed(self, case: Case, emit: Emit) -> tuple[Case, Sandboxes]:
+        """The case in the image that its failed job runs in, where the sandbox has images and the operator allows this one.
+
+        Raises `SandboxUnavailable`.
+        """
         if not isinstance(self.sandboxes, Housed):
             return case, self.sandboxes
         image = next((image for job in case.jobs if (image := image_of(job)) is not None), None)
-        return (case, self.sandboxes) if image is None else (replace(case, image=image), self.sandboxes.with_image(image))
+        if image is None:
+            return case, self.sandboxes
+        if (sandboxes := self.sandboxes.with_image(image)) is None:
+            why = f"the image {image[:200]!r} of the job is not among those that this installation allows (`sandbox_images`)"
+            await emit(Degraded(text=f"{why}; the sandbox's own is used.", step="sandbox", why=why))
+            return case, self.sandboxes
+        return replace(case, image=image), sandboxes
 
     async def _prepared(self, case: Case, sandbox: Sandbox, emit: Emit) -> Prepared | NoRepair:
         policy = self.extensions.allowed(self.policy) if self.extensions is not None else self.policy

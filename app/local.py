@@ -79,7 +79,7 @@ async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
     folder = user_cache_path("selfheal")
     hosts, downloads = settings.package_index_hosts, settings.python_downloads
     # Whoever runs their own checkout's tests vouches for its code.
-    containers = Containers(settings.sandbox_image, settings.docker_host)
+    containers = Containers(settings.sandbox_image, settings.docker_host, settings.sandbox_images)
     sandboxes = await open_sandboxes(
         settings.sandbox,
         folder,

@@ -102,6 +102,12 @@ class Settings(BaseSettings):
         min_length=1,
         description="Image that code runs in with `SANDBOX=docker`; the engine pulls it where it does not have it.",
     )
+    sandbox_images: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Images that a workflow's `container:` may name with `SANDBOX=docker`: patterns, separated by commas, in "
+        "which `*` is anything but a slash (`python:*,node:*`, `ghcr.io/team/*`). They are always pulled. Default: none; jobs "
+        "run in `SANDBOX_IMAGE`.",
+    )
     docker_host: str | None = Field(
         None,
         description="Address of the container engine (`unix:///path`, `tcp://host:port`). Default: `DOCKER_HOST`, else the "
@@ -192,9 +198,9 @@ class Settings(BaseSettings):
             raise ValueError("must be names of hosts, separated by commas, without http:// and paths")
         return hosts
 
-    @field_validator("model_fallbacks", mode="before")
+    @field_validator("model_fallbacks", "sandbox_images", mode="before")
     @classmethod
-    def _are_models(cls, value: Any) -> Any:
+    def _are_names(cls, value: Any) -> Any:
         return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
     @cached_property

@@ -240,8 +240,8 @@ class Sandbox(Protocol):
 class Housed(Protocol):
     """`Sandboxes` whose code runs in an image, where another one can be asked for."""
 
-    def with_image(self, image: str) -> Sandboxes:
-        """Raises `SandboxUnavailable` for a name that no image can have."""
+    def with_image(self, image: str) -> Sandboxes | None:
+        """None where the operator does not allow it. Raises `SandboxUnavailable` for a name that no image can have."""
 
 
 class Sandboxes(Protocol):

@@ -18,10 +18,14 @@ Kind = Literal["auto", "local", "process", "docker", "e2b"]
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """For `docker`: the image that code runs in, and the engine's address (default: where its clients look for it)."""
+    """For `docker`: the image that code runs in, and the engine's address (default: where its clients look for it).
+
+    `allowed` are patterns of the images that a workflow may name instead (`sandbox.containers.images.is_allowed`).
+    """
 
     image: str = "python:3.12"
     address: str | None = None
+    allowed: tuple[str, ...] = ()
 
 
 async def open_sandboxes(
@@ -66,7 +70,8 @@ async def _of_kind(kind: Kind, folder: Path, shop: Shop, e2b: Account | None, co
     if kind == "docker":
         from sandbox import docker
 
-        return await docker.reach(folder / "open", shop, containers.image, containers.address)
+        choice = docker.Choice(containers.image, containers.allowed)
+        return await docker.reach(folder / "open", shop, choice, containers.address)
     from sandbox.local import LocalSandboxes
 
     return LocalSandboxes(folder / "open", shop)

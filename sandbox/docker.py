@@ -11,28 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 
 from aiodocker.containers import DockerContainer
 
-from sandbox import bounds, folders
+from sandbox import folders
 from sandbox.base import (
-    MIB,
-    Command,
-    Completed,
-    Entry,
     Installed,
-    InstallFailed,
     Isolation,
     Limits,
     Packages,
     Promise,
-    SandboxError,
     SandboxLost,
     SandboxUnavailable,
     Workspace,
@@ -40,143 +32,26 @@ from sandbox.base import (
 from sandbox.containers import engine as engines
 from sandbox.containers import house as houses
 from sandbox.containers.engine import Engine, Facts
-from sandbox.containers.files import ROOT, TOP, WORK, Files
+from sandbox.containers.files import ROOT, TOP, WORK
 from sandbox.containers.house import House
+from sandbox.containers.images import (
+    BASE,
+    TOOLS,
+    Image,
+    checked,
+    full_name,
+    is_allowed,
+    is_reference,
+    look_into,
+    volumes_of,
+)
 from sandbox.containers.packing import Packing
-from sandbox.containers.place import ENV, ENVIRONMENTS, Room, place_for
-from sandbox.containers.recipe import Job, Mount, Recipe, is_reference
-from sandbox.install.packages import Shop, install
-from sandbox.running import Running
+from sandbox.containers.recipe import Mount, Recipe
+from sandbox.containers.workspace import DockerWorkspace, Hall
+from sandbox.install.packages import Shop
 from sandbox.tree import parts_of
 
-TOOLS, BASE = "/tools", "/base"
 MOST_PROCESSORS = 4
-ASK_SECONDS = 30.0
-_WHO = """
-for name in python3 python; do
-    "$name" -I -c 'import json, sys; print(json.dumps([sys.executable, ".".join(map(str, sys.version_info[:3]))]))' && exit
-done 2>/dev/null
-echo null
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """What runs: an image, and what its commands find in it."""
-
-    name: str
-    path: str  # its own PATH
-    python: str | None  # path of its interpreter
-    version: str  # of that, "3.12.4"
-
-    def environment(self, *, prepared: bool) -> dict[str, str]:
-        """The whole environment of a command; `prepared`: with what was installed first on its PATH."""
-        mine = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the container
-        path = self.path or "/usr/local/bin:/usr/bin:/bin"
-        # A number without a name: what asks for the user's own is told by the environment.
-        return mine | {"PATH": f"{ENV}/bin:{path}" if prepared else path, "USER": "sandbox", "LOGNAME": "sandbox"}
-
-
-@dataclass(frozen=True, slots=True)
-class Hall:
-    """What the workspaces of one sandbox have in common. `folder` is the sandbox's own, on this side."""
-
-    house: House
-    image: Image
-    tools: Mount
-    shop: Shop
-    folder: Path
-
-
-class DockerWorkspace:
-    """The base, or one candidate. `env` is the volume of the environment that it has, which may be that of its base."""
-
-    root = ROOT
-
-    def __init__(self, hall: Hall, volume: str, keeper: DockerContainer, env: str | None, *, writable: bool) -> None:
-        self._hall, self.volume, self._keeper, self._writable = hall, volume, keeper, writable
-        self._files = Files(hall.house.engine, keeper, hall.house.limits.disk)
-        self._running = Running()
-        self._open = True
-        self._own_env: str | None = None
-        self.env = env
-
-    @property
-    def python(self) -> str:
-        return f"{ENV}/bin/python" if self.env else self._hall.image.python or "python3"
-
-    async def run(self, command: Command) -> Completed:
-        cwd = "" if command.cwd in ("", ".") else "/" + "/".join(parts_of(command.cwd))
-        mounts = [Mount(self.volume, WORK, self._writable), self._hall.tools]
-        mounts += [Mount(self.env, ENVIRONMENTS)] if self.env else []
-        told = {**self._hall.image.environment(prepared=self.env is not None), **command.env}
-        return await self._execute(
-            Job(
-                command.argv,
-                mounts,
-                told,
-                ROOT + cwd,
-                command.timeout,
-                command.stdin,
-                command.output_limit,
-                hosts=command.hosts,
-            )
-        )
-
-    async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
-        self._check_open()
-        return await self._files.read(path, limit)
-
-    async def write(self, path: str, content: bytes, *, executable: bool | None = None) -> None:
-        self._check_open()
-        await self._files.write(path, content, executable)
-
-    async def remove(self, path: str) -> None:
-        self._check_open()
-        # The engine's API cannot remove a file. What takes the place of one meanwhile is inside all the same.
-        if inside := await self._files.removable(path):
-            mounts = (Mount(self.volume, WORK, writable=True),)
-            job = Job(("rm", "-f", "--", inside), mounts, self._hall.image.environment(prepared=False), "/", ASK_SECONDS)
-            said = await self._hall.house.run(job)
-            if said.exit_code:
-                raise ValueError(f"{path!r} cannot be removed: {said.stderr.decode(errors='replace').strip()[:200]}")
-
-    async def files(self) -> tuple[Entry, ...]:
-        self._check_open()
-        return await self._files.files()
-
-    async def unpack(self, archive: AsyncIterator[bytes]) -> None:
-        await self._files.unpack(archive)
-
-    async def install(self, packages: Packages) -> Installed:
-        image, house = self._hall.image, self._hall.house
-        if image.python is None:
-            raise InstallFailed(f"the image {image.name!r} has no Python, in which packages could be installed")
-        mounts = (Mount(self.volume, WORK, writable=True), self._hall.tools)
-        room = Room(house, image.python, mounts, image.environment(prepared=True), self.read, self._execute)
-        async with place_for(room, self._hall.folder / f"way-{token_hex(4)}") as (place, volume):
-            # The worker's interpreter that is most alike brings the wheels, where it brings any that fit.
-            installed = await install(replace(packages, python=image.version), place, self._hall.shop)
-        old, self.env, self._own_env = self._own_env, volume, volume
-        if old:
-            await house.drop_volume(old)
-        return replace(installed, python=image.version)
-
-    async def close(self) -> None:
-        """End the commands that still run, and give back what is only its own."""
-        self._open = False
-        await self._running.end()
-        await self._hall.house.drop(self._keeper)
-        for volume in (self.volume, self._own_env):
-            if volume:
-                await self._hall.house.drop_volume(volume)
-
-    async def _execute(self, job: Job) -> Completed:
-        return await self._running.hold(tuple(job.argv), self._hall.house.run(job))
-
-    def _check_open(self) -> None:
-        if not self._open:
-            raise SandboxLost("the workspace is closed")
 
 
 class DockerSandbox:
@@ -223,20 +98,39 @@ class DockerSandbox:
             await asyncio.shield(workspace.close())
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The operator's: `image` is what code runs in, `allowed` the patterns of what a repository may choose instead."""
+
+    image: str
+    allowed: tuple[str, ...] = ()
+
+
 class DockerSandboxes:
     """Opens sandboxes in the engine at `address`. `folder`, made when needed, tells which workers live; `shop` has packages."""
 
-    def __init__(self, folder: Path, shop: Shop, image: str, address: str, facts: Facts) -> None:
-        self._folder, self._shop, self._image, self._address, self._facts = folder, shop, image, address, facts
+    def __init__(self, folder: Path, shop: Shop, choice: Choice, address: str, facts: Facts) -> None:
+        self._folder, self._shop, self._choice, self._address, self._facts = folder, shop, choice, address, facts
+        self._wish: str | None = None  # the full name of what a repository chose
+        self._pulled: dict[str, str] = {}  # full name → id
         self._known: dict[str, Image] = {}
 
     @property
     def isolation(self) -> Isolation:
         return isolation_of(self._facts)
 
-    def with_image(self, image: str) -> DockerSandboxes:
-        """The same, with another image: what a workflow's `container:` names. Raises `SandboxUnavailable` for no such name."""
-        return DockerSandboxes(self._folder, self._shop, _checked(image), self._address, self._facts)
+    def with_image(self, image: str) -> DockerSandboxes | None:
+        """The same, with another image: what a workflow's `container:` names; None where the operator does not allow it.
+
+        Raises `SandboxUnavailable` for no such name.
+        """
+        if full_name(checked(image)) == full_name(self._choice.image):
+            return self
+        if not is_allowed(image, self._choice.allowed):
+            return None
+        other = DockerSandboxes(self._folder, self._shop, self._choice, self._address, self._facts)
+        other._wish, other._pulled, other._known = full_name(image), self._pulled, self._known
+        return other
 
     @asynccontextmanager
     async def open(self, label: str, limits: Limits | None = None) -> AsyncIterator[DockerSandbox]:
@@ -254,34 +148,45 @@ class DockerSandboxes:
             yield sandbox
 
     async def _furnish(self, engine: Engine, folder: Path, limits: Limits, closing: AsyncExitStack) -> DockerSandbox:
-        config = await engine.image(self._image)
+        name = self._choice.image if self._wish is None else await self._pull(engine, self._wish)
+        config = (await engine.image(name)).get("Config") or {}
         labels = {houses.INSTALLATION: houses.installation(self._folder), houses.SANDBOX: folder.name}
-        recipe = Recipe(self._image, limits, min(self._facts.processors, MOST_PROCESSORS), labels)
-        house = House(engine, self._facts, recipe)
+        processors = min(self._facts.processors, MOST_PROCESSORS)
+        house = House(engine, self._facts, Recipe(name, limits, processors, labels, volumes_of(name, config)))
         closing.push_async_callback(house.clear)
-        if self._image not in self._known:
-            self._known[self._image] = await _look_into(house, self._image, config)
+        if name not in self._known:
+            self._known[name] = await look_into(house, self._wish or name, config)
         volume, tools = await house.volume(), await house.volume()
-        hall = Hall(house, self._known[self._image], Mount(tools, TOOLS), self._shop, folder)
+        hall = Hall(house, self._known[name], Mount(tools, TOOLS), self._shop, folder)
         keeper = await house.keeper((Mount(volume, WORK, writable=True), Mount(tools, TOOLS, writable=True)))
         await house.make_top(keeper)
         # Read-only: every candidate begins as it, and what it says must not depend on what was run before.
         base = DockerWorkspace(hall, volume, keeper, None, writable=False)
         return DockerSandbox(hall, self.isolation, base, keeper)
 
+    async def _pull(self, engine: Engine, name: str) -> str:
+        """Once a worker: what the engine has under a name that a repository chose may be anybody's."""
+        if name not in self._pulled:
+            self._pulled[name] = await engine.pulled(name)
+        return self._pulled[name]
 
-async def reach(folder: Path, shop: Shop, image: str, address: str | None = None) -> DockerSandboxes:
+
+async def reach(folder: Path, shop: Shop, choice: Choice, address: str | None = None) -> DockerSandboxes:
     """Sandboxes in the engine that is there. `address`: "unix:///path", "tcp://host:port"; default: as its clients find it.
 
     Raises `SandboxUnavailable`.
     """
+    checked(choice.image)
+    for pattern in choice.allowed:
+        if not is_reference(pattern.replace("*", "x")):
+            raise SandboxUnavailable(f"{pattern[:200]!r} is no pattern of images' names (python:*, registry.example/team/*)")
     where = engines.address(address)
     try:
         async with engines.connected(where) as engine:
             facts = await engine.facts()
     except SandboxLost as error:
         raise SandboxUnavailable(error.reason) from error
-    return DockerSandboxes(folder, shop, _checked(image), where, facts)
+    return DockerSandboxes(folder, shop, choice, where, facts)
 
 
 def isolation_of(facts: Facts) -> Isolation:
@@ -301,23 +206,3 @@ def isolation_of(facts: Facts) -> Isolation:
     promises = frozenset(promise for promise, holds in kept.items() if holds)
     # What is held inside is what makes code harmless; a full disk or memory is a nuisance to the engine's host.
     return Isolation("docker", untrusted=facts.filters, shortcomings=tuple(shortcomings), promises=promises)
-
-
-async def _look_into(house: House, name: str, config: Mapping[str, object]) -> Image:
-    """Run the image once. Raises `SandboxUnavailable` when not even a shell runs in it."""
-    listed = config.get("Env") or ()
-    variables = dict(str(one).partition("=")[::2] for one in listed) if isinstance(listed, (list, tuple)) else {}
-    bare = Image(name, variables.get("PATH", ""), None, "")
-    try:
-        said = await house.run(Job(("/bin/sh", "-c", _WHO), (), bare.environment(prepared=False), "/", ASK_SECONDS))
-        found = json.loads(said.stdout.decode(errors="replace").strip().splitlines()[-1])
-        return bare if found is None else replace(bare, python=str(found[0]), version=str(found[1]))
-    except (SandboxError, ValueError, IndexError, TypeError) as error:
-        why = error.reason if isinstance(error, SandboxLost) else "it needs a /bin/sh, as every image with a system has"
-        raise SandboxUnavailable(f"nothing can be run in the image {name!r}: {why}") from error
-
-
-def _checked(image: str) -> str:
-    if not is_reference(image):
-        raise SandboxUnavailable(f"{image[:200]!r} is not the name of an image (name:tag, registry/name@sha256:…)")
-    return image

@@ -186,9 +186,9 @@ class LocalSandboxes:
             closing.callback(stage.close)
             await stage.shell(_WRITE_ETC, *(text for pair in ETC.items() for text in pair))
             if self._toolchains is None:
-                self._toolchains = await toolchains.found()
+                self._toolchains = await toolchains.found((self._folder, self._shop.cache))
             trees = [
-                Mount(await stage.bind(each.tree, f"toolchain-{number}"), str(each.tree))
+                Mount(await stage.bind(each.shown, f"toolchain-{number}"), str(each.shown))
                 for number, each in enumerate(self._toolchains)
             ]
             programs = tuple(each.programs for each in self._toolchains)

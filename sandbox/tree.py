@@ -24,6 +24,8 @@ PATH_FAULTS = frozenset(
     (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EACCES)
 )
 """What a name or a hostile tree can bring about; any other `OSError` is this machine's own trouble."""
+MODULES, INSTALLED = "node_modules", ".selfheal-installed"
+"""In each `node_modules` that an install step made; one without it is the repository's own, like any folder."""
 MAX_DEPTH = 200  # far above any real repository, far below the descriptors that we may hold
 
 
@@ -111,9 +113,9 @@ class Tree:
             raise ValueError(f"{path!r} is a folder") from error
 
     def files(self) -> tuple[Entry, ...]:
-        """Regular files and links, sorted by path, without `.git` and `node_modules`; pipes and devices are not listed."""
+        """Regular files and links, sorted by path, without `.git` and what was installed; pipes and devices are not listed."""
         entries: list[Entry] = []
-        for entry in self._walk(self._root, "", 0, (".git", "node_modules")):
+        for entry in self._walk(self._root, "", 0, installed=False):
             entries.append(entry)
             if len(entries) > MAX_ENTRIES:
                 raise LimitExceeded("disk", MAX_ENTRIES)
@@ -128,7 +130,7 @@ class Tree:
                 break
         return total
 
-    def _walk(self, folder: int, prefix: str, depth: int, without: tuple[str, ...] = (".git",)) -> Iterator[Entry]:
+    def _walk(self, folder: int, prefix: str, depth: int, *, installed: bool = True) -> Iterator[Entry]:
         if depth > MAX_DEPTH:
             raise LimitExceeded("disk", MAX_DEPTH)
         with os.scandir(folder) as found:
@@ -137,11 +139,12 @@ class Tree:
                 try:
                     what = item.stat(follow_symlinks=False)
                     if stat.S_ISDIR(what.st_mode):
-                        if item.name in without:
+                        if item.name == ".git":
                             continue
                         below = os.open(item.name, FOLDER, dir_fd=folder)
                         try:
-                            yield from self._walk(below, f"{path}/", depth + 1, without)
+                            if installed or not (item.name == MODULES and _has(below, INSTALLED)):
+                                yield from self._walk(below, f"{path}/", depth + 1, installed=installed)
                         finally:
                             os.close(below)
                     elif stat.S_ISREG(what.st_mode) or stat.S_ISLNK(what.st_mode):
@@ -194,6 +197,14 @@ def _open(name: str, flags: int, folder: int, path: str) -> int:
         if error.errno not in PATH_FAULTS:
             raise
         raise ValueError(f"{path!r} is not a plain file in plain folders: {error.strerror}") from error
+
+
+def _has(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _check_regular(what: os.stat_result, path: str) -> None:

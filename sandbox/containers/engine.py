@@ -107,20 +107,23 @@ class Engine:
         )
 
     async def image(self, name: str) -> Mapping[str, Any]:
-        """The configuration of an image, pulled where the engine does not have it. Raises `SandboxUnavailable`."""
-        try:
+        """What the engine says of an image, pulled where it does not have it. Raises `SandboxUnavailable`."""
+        with _had(name):
             async with asyncio.timeout(PULL_SECONDS):
                 try:
-                    found = await self._client.images.inspect(name)
+                    return dict(await self._client.images.inspect(name))
                 except aiodocker.DockerError as error:
                     if error.status != 404:
                         raise
                     await self._client.images.pull(name)
-                    found = await self._client.images.inspect(name)
-        except (aiodocker.DockerError, aiohttp.ClientError, OSError, TimeoutError) as error:
-            said = error.message if isinstance(error, aiodocker.DockerError) else str(error) or "no answer in time"
-            raise SandboxUnavailable(f"the image {name!r} cannot be had: {said[:300]}") from error
-        return dict(found.get("Config") or {})
+                    return dict(await self._client.images.inspect(name))
+
+    async def pulled(self, name: str) -> str:
+        """The id of what a registry has under this full name, whatever the engine has. Raises `SandboxUnavailable`."""
+        with _had(name):
+            async with asyncio.timeout(PULL_SECONDS):
+                await self._client.images.pull(name)
+                return str((await self._client.images.inspect(name))["Id"])
 
     async def create(self, config: Mapping[str, Any]) -> DockerContainer:
         with told("make a container"):
@@ -252,3 +255,12 @@ def told(what: str) -> Iterator[None]:
         raise SandboxLost(f"the container engine did not {what} in time") from error
     except (aiohttp.ClientError, OSError) as error:
         raise SandboxLost(f"the container engine cannot be reached to {what}: {error}") from error
+
+
+@contextmanager
+def _had(image: str) -> Iterator[None]:
+    try:
+        yield
+    except (aiodocker.DockerError, aiohttp.ClientError, OSError, TimeoutError) as error:
+        said = error.message if isinstance(error, aiodocker.DockerError) else str(error) or "no answer in time"
+        raise SandboxUnavailable(f"the image {image!r} cannot be had: {said[:300]}") from error

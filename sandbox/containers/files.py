@@ -1,5 +1,6 @@
-"""The files of one workspace, reached through the engine's archive API by way of a keeper: a container that no hostile code
-ever runs in, and that sees the workspace's volume and little else.
+"""The files of one workspace, reached through the engine's archive API by way of a keeper: a container that no repository's
+code ever runs in, and that sees the workspace's volume and little else. What runs in one that has to run is the image's own
+shell: an image of somebody's who means ill makes of its keeper what it likes, within the bounds of every container.
 
 So nothing of a repository is ever a file on this side, and what a link or a race could lead to is only the keeper's own file
 system. Links are refused all the same, as in every sandbox. Knows nothing of commands.

@@ -16,7 +16,7 @@ from typing import IO
 
 from sandbox.base import Entry, LimitExceeded
 from sandbox.containers.recipe import USER
-from sandbox.tree import MAX_ENTRIES, parts_of
+from sandbox.tree import INSTALLED, MAX_ENTRIES, MODULES, parts_of
 
 SPOOLED = 1 << 20  # bytes kept in memory of what is being packed
 BLOCK = 1 << 16
@@ -116,7 +116,9 @@ def one_file(tar: bytes) -> bytes:
 
 
 def entries(read: Callable[[int], bytes]) -> tuple[Entry, ...]:
-    """What is in a tar whose single top folder is left out, sorted, without `.git`. `read` gives at most that many bytes.
+    """What is in a tar whose single top folder is left out, sorted, without `.git` and what was installed.
+
+    `read` gives at most that many bytes.
 
     Raises `LimitExceeded`, and `tarfile.TarError` when the stream ends too soon.
     """
@@ -137,7 +139,10 @@ def entries(read: Callable[[int], bytes]) -> tuple[Entry, ...]:
                 raise LimitExceeded("disk", MAX_ENTRIES)
             tar.members = []  # tarfile remembers every header it has seen
     source.check_end()
-    return tuple(sorted(found.values(), key=lambda entry: entry.path))
+    marks = f"/{MODULES}/{INSTALLED}"
+    installed = tuple(f"{path.removesuffix(INSTALLED)}" for path in found if f"/{path}".endswith(marks))
+    seen = (entry for entry in found.values() if not entry.path.startswith(installed))
+    return tuple(sorted(seen, key=lambda entry: entry.path))
 
 
 class _Reading:

@@ -115,19 +115,24 @@ class ContainerPlace:
 async def place_for(room: Room, way: Path) -> AsyncIterator[tuple[ContainerPlace, str]]:
     """A place and the volume of the environment that is made there: kept after the block, unless that ends badly."""
     house = room.house
-    env, seen = await house.volume(), await house.volume()
-    keeper = await house.keeper((Mount(env, ENVIRONMENTS, writable=True), Mount(seen, SEEN, writable=True)))
+    keeper: DockerContainer | None = None
+    volumes: list[str] = []
     made = False
     try:
+        for _ in range(2):
+            volumes.append(await house.volume())
+        env, seen = volumes
+        keeper = await house.keeper((Mount(env, ENVIRONMENTS, writable=True), Mount(seen, SEEN, writable=True)))
         place = ContainerPlace(room, way, (env, seen), keeper)
         await place.begin()
         yield place, env
         made = True
     finally:
-        await asyncio.shield(_clear_away(house, keeper, (seen,) if made else (seen, env)))
+        await asyncio.shield(_clear_away(house, keeper, volumes[1:] if made else volumes))
 
 
-async def _clear_away(house: House, keeper: DockerContainer, volumes: tuple[str, ...]) -> None:
-    await house.drop(keeper)
+async def _clear_away(house: House, keeper: DockerContainer | None, volumes: Sequence[str]) -> None:
+    if keeper is not None:
+        await house.drop(keeper)
     for volume in volumes:
         await house.drop_volume(volume)

@@ -8,7 +8,6 @@ background dies, a signal's number is kept, and what the kernel killed for memor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +72,7 @@ class Recipe:
     limits: Limits
     processors: float
     labels: Mapping[str, str]
+    volumes: Sequence[str] = ()  # folders that the image itself wants on the engine's disk: they are had in memory, bounded
 
     def of(self, job: Job, mark: str) -> dict[str, Any]:
         """The body of `POST /containers/create`."""
@@ -127,23 +127,16 @@ class Recipe:
             "LogConfig": {"Type": "none", "Config": {}},  # or the engine would keep all output on its disk
             "RestartPolicy": {"Name": "no"},
             "Mounts": [
+                *(self._in_memory(target) for target in self.volumes),
                 *(_mount("volume", one.volume, one.target, read_only=not one.writable) for one in job.mounts),
                 *(_mount("bind", one.source, one.target, read_only=True) for one in job.binds),
             ],
         }
 
+    def _in_memory(self, target: str) -> dict[str, Any]:
+        size = min(self.limits.disk, TMP_BYTES)
+        return {"Type": "tmpfs", "Target": target, "TmpfsOptions": {"SizeBytes": size, "Mode": 0o1777}}
+
 
 def _mount(kind: str, source: str, target: str, *, read_only: bool) -> dict[str, Any]:
     return {"Type": kind, "Source": source, "Target": target, "ReadOnly": read_only}
-
-
-_REFERENCE = re.compile(
-    r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?/)?"  # a registry
-    r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*)*"
-    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
-)
-
-
-def is_reference(image: str) -> bool:
-    """Whether `image` is the name of an image (the grammar of the OCI distribution's references), and nothing else."""
-    return len(image) <= 500 and _REFERENCE.fullmatch(image) is not None

@@ -68,16 +68,19 @@ Maker = Callable[[Path], Awaitable[bool]]
 """Makes an environment out of a folder with the recipe's files, in its empty subfolder `TREE`; False when it cannot."""
 
 
-async def prepared(cache: Path, recipe: Makeable, make: Maker, *, since: float | None = None) -> Held | None:
+async def prepared(
+    cache: Path, recipe: Makeable, make: Maker, *, since: float | None = None, lasts: Callable[[], bool] = lambda: True
+) -> Held | None:
     """The environment of `recipe`, held until it is put back; None when it cannot be made of wheels alone.
 
-    One made before `since` (seconds since 1970) is only taken where no other can be made.
+    One made before `since` (seconds since 1970) is only taken where no other can be made. One that was made and does not
+    `lasts` is for who asked now, and for nobody after.
     """
     held = await asyncio.to_thread(_kept, cache, recipe.key)
     if held is not None and (since is None or held.made >= since):
         return held
     try:
-        fresh = await _made(cache, recipe, make)
+        fresh = await _made(cache, recipe, make, lasts)
     except BaseException:
         if held is not None:
             await asyncio.shield(asyncio.to_thread(shelf.put_back, held))
@@ -87,15 +90,16 @@ async def prepared(cache: Path, recipe: Makeable, make: Maker, *, since: float |
     return fresh or held
 
 
-async def _made(cache: Path, recipe: Makeable, make: Maker) -> Held | None:
+async def _made(cache: Path, recipe: Makeable, make: Maker, lasts: Callable[[], bool]) -> Held | None:
     fresh = await asyncio.to_thread(shelf.begin, cache, recipe.key)
     try:
         tree = fresh.folder / TREE
         await asyncio.to_thread(recipe.write, fresh.folder)
         await asyncio.to_thread(tree.mkdir, 0o755)
         if await make(fresh.folder) and await asyncio.to_thread(_seal, fresh.folder):
-            fresh = await asyncio.to_thread(shelf.keep, fresh)
-            await asyncio.to_thread(shelf.sweep, cache)
+            if lasts():
+                fresh = await asyncio.to_thread(shelf.keep, fresh)
+                await asyncio.to_thread(shelf.sweep, cache)
             return fresh
     except BaseException:
         await asyncio.shield(asyncio.to_thread(shelf.put_back, fresh))

@@ -1,8 +1,8 @@
 """The install step for Node: `node_modules` of a folder, from the registry alone and without running any package's scripts.
 
 npm works in the sandbox, in a place that sees nothing of the repository but manifests and their lock; its way out leads to the
-registry and nowhere else. What it makes is sealed and kept for whoever asks for the same (`environments`), and copied into the
-repository's folder, where its code may write it like everything else there.
+registry and nowhere else. What it makes is copied into the repository's folder, where its code may write it like everything
+else there; where it is the whole of what the lock says, it is sealed and kept for whoever asks for the same (`environments`).
 """
 
 from __future__ import annotations
@@ -20,51 +20,17 @@ from functools import partial
 from pathlib import Path
 
 from sandbox.base import Completed, DeadlinePassed, InstallFailed
-from sandbox.install import environments, forwarder, manifests, npm_registry, shelf
+from sandbox.install import environments, forwarder, manifests, npm_registry, npm_scripts, shelf
 from sandbox.install.index_proxy import IndexProxy
 from sandbox.install.manifests import Project
 from sandbox.install.npm_registry import Registry
+from sandbox.install.npm_scripts import Made
 from sandbox.install.placing import ASKED, CERTIFICATES, SOCKET, WAY, Place
 
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
-FORM = 1  # raise it when the same manifests would become something else
+FORM = 2  # raise it when the same manifests would become something else
 FRESH_SECONDS = 86_400.0  # how long an answer without a lock counts as today's
-PROJECT, MADE = "project", "/made"
-# A lock that does not fit its manifest is what `npm ci` refuses; CI would too, but its cache of modules may hide that.
-_MAKE = """
-cp -R "$1/project/." "$2/" && cd "$2" || exit 1
-locked=$3; shift 3
-cache=$(mktemp -d)
-set -- "$@" --cache "$cache" --userconfig "$cache/none" --globalconfig "$cache/nothing"
-if [ "$locked" = locked ]; then npm ci "$@" || npm install "$@"
-else npm install "$@" --no-package-lock; fi
-ended=$?
-rm -rf "$cache"
-exit $ended
-"""
-_OPTIONS = (
-    "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--include=dev",
-    "--no-save", "--git=/bin/false",
-)  # fmt: skip
-_COPY = """
-to=$(cd "$2" && pwd) && cd "$1" || exit 1
-find . -name node_modules -type d -prune | while read -r one; do
-    rm -rf "$to/$one" && mkdir -p "$to/${one%node_modules}" && cp -a --reflink=auto "$one" "$to/$one" || exit 1
-done
-"""
-
-
-# Both in one command, where nothing can be made aside for all.
-_ALONE = f"""
-asked=$1 folder=$2 locked=$3; shift 3
-here=$(pwd) made=$(mktemp -d) || exit 1
-(set -- "$asked" "$made" "$locked" "$@"
-{_MAKE}) && (cd "$here" && set -- "$made" "$folder"
-{_COPY})
-ended=$?
-rm -rf "$made"
-exit $ended
-"""
+PROJECT, SHOWN = "project", "/made"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,34 +60,37 @@ async def install(folders: Sequence[str], place: Place, cache: Path, python: str
     registry = await asyncio.to_thread(npm_registry.configured)
     notes: list[str] = []
     for folder in folders:
-        project = await manifests.read(folder, place.read)
+        project = await manifests.read(folder, place.read, registry.named)
         notes += project.notes
         if any(manifests.MANIFEST in name for name in project.files):
-            await _install(folder, Recipe(registry, project), place, cache, python)
+            notes += await _install(folder, Recipe(registry, project), place, cache, python)
     return tuple(notes)
 
 
-async def _install(folder: str, recipe: Recipe, place: Place, cache: Path, python: str) -> None:
+async def _install(folder: str, recipe: Recipe, place: Place, cache: Path, python: str) -> tuple[str, ...]:
     kitchen = Kitchen(place, recipe, python)
     if (sharing := place.sharing) is None:  # code could write what others use too
         with tempfile.TemporaryDirectory() as made:
             await asyncio.to_thread(os.chmod, made, 0o755)
             await asyncio.to_thread(recipe.write, Path(made))
-            if not await kitchen.run(place.install_command, _ALONE, await place.see(Path(made), ASKED), folder or "."):
+            if not await kitchen.run(
+                place.install_command, npm_scripts.ALONE, await place.see(Path(made), ASKED), folder or "."
+            ):
                 raise kitchen.failed()
-        return
+        return kitchen.notes
 
     async def make(made: Path) -> bool:
-        return await kitchen.run(partial(sharing.prepare, made), _MAKE, ASKED, place.env)
+        return await kitchen.run(partial(sharing.prepare, made), npm_scripts.MAKE, ASKED, place.env)
 
     since = None if recipe.project.locked else time.time() - FRESH_SECONDS
-    held = await environments.prepared(cache, recipe, make, since=since)
+    held = await environments.prepared(cache, recipe, make, since=since, lasts=lambda: kitchen.made.whole)
     if held is None:
         raise kitchen.failed()
     try:
         await _copy(held.folder / environments.TREE, folder, place)
     finally:
         await asyncio.shield(asyncio.to_thread(shelf.put_back, held))
+    return kitchen.notes
 
 
 class Kitchen:
@@ -130,12 +99,13 @@ class Kitchen:
     def __init__(self, place: Place, recipe: Recipe, python: str) -> None:
         self._place, self._recipe, self._python = place, recipe, python
         self._said: Completed | None = None
+        self.made = Made()
 
     async def run(self, start: Start, script: str, asked: str, target: str) -> bool:
         """`script` gets the recipe's files, which are at `asked` as seen inside, and where to. Raises `InstallFailed`."""
         registry, place = self._recipe.registry, self._place
         locked = "locked" if self._recipe.project.locked else "free"
-        argv = ["/bin/sh", "-c", script, "sh", asked, target, locked, *_OPTIONS, f"--registry={registry.url}"]
+        argv = ["/bin/sh", "-c", script, "sh", asked, target, locked, *npm_scripts.OPTIONS, f"--registry={registry.url}"]
         env = {}
         if registry.certificates is not None:
             env["NODE_EXTRA_CA_CERTS"] = await place.see(registry.certificates, CERTIFICATES)
@@ -149,7 +119,13 @@ class Kitchen:
                 self._said = await start(argv, env)
             except DeadlinePassed as late:
                 raise InstallFailed(f"npm took longer than {late.seconds:.0f} s", _text(late.stdout, late.stderr)) from late
+        self.made = npm_scripts.told(self._said.stdout.decode(errors="replace"))
         return self._said.exit_code == 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How what was made now differs from what was asked for; nothing where what is kept, and so whole, was taken."""
+        return () if self._said is None or self._said.exit_code else self.made.notes
 
     def failed(self) -> InstallFailed:
         text = "" if self._said is None else _text(self._said.stdout, self._said.stderr)
@@ -159,8 +135,8 @@ class Kitchen:
 
 
 async def _copy(tree: Path, folder: str, place: Place) -> None:
-    source = await place.see(tree, MADE)
-    ended = await place.install_command(["/bin/sh", "-c", _COPY, "sh", source, folder or "."], {})
+    source = await place.see(tree, SHOWN)
+    ended = await place.install_command(["/bin/sh", "-c", npm_scripts.COPY, "sh", source, folder or "."], {})
     if ended.exit_code:
         raise InstallFailed("the packages that npm installed cannot be copied", _text(ended.stdout, ended.stderr))
 

@@ -1,7 +1,8 @@
 """What a repository says it needs, read as data: nothing of it is executed here.
 
 Only names with versions and markers pass. Options, local paths, URLs and version control addresses are left out: they could
-make the package client outside read files of this machine or run code, so they are for the installer inside.
+make the package client outside read files of this machine or run code, so they are for the installer inside. What nobody
+could read without running out of stack is refused (`InstallFailed`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from sandbox.base import InstallFailed
 from sandbox.tree import parts_of
 
 Read = Callable[[str], Awaitable[bytes]]
@@ -47,7 +49,7 @@ def plain(line: str) -> str | None:
         return None
     try:
         requirement = Requirement(text)
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         return None
     return None if requirement.url or not str(requirement).isprintable() else str(requirement)
 
@@ -142,8 +144,10 @@ def _texts(value: object) -> list[str]:
 async def _toml(path: str, read: Read) -> dict[str, Any]:
     try:
         return tomllib.loads(await _text(path, read))
-    except tomllib.TOMLDecodeError:
+    except ValueError:  # a number too long for Python is one as well
         return {}
+    except RecursionError as error:
+        raise InstallFailed(f"{path[:200]} cannot be read: what it holds is nested too deeply") from error
 
 
 async def _text(path: str, read: Read) -> str:

@@ -1,6 +1,8 @@
 """Compilers and runtimes of other languages that this machine has outside of /usr, such as rustup's in somebody's home.
 
-What lies in /usr every sandbox shows anyway. Asks the programs themselves; downloads nothing.
+What lies in /usr every sandbox shows anyway. Hostile code reads whatever is shown, so a folder is shown only when it is a
+toolchain's own: one that others keep their things in (a home, its `.local`, `/opt`) never is, wherever a program lies in it.
+Asks the programs themselves; downloads nothing.
 """
 
 from __future__ import annotations
@@ -16,27 +18,56 @@ from sandbox import launch
 
 SECONDS = 20.0
 _ASKED = (("rustc", "--print", "sysroot"), ("go", "env", "GOROOT"))
+_MARKS = ("lib/node_modules/npm", "lib/rustlib", "pkg/tool")  # what only Node's, Rust's and Go's own folders have
+_SHARED = frozenset(("doc", "info", "licenses", "locale", "man", "systemtap", "zsh"))  # what a toolchain has in its `share`
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """`tree` is what it needs to run, `programs` the folder of its commands in it."""
+    """`shown` is the folder that it needs to run, or a single program; `programs` the folder of its commands."""
 
-    tree: Path
+    shown: Path
     programs: str
 
 
-async def found() -> tuple[Toolchain, ...]:
-    """In no particular order, each once."""
+async def found(private: Sequence[Path]) -> tuple[Toolchain, ...]:
+    """In no particular order, each once. `private` are folders of the worker that nothing shown may contain."""
     told = await asyncio.gather(*(_ask(argv) for argv in _ASKED))
-    return await asyncio.to_thread(_usable, told)
+    return await asyncio.to_thread(_usable, told, private)
 
 
-def _usable(told: Sequence[str]) -> tuple[Toolchain, ...]:
-    node = shutil.which("node")
-    named = [*filter(None, told), *([] if node is None else [str(Path(node).resolve().parent.parent)])]
-    trees = {tree for name in named if not (tree := Path(name).resolve()).is_relative_to("/usr") and len(tree.parts) > 2}
-    return tuple(Toolchain(tree, f"{tree}/bin") for tree in sorted(trees) if (tree / "bin").is_dir())
+def _usable(told: Sequence[str], private: Sequence[Path]) -> tuple[Toolchain, ...]:
+    kept = [path.resolve() for path in (Path.home(), *private)]
+    trees = {tree for name in told if name and _is_toolchain(tree := Path(name).resolve(), kept)}
+    alone: set[Path] = set()
+    if (node := shutil.which("node")) is not None:
+        program = Path(node).resolve()
+        if _is_toolchain(tree := program.parent.parent, kept):
+            trees.add(tree)
+        elif _is_hidden(program) and program.is_file():
+            alone.add(program)
+    return (
+        *(Toolchain(tree, f"{tree}/bin") for tree in sorted(trees) if _is_hidden(tree)),
+        *(Toolchain(program, str(program.parent)) for program in sorted(alone)),
+    )
+
+
+def _is_hidden(path: Path) -> bool:
+    return not path.is_relative_to("/usr")
+
+
+def _is_toolchain(tree: Path, kept: Sequence[Path]) -> bool:
+    """Whether `tree` is one program's own folder, and none of several tenants that it was unpacked into."""
+    if len(tree.parts) < 3 or any(path.is_relative_to(tree) for path in kept):
+        return False
+    if not (tree / "bin").is_dir() or not any((tree / mark).is_dir() for mark in _MARKS):
+        return False
+    try:
+        hidden = any(name.startswith(".") for name in os.listdir(tree))
+        share = tree / "share"
+        return not hidden and (not share.is_dir() or _SHARED.issuperset(os.listdir(share)))
+    except OSError:
+        return False
 
 
 async def _ask(argv: tuple[str, ...]) -> str:

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from agent.blobs import MemoryBlobs
 from agent.ci.legs import FailedJob
-from agent.events import AnyEvent, Verified
+from agent.events import AnyEvent, Degraded, Verified
 from agent.reproducing import Red
 from agent.task import Budget, NoRepair, Repair
 from app import checkout
@@ -64,10 +64,17 @@ class InImages(ProcessSandboxes):
     """Sandboxes that keep which image they were asked for."""
 
     asked: str = ""
+    allows = True
 
-    def with_image(self, image: str) -> InImages:
+    def with_image(self, image: str) -> InImages | None:
         self.asked = image
-        return self
+        return self if self.allows else None
+
+
+class InOtherImages(InImages):
+    """Whose operator allows no image but their own."""
+
+    allows = False
 
 
 CONTAINER = """\
@@ -88,12 +95,13 @@ async def test_a_job_of_a_container_is_seen_in_its_image_where_the_sandbox_has_i
     (repository / "test_calc.py").write_text(TESTS)
     shop = Shop(tmp_path / "wheels", await configured())
     approximated = {}
-    for kind in (InImages, ProcessSandboxes):
+    told: list[AnyEvent] = []
+    for kind in (InImages, InOtherImages, ProcessSandboxes):
         sandboxes = kind(tmp_path / kind.__name__, shop)
         engine = Engine(sandboxes, None, InMemorySaver(), Budget(seconds=120.0), Limits())
 
         async def emit(event: AnyEvent) -> None:
-            pass
+            told.append(event)
 
         job = FailedJob("tests (python:3.11-slim)", CONTAINER, ".github/workflows/ci.yml", "Go")
         seen = await engine.reproduce(Case("case", "sample", checkout.packed(repository), (job,)), emit=emit)
@@ -103,4 +111,6 @@ async def test_a_job_of_a_container_is_seen_in_its_image_where_the_sandbox_has_i
         if isinstance(sandboxes, InImages):
             assert sandboxes.asked == "python:3.11-slim"
     assert approximated[InImages] == ()
-    assert any("the image python:3.11-slim in CI" in note for note in approximated[ProcessSandboxes])
+    for kind in (InOtherImages, ProcessSandboxes):
+        assert any("the image python:3.11-slim in CI" in note for note in approximated[kind])
+    assert [event.why for event in told if isinstance(event, Degraded) and "sandbox_images" in event.why]

@@ -36,7 +36,7 @@ def make(kind: str, folder: Path, index: IndexAccess | None = None, address: str
         no_bubblewrap()
     shop = Shop(folder / "packages", index or IndexAccess((), frozenset()))
     if address is not None:
-        return engines.apart(docker.reach(folder / "open", shop, engines.IMAGE, address))
+        return engines.apart(docker.reach(folder / "open", shop, docker.Choice(engines.IMAGE), address))
     return (LocalSandboxes if kind == "local" else ProcessSandboxes)(folder / "open", shop)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +12,8 @@ import aiodocker
 import pytest
 
 from sandbox import docker
-from sandbox.base import Command, Completed, LimitExceeded, Packages, Sandbox, SandboxUnavailable, Workspace
-from sandbox.containers import house, recipe
+from sandbox.base import Command, Completed, LimitExceeded, Packages, Sandbox, SandboxLost, SandboxUnavailable, Workspace
+from sandbox.containers import house, images, recipe
 from sandbox.containers.engine import Facts, address
 from sandbox.docker import DockerSandboxes
 from sandbox.install.index_access import IndexAccess
@@ -22,6 +22,7 @@ from tests.sandbox import engines
 from tests.sandbox.conftest import ENGINES, FILES, LIMITS, MIB, engine_of, tarball
 from tests.sandbox.engines import left_in
 
+Reach = Callable[[docker.Choice], Awaitable[DockerSandboxes]]
 FACTS = Facts("Docker 1", podman=False, rootless=False, filters=True, bounds_memory=True, bounds_processes=True, processors=2)
 
 
@@ -33,10 +34,17 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def contained(engine: str, tmp_path: Path) -> DockerSandboxes:
-    return await docker.reach(
-        tmp_path / "open", Shop(tmp_path / "packages", IndexAccess((), frozenset())), engines.IMAGE, engine
-    )
+def reach(engine: str, tmp_path: Path) -> Reach:
+    async def reach(choice: docker.Choice) -> DockerSandboxes:
+        shop = Shop(tmp_path / "packages", IndexAccess((), frozenset()))
+        return await docker.reach(tmp_path / "open", shop, choice, engine)
+
+    return reach
+
+
+@pytest.fixture
+async def contained(reach: Reach) -> DockerSandboxes:
+    return await reach(docker.Choice(engines.IMAGE))
 
 
 @pytest.fixture
@@ -200,15 +208,17 @@ async def test_the_sweeper_takes_what_the_dead_left_and_nothing_else(
             await left[other][1].delete()
 
 
-async def test_an_image_that_cannot_be_had_is_named(contained: DockerSandboxes) -> None:
+async def test_an_image_that_cannot_be_had_is_named(reach: Reach) -> None:
     with pytest.raises(SandboxUnavailable, match="selfheal-no-such-image"):
-        async with contained.with_image("localhost/selfheal-no-such-image:1").open("no image"):
+        async with (await reach(docker.Choice("localhost/selfheal-no-such-image:1"))).open("no image"):
             raise AssertionError("unreachable")
 
 
 @pytest.mark.parametrize("name", ["", "UPPER", "a b", "../up", "image:tag:tag", "-v/:/host", "a" * 600, "i@sha256:1", "x\n"])
 def test_what_is_no_name_of_an_image_is_refused_unasked(name: str, tmp_path: Path) -> None:
-    sandboxes = DockerSandboxes(tmp_path, Shop(tmp_path, IndexAccess((), frozenset())), "python:3.12", "unix:///nowhere", FACTS)
+    sandboxes = DockerSandboxes(
+        tmp_path, Shop(tmp_path, IndexAccess((), frozenset())), docker.Choice("python:3.12"), "unix:///nowhere", FACTS
+    )
     with pytest.raises(SandboxUnavailable, match="not the name of an image"):
         sandboxes.with_image(name)
 
@@ -217,15 +227,132 @@ def test_what_is_no_name_of_an_image_is_refused_unasked(name: str, tmp_path: Pat
     "name", ["python", "python:3.12-slim", "registry.example:5000/team/app__x:1.0", "a/b/c", f"node@sha256:{'0' * 64}"]
 )
 def test_names_of_images_as_workflows_write_them(name: str) -> None:
-    assert recipe.is_reference(name)
+    assert images.is_reference(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("python", "docker.io/library/python:latest"),
+        ("team/app:1", "docker.io/team/app:1"),
+        ("index.docker.io/python:3", "docker.io/library/python:3"),
+        ("localhost/a", "localhost/a:latest"),
+        ("host:5000/a/b", "host:5000/a/b:latest"),
+        ("ghcr.io/a@sha256:0", "ghcr.io/a@sha256:0"),
+    ],
+)
+def test_a_short_name_stands_for_a_full_one(name: str, full: str) -> None:
+    assert images.full_name(name) == full
+
+
+@pytest.mark.parametrize(
+    ("name", "patterns", "allowed"),
+    [
+        ("python:3.12", (), False),
+        ("python:3.12", ("python:*",), True),
+        ("docker.io/library/python:3.12", ("python:*",), True),
+        ("python:3.12", ("docker.io/library/*",), True),
+        ("python:3.12", ("node:*", "python:3.12"), True),
+        ("python:3.12", ("python",), False),
+        ("evil/python:3.12", ("python:*",), False),
+        ("localhost/python:3.12", ("python:*", "*"), False),
+        ("registry.example/library/python:3.12", ("docker.io/library/*",), False),
+        ("registry.example/team/a/b:1", ("registry.example/team/*",), False),
+        ("registryxexample/team/a:1", ("registry.example/team/*",), False),
+    ],
+)
+def test_a_repository_chooses_among_what_the_operator_allows(name: str, patterns: tuple[str, ...], allowed: bool) -> None:
+    assert images.is_allowed(name, patterns) is allowed
+
+
+def test_an_image_that_is_not_allowed_is_not_asked_for(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, IndexAccess((), frozenset()))
+    sandboxes = DockerSandboxes(tmp_path, shop, docker.Choice("python:3.12", ("node:*",)), "unix:///nowhere", FACTS)
+    assert sandboxes.with_image("localhost/private:1") is None
+    assert sandboxes.with_image("node:22") is not None
+    assert sandboxes.with_image("docker.io/library/python:3.12") is sandboxes, "the operator's own"
+
+
+async def test_what_the_engine_has_of_its_own_is_not_what_a_repository_gets(reach: Reach) -> None:
+    """Its registry is out of reach here: were the local image taken, the sandbox would open."""
+    sandboxes = await reach(docker.Choice("python:3.12", ("localhost/*",)))
+    wished = sandboxes.with_image(engines.IMAGE)
+    assert wished is not None
+    with pytest.raises(SandboxUnavailable, match="cannot be had"):
+        async with wished.open("private"):
+            raise AssertionError("unreachable")
+
+
+async def test_a_pattern_that_no_name_can_have_is_refused_at_the_start(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, IndexAccess((), frozenset()))
+    with pytest.raises(SandboxUnavailable, match="no pattern"):
+        await docker.reach(tmp_path, shop, docker.Choice("python:3.12", ("UPPER *",)), "unix:///nowhere")
+
+
+@pytest.fixture
+async def with_volumes(engine: str) -> AsyncIterator[str]:
+    """An image that declares volumes."""
+    name = "localhost/selfheal-volumes"
+    async with aiodocker.Docker(url=engine) as client:
+        made = await client.containers.create({"Image": engines.IMAGE, "Cmd": ["true"], "HostConfig": {"NetworkMode": "none"}})
+        try:
+            await made.commit(
+                repository=name, tag="1", config={"Labels": {"made": "here"}}, changes=["VOLUME /data", "VOLUME /var/cache/it"]
+            )
+        finally:
+            await made.delete(force=True)
+        yield f"{name}:1"
+        await client.images.delete(f"{name}:1", force=True)
+
+
+async def test_the_volumes_of_an_image_are_bounded(reach: Reach, with_volumes: str, engine: str) -> None:
+    filler = "for i in 1 2 3 4 5 6; do head -c 16000000 /dev/zero > {}/$i || exit 9; done"
+    async with aiodocker.Docker(url=engine) as client:
+        before = {volume["Name"] for volume in (await client.volumes.list())["Volumes"] or ()}
+        async with (
+            (await reach(docker.Choice(with_volumes))).open("volumes", LIMITS) as sandbox,
+            sandbox.candidate() as workspace,
+        ):
+            for folder in ("/data", "/var/cache/it"):
+                assert (await sh(workspace, filler.format(folder))).exit_code == 9, folder
+            made = [volume for volume in (await client.volumes.list())["Volumes"] or () if volume["Name"] not in before]
+            assert all(house.SANDBOX in (volume["Labels"] or {}) for volume in made), "none but our own"
+
+
+@pytest.mark.parametrize(
+    "place", ["/", "/work", "/work/repo", "/tmp", "tmp/", "/env/python/bin", "/dev/shm", "/x/../proc", "//work"]
+)
+def test_an_image_with_a_volume_over_the_sandboxs_own_folders_is_refused(place: str) -> None:
+    with pytest.raises(SandboxUnavailable, match="own folders"):
+        images.volumes_of("odd", {"Volumes": {place: {}}})
+    with pytest.raises(SandboxUnavailable, match="17 volumes"):
+        images.volumes_of("odd", {"Volumes": {f"/{number}": {} for number in range(17)}})
+    assert images.volumes_of("plain", {"Volumes": None}) == ()
+
+
+async def test_what_a_place_began_goes_when_its_keeper_cannot_be_made(
+    contained: DockerSandboxes, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with contained.open("keeper", LIMITS) as sandbox:
+        await sandbox.unpack(tarball(FILES))
+        before = left_in(engine, tmp_path / "open")
+
+        async def fails(*_: object) -> None:
+            raise SandboxLost("no keeper today")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(house.House, "keeper", fails)
+            with pytest.raises(SandboxLost, match="no keeper"):
+                await sandbox.install(Packages())
+        assert sorted(left_in(engine, tmp_path / "open")) == sorted(before)
 
 
 async def test_without_an_engine_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shop = Shop(tmp_path, IndexAccess((), frozenset()))
     with pytest.raises(SandboxUnavailable, match=r"none\.sock"):
-        await docker.reach(tmp_path, shop, "python:3.12", f"unix://{tmp_path}/none.sock")
+        await docker.reach(tmp_path, shop, docker.Choice("python:3.12"), f"unix://{tmp_path}/none.sock")
     with pytest.raises(SandboxUnavailable, match="not the address"):
-        await docker.reach(tmp_path, shop, "python:3.12", "nonsense")
+        await docker.reach(tmp_path, shop, docker.Choice("python:3.12"), "nonsense")
     monkeypatch.setenv("DOCKER_HOST", "unix:///told")
     assert address() == "unix:///told"
     assert address("unix:///given") == "unix:///given"

@@ -102,3 +102,13 @@ def test_a_folder_of_ours_is_copied_with_what_is_below_it(tmp_path: Path) -> Non
     with tarfile.open(fileobj=packing.finish()) as tar:
         modes = {member.name: member.mode for member in tar if member.isreg()}
     assert modes == {"0123/pip/__main__.py": 0o644, "0123/pip/sub/program": 0o755}
+
+
+def test_what_was_installed_is_left_out_wherever_its_mark_comes() -> None:
+    modules = ("repo/node_modules/z.js", "repo/own/node_modules/x.js", "repo/my_node_modules/.selfheal-installed")
+    members = [
+        (name, tarfile.REGTYPE, b"") for name in (*modules, "repo/node_modules/.selfheal-installed", "repo/node_modules2/a")
+    ]
+    tar = tar_of(("repo", tarfile.DIRTYPE, b""), *members)
+    found = [entry.path for entry in entries(io.BytesIO(tar).read)]
+    assert found == ["my_node_modules/.selfheal-installed", "node_modules2/a", "own/node_modules/x.js"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import Command, LimitExceeded, Sandbox, UnsafeArchive
+from sandbox.tree import INSTALLED
 from tests.sandbox.conftest import MIB, chunks, sh, tarball
 from tests.sandbox.contract.backends import Backend
 
@@ -56,6 +57,19 @@ async def test_links_pipes_and_second_names_are_not_followed(sandbox: Sandbox, t
     assert secret.read_text() == "host"
     assert "pipe" not in listed
     assert listed["dir"] is True
+
+
+async def test_of_node_modules_only_what_was_installed_is_not_listed(sandbox: Sandbox) -> None:
+    async with sandbox.candidate() as workspace:
+        for folder in ("node_modules", "web/node_modules", "test/fixtures/node_modules", "my_node_modules"):
+            await workspace.write(f"{folder}/x/index.js", b"")
+            await workspace.write(f"{folder}/x/node_modules/y.js", b"")
+        assert (await sh(workspace, f": >node_modules/{INSTALLED}; : >web/node_modules/{INSTALLED}")).exit_code == 0
+        assert (await sh(workspace, f": >my_node_modules/{INSTALLED}")).exit_code == 0
+        own = ("test/fixtures/node_modules", "my_node_modules")
+        expected = {f"{folder}/x/{name}" for folder in own for name in ("index.js", "node_modules/y.js")}
+        listed = {entry.path for entry in await workspace.files()}
+        assert listed - {f"my_node_modules/{INSTALLED}", "a.txt", "run.sh", "pkg/b.bin"} == expected
 
 
 async def test_a_file_larger_than_asked_for_is_refused(sandbox: Sandbox) -> None:

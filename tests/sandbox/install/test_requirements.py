@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sandbox.base import InstallFailed
 from sandbox.install import requirements
 
 
@@ -37,6 +38,7 @@ def reader(files: dict[str, str]) -> requirements.Read:
         "--config-settings x",
         "",
         "# comment",
+        f"a; {'(' * 5000}python_version < '3'{')' * 5000}",
         "a b c",
         *(f"a; python_version != 'x{end}-e /tmp #'" for end in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"),
     ],
@@ -100,3 +102,15 @@ async def test_groups_include_groups_once() -> None:
 )
 async def test_a_broken_pyproject_names_nothing(toml: str) -> None:
     assert (await requirements.from_project(".", reader({"pyproject.toml": toml})))[0] == ()
+
+
+@pytest.mark.parametrize("toml", [f"a = {'[' * 5000}", f"{'a.' * 5000}b = {'[' * 5000}", f"a = {'{a=' * 5000}"])
+async def test_a_pyproject_that_nests_without_end_is_refused_with_a_sentence(toml: str) -> None:
+    with pytest.raises(InstallFailed, match=r"pyproject\.toml .* nested too deeply"):
+        await requirements.from_project(".", reader({"pyproject.toml": toml}))
+    with pytest.raises(InstallFailed, match=r"pyproject\.toml .* nested too deeply"):
+        await requirements.from_groups(("dev",), reader({"pyproject.toml": toml}))
+
+
+async def test_a_number_too_long_names_nothing() -> None:
+    assert await requirements.from_groups(("dev",), reader({"pyproject.toml": f"a = {'1' * 5000}"})) == requirements.Lines()
