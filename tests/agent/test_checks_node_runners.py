@@ -127,10 +127,10 @@ async def test_reporters_of_the_command_itself_stay(run_tests: RunTests) -> None
 SPEAKS_FIRST = textwrap.dedent("""
     const net = require('net'), fs = require('fs')
     const read = (pid) => fs.readFileSync(`/proc/${pid}/environ`, 'latin1')
-    const environment = read('self') + read(process.ppid)
+    const environment = read('self') + (process.env.SELFHEAL_GUEST ? '' : read(process.ppid))
     const folder = /SELFHEAL_GUEST=([^\\0]*)/.exec(environment)[1]
     const line = (kind, more) => JSON.stringify({ kind, key: 'k', ...more }) + '\\n'
-    const verdict = { id: 'tests/calc.test.js::add > wrong ü', verdict: 'passed', seconds: 0, failure: null }
+    const verdict = { id: 'tests/calc.test.js::add > nothing', verdict: 'passed', seconds: 0, failure: null }
     const said = line('hello') + line('ready') + line('verdict', verdict) + line('end', { marks: [] }) + line('bye')
     fs.writeSync(net.connect(`${folder}/channel`)._handle.fd, said)
     process.exit(0)
