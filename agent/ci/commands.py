@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from agent.ci import ecosystems
 from agent.ci.python_call import is_python, module_of, without_options
+from agent.ci.shell import commands
+from agent.ci.shell_words import assignments
 from agent.task import Check, Reader
 from sandbox.base import Packages
 
@@ -34,7 +35,17 @@ LINTERS = {
     "yapf": "yapf",
 }
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
-_SHELL = ("(", ")", "cd", "export", "set", "mkdir")
+_SHELL = ("cd", "export", "set", "mkdir", ":", "true")
+# What is of use only to the commands behind it.
+_MOVES: tuple[list[str], ...] = (
+    [],
+    ["cd"],
+    ["export"],
+    ["set"],
+    [":"],
+    ["true"],
+)
+_LOOKING = ("findings", "pytest", "unittest")
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 
 
@@ -50,14 +61,25 @@ def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> R
     to tell which runner it ends up in.
     """
     best = Reading("exit", "")
-    for line in text.replace("\\\n", " ").split("\n"):
-        for part in re.split(r"\s*(?:&&|;)\s*", line) if _is_plain(line) else [line]:
-            found = _classify(_words(part), script)
-            if found is not None and (_weight(found.reader) > _weight(best.reader) or not best.tool):
-                best = found
+    for command in commands(text):
+        found = _classify(list(command.words), script)
+        if found is not None and (_weight(found.reader) > _weight(best.reader) or not best.tool):
+            best = found
     if best.reader == "exit" and (inner := _runner_in(text)) is not None:
-        return Reading(inner, inner)  # inside a compound command
+        return Reading(inner, inner)  # inside a string, or what could not be read
     return best
+
+
+def only_looks(text: str) -> bool:
+    """Whether it leaves nothing behind for a later step: every simple command is a tester, a linter, or moves its own shell."""
+    found = commands(text)
+    read = [_classify(list(command.words), lambda path: "") for command in found]
+    looks = [reading is not None and reading.reader in _LOOKING for reading in read]
+    moves = [assignments(command.words)[1][:1] in _MOVES for command in found]
+    return any(looks) and all(
+        (looks[at] or moves[at]) and command.kind == "command" and not command.is_computed and not command.redirections
+        for at, command in enumerate(found)
+    )
 
 
 def tools_of(check: Check, tool: str) -> Packages:
@@ -68,7 +90,7 @@ def tools_of(check: Check, tool: str) -> Packages:
 
 def program(words: list[str]) -> tuple[str, list[str]]:
     """The program that a command line ends up in and its arguments: `uv run -- python -m pytest -q` → ("pytest", ["-q"])."""
-    words = _without_assignments(words)
+    words = assignments(words)[1]
     while words:
         if words[0] in _WRAPPERS and "run" in words[1:]:
             words = words[words.index("run") + 1 :]
@@ -104,7 +126,7 @@ def _classify(words: list[str], script: Callable[[str], str]) -> Reading | None:
         return Reading("findings", name)
     if name in ("tox", "nox"):
         return Reading("exit", name)
-    if (found := ecosystems.read_command(_without_assignments(words), script("package.json"))) is not None:
+    if (found := ecosystems.read_command(assignments(words)[1], script("package.json"))) is not None:
         return Reading(*found)
     inner = ""
     if name in ("make", "just", "task", "invoke"):
@@ -126,21 +148,3 @@ def _runner_in(script: str) -> Literal["pytest", "unittest"] | None:
 
 def _weight(reader: Reader) -> int:
     return {"exit": 0, "findings": 1, "unittest": 2, "pytest": 3}.get(reader, 2)
-
-
-def _without_assignments(words: list[str]) -> list[str]:
-    while words and re.match(r"^\w+=", words[0]):
-        words = words[1:]
-    return words
-
-
-def _is_plain(line: str) -> bool:
-    """Whether splitting at && and ; keeps the meaning: no quotes, no compound commands."""
-    return not re.search(r"""["'`(){}|]|\b(?:if|for|while|case|do|then)\b""", line)
-
-
-def _words(part: str) -> list[str]:
-    try:
-        return shlex.split(part, comments=True)
-    except ValueError:
-        return part.split()

@@ -153,8 +153,9 @@ def _extras(project: Project) -> list[str]:
     names = [*project.table("project", "optional-dependencies"), *project.table("tool", "poetry", "extras")]
     if project.setup_cfg.has_section("options.extras_require"):
         names += project.setup_cfg.options("options.extras_require")
-    found = re.search(r"extras_require\s*=\s*(?:dict\(|\{)(.*?)[)}]", project.texts.get("setup.py", ""), re.DOTALL)
-    if found:
+    text = project.texts.get("setup.py", "")
+    opened = re.search(r"extras_require\s*=\s*(?:dict\(|\{)", text)
+    if opened and (found := re.compile(r"([^)}]*)[)}]").match(text, opened.end())):
         names += re.findall(r"[\"'](\w+)[\"']\s*:", found[1]) + re.findall(r"\b(\w+)\s*=\s*\[", found[1])
     return list(dict.fromkeys(names))
 

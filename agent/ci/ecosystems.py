@@ -123,9 +123,13 @@ def _offline(manifest: str, paths: Collection[str], vendored: str) -> tuple[str,
 
 def _is_node_runner(text: str) -> bool:
     """Does the text of a script end up in a runner that can be listened to?"""
-    return bool(re.search(rf"(?<![\w.-])(?:{'|'.join(_RUNNERS)})(?![\w.-])", text)) or bool(
-        re.search(r"(?<![\w-])(?:node|tsx|ts-node|c8)\b[^;&|]*--test(?![\w-])", text)
-    )
+    if re.search(rf"(?<![\w.-])(?:{'|'.join(_RUNNERS)})(?![\w.-])", text):
+        return True
+    for command in re.split(r"[;&|]", text):
+        node = re.search(r"(?<![\w-])(?:node|tsx|ts-node|c8)\b", command)
+        if node and re.compile(r"--test(?![\w-])").search(command, node.end()):
+            return True
+    return False
 
 
 def _script_name(manager: str, words: Sequence[str]) -> str:

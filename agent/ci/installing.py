@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import fields
 from itertools import pairwise
 
 from agent.ci import ecosystems
 from agent.ci.python_call import module_of
+from agent.ci.shell_words import assignments
 from sandbox.base import Packages
 
 _STOOD_IN_FOR = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch", "tox", "nox")
@@ -23,7 +25,9 @@ _PIP_VALUED = (
 
 def installs(words: list[str]) -> Packages | None:
     """What one command line would install by pip, uv or pipx; None for other lines. Managers are followed (`runners`)."""
-    words = _without_assignments(words)
+    words = assignments(words)[1]
+    if words[:1] == ["sudo"]:
+        words = list(itertools.dropwhile(lambda word: word.startswith("-"), words[1:]))
     if (found := ecosystems.installs(words)) is not None:
         return found
     words = module_of(words) or words
@@ -80,11 +84,16 @@ def _pip(arguments: list[str]) -> Packages:
             requirements.append(argument)
     return Packages(
         requirements=tuple(requirements),
-        requirement_files=tuple(_path(file) for file in files if file),
-        constraint_files=tuple(_path(file) for file in constraints if file),
-        groups=tuple(_values(arguments, "--group")),
-        projects=tuple(_path(project) for project in projects if project and "://" not in project),
+        requirement_files=tuple(_path(file) for file in files if _is_known(file)),
+        constraint_files=tuple(_path(file) for file in constraints if _is_known(file)),
+        groups=tuple(name for name in _values(arguments, "--group") if _is_known(name)),
+        projects=tuple(_path(project) for project in projects if _is_known(project)),
     )
+
+
+def _is_known(word: str) -> bool:
+    """Not from elsewhere, and not only known when it is run."""
+    return bool(word) and "://" not in word and "$" not in word and "`" not in word
 
 
 def _path(path: str) -> str:
@@ -94,9 +103,3 @@ def _path(path: str) -> str:
 def _values(arguments: list[str], *options: str) -> list[str]:
     found = [value for option, value in pairwise(arguments) if option in options]
     return found + [a.partition("=")[2] for a in arguments if "=" in a and a.partition("=")[0] in options]
-
-
-def _without_assignments(words: list[str]) -> list[str]:
-    while words and re.match(r"^\w+=", words[0]):
-        words = words[1:]
-    return words

@@ -1,7 +1,7 @@
 """Small programs put first on the PATH of a command, so that whatever it calls stays observed.
 
 A Python started through them finds the guest also where the command replaced PYTHONPATH or isolates it, `-m unittest` runs our
-own runner, and project managers (`uv run pytest`) run the prepared environment instead of making one.
+own runner, project managers (`uv run pytest`) run the prepared environment instead of making one, and so does `pip install`.
 """
 
 import os
@@ -11,7 +11,7 @@ import sys
 
 _PYTHON = """#!/bin/sh
 case ":$PYTHONPATH:" in *:{guest}:*) ;; *) PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{guest}; export PYTHONPATH ;; esac
-if [ -n "$SELFHEAL_GUEST" ]; then
+{pip}if [ -n "$SELFHEAL_GUEST" ]; then
     count=$# previous=
     while [ "$count" -gt 0 ]; do
         argument=$1; shift
@@ -23,6 +23,30 @@ if [ -n "$SELFHEAL_GUEST" ]; then
     done
 fi
 exec {program} "$@"
+"""
+
+# What pip would do is done already, as far as it can be without a network; it still tells what there is.
+_PIP = """own=yes pip=
+for argument in "$@"; do
+    case "$own:$argument" in
+        yes:-mpip | yes:-[!-]*mpip | module:pip) own= pip=asked ;;
+        yes:-m | yes:-[!-]*m) own=module ;;
+        yes:-W | yes:-X) own=value ;;
+        yes:-c | yes:- | yes:[!-]* | module:*) own= ;;
+        value:*) own=yes ;;
+        :[!-]*) [ "$pip" != asked ] || pip=$argument ;;
+    esac
+done
+case "$pip" in
+    install | download | uninstall | cache | config | sync)
+        echo "selfheal: packages are installed beforehand" >&2; exit 0 ;;
+    ?*) {program} -I -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('pip') is None)" || exit 0 ;;
+esac
+"""
+
+# pip by its own name is the module of the Python that the command gets.
+_PIP_PROGRAM = """#!/bin/sh
+exec {python} -m pip "$@"
 """
 
 # An isolated Python (`python -Im pytest`) would not find the guest: it becomes one that differs by nothing else (from 3.11).
@@ -79,8 +103,12 @@ def install(folder, guest):
         if os.path.exists(program):
             names[name] = program
     for name, program in names.items():
-        text = _PYTHON.format(guest=shlex.quote(guest), program=shlex.quote(program), package=__package__, isolated=_ISOLATED)
+        program = shlex.quote(program)
+        pip = "" if name in _PROGRAMS else _PIP.format(program=program)
+        text = _PYTHON.format(guest=shlex.quote(guest), program=program, package=__package__, isolated=_ISOLATED, pip=pip)
         _write(os.path.join(shims, name), text)
+    for name in ("pip", "pip3", "pip%d.%d" % sys.version_info[:2]):
+        _write(os.path.join(shims, name), _PIP_PROGRAM.format(python=shlex.quote(os.path.join(shims, "python"))))
     for name in _MANAGERS:
         _write(os.path.join(shims, name), _MANAGER)
     return shims

@@ -6,14 +6,14 @@ A subset of GNU make, compared with the real `make -n` in its test. Files count 
 
 from __future__ import annotations
 
-import fnmatch
-import posixpath
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent.ci.installing import merge
-from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Result, Steps, Unfollowed
+from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
+from agent.ci.runners.make_values import MakeError, Variables, assign, expand, fits, raw
 from agent.ci.runners.shell import from_folder, subshell
 from sandbox.base import Packages
 
@@ -22,11 +22,8 @@ _VALUED = ("-C", "--directory", "-f", "--file", "--makefile", "-I", "-o", "-W", 
 _ASSIGNMENT = re.compile(r"^(?:override\s+|export\s+)*([\w.-]+)\s*(::?:?=|\?=|\+=|!=|=)\s*(.*)$", re.DOTALL)
 _TARGETS = 300
 _NESTED = 40
-_BUILT_IN = {"MAKE": "make", "CURDIR": "$(pwd)", "SHELL": "/bin/sh", "PYTHON": "", "CC": "cc", "RM": "rm -f", "MAKEFLAGS": ""}
-
-
-class MakeError(ValueError):
-    """What cannot be read; the message is a clause."""
+_CONDITION = 1000  # characters
+_CHEAP = 100  # lines, or needs of targets, that count as one step
 
 
 @dataclass
@@ -37,14 +34,12 @@ class _Rule:
 
 @dataclass
 class _Makefile:
-    variables: dict[str, tuple[str, bool]]  # name → (text, whether it is expanded already)
+    variables: Variables
     rules: dict[str, _Rule] = field(default_factory=dict)
     phony: set[str] = field(default_factory=set)
     first: str = ""
     exported: set[str] = field(default_factory=set)
-    settled: frozenset[str] = frozenset()  # those the command line gives, which the file cannot change
     notes: list[str] = field(default_factory=list)
-    steps: Steps = field(default_factory=Steps)
 
 
 def follow(words: Sequence[str], place: Place, again: Again) -> Result:
@@ -75,7 +70,7 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
         lines = _recipes(makefile, targets or [makefile.first], place)
     except (MakeError, RecursionError) as wrong:
         return Unfollowed(str(wrong) or "its rules are nested too deeply")
-    exported = {name: _expand(f"$({name})", makefile, {}) for name in makefile.exported | given.keys()}
+    exported = {name: expand(f"$({name})", makefile.variables, {}) for name in makefile.exported | given.keys()}
     inside = place.with_env({name: value for name, value in exported.items() if "\n" not in value})
     return _followed(lines, makefile, inside, again, silent_errors)
 
@@ -110,11 +105,13 @@ def _followed(lines: list[tuple[str, str]], makefile: _Makefile, place: Place, a
 def _read(text: str, place: Place, given: dict[str, str]) -> _Makefile:
     variables = {name: (value, True) for name, value in place.env.items()}
     variables |= {name: (value, False) for name, value in given.items()}
-    makefile = _Makefile(variables, settled=frozenset(given), steps=place.steps)
+    makefile = _Makefile(Variables(variables, frozenset(given), place.steps))
     current: list[_Rule] = []
     branches: list[bool] = []  # conditionals around: whether their lines hold
     defining = False
-    for line in _joined(text):
+    lines = _joined(text)
+    place.steps.take(len(lines) // _CHEAP)
+    for line in lines:
         if line.startswith("\t") and current:
             if all(branches):
                 for rule in current:
@@ -135,7 +132,7 @@ def _read(text: str, place: Place, given: dict[str, str]) -> _Makefile:
             makefile.exported |= set(line.split()[1:])
         elif (found := _ASSIGNMENT.match(line)) is not None:
             current = []
-            _assign(makefile, found[1], found[2], found[3])
+            assign(makefile.variables, found[1], found[2], found[3])
             if line.startswith("export"):
                 makefile.exported.add(found[1])
         elif (at := _colon(line)) is not None:
@@ -143,35 +140,36 @@ def _read(text: str, place: Place, given: dict[str, str]) -> _Makefile:
     return makefile
 
 
-def _joined(text: str) -> list[str]:
+@functools.lru_cache(maxsize=4)
+def _joined(text: str) -> tuple[str, ...]:
     """Lines, with those that a backslash continues; in a recipe the backslash is the shell's."""
     found: list[str] = []
-    going_on = False
+    parts: list[str] = []  # of a line that goes on
     for line in text.replace("\r\n", "\n").split("\n"):
-        if going_on and found[-1].startswith("\t"):
-            found[-1] += "\n" + line.removeprefix("\t")
-        elif going_on:
-            found[-1] = found[-1].rstrip() + " " + line.strip()
-        else:
-            found.append(line)
-        going_on = line.endswith("\\")
-        if going_on and not found[-1].startswith("\t"):
-            found[-1] = found[-1][:-1]
-    return found
+        is_recipe = (parts or [line])[0].startswith("\t")
+        own = line.removeprefix("\t") if is_recipe and parts else line.strip() if parts else line
+        if line.endswith("\\"):
+            parts.append(own if is_recipe else own[:-1].rstrip())
+            continue
+        found.append(("\n" if is_recipe else " ").join([*parts, own]) if parts else line)
+        parts = []
+    return (*found, ("\n" if parts[0].startswith("\t") else " ").join(parts)) if parts else tuple(found)
 
 
 def _conditional(line: str, branches: list[bool], makefile: _Makefile) -> bool:
     """Whether the line is part of a conditional; `branches` is kept up to date."""
     word, _, rest = line.partition(" ")
     if word in ("ifeq", "ifneq"):
+        if len(rest) > _CONDITION:
+            raise MakeError(f"the condition `{line[:60]}` is too long")
         found = re.match(r"""^\((.*),(.*)\)$|^["'](.*)["']\s+["'](.*)["']$""", rest.strip())
         if found is None:
             raise MakeError(f"the condition `{line[:60]}` cannot be read")
         one, other = [part for part in found.groups() if part is not None]
-        same = _expand(one, makefile, {}).strip() == _expand(other, makefile, {}).strip()
+        same = expand(one, makefile.variables, {}).strip() == expand(other, makefile.variables, {}).strip()
         branches.append(same is (word == "ifeq"))
     elif word in ("ifdef", "ifndef"):
-        branches.append((_raw(rest.strip(), makefile) != "") is (word == "ifdef"))
+        branches.append((raw(rest.strip(), makefile.variables) != "") is (word == "ifdef"))
     elif word == "else" and branches:
         branches[-1] = not branches[-1]
         if rest.strip():
@@ -181,28 +179,6 @@ def _conditional(line: str, branches: list[bool], makefile: _Makefile) -> bool:
     else:
         return False
     return True
-
-
-def _assign(makefile: _Makefile, name: str, how: str, value: str) -> None:
-    if name in makefile.settled:
-        return
-    if how == "!=":
-        makefile.variables[name] = (f"$(shell {value})", False)
-    elif how == "?=":
-        makefile.variables.setdefault(name, (value, False))
-    elif how == "+=" and name in makefile.variables:
-        before, settled = makefile.variables[name]
-        added = _expand(value, makefile, {}) if settled else value
-        if len(before) + len(added) > TEXT_LIMIT:
-            raise MakeError(f"its variable {name} grows without end")
-        makefile.variables[name] = (f"{before} {added}".strip() if before else added, settled)
-    elif how in (":=", "::="):
-        try:
-            makefile.variables[name] = (_expand(value, makefile, {}), True)
-        except MakeError:
-            makefile.variables[name] = (value, False)  # it is refused where it is used
-    else:
-        makefile.variables[name] = (value, False)
 
 
 def _colon(line: str) -> int | None:
@@ -220,11 +196,12 @@ def _rule(makefile: _Makefile, names: str, rest: str) -> list[_Rule]:
     if (found := _ASSIGNMENT.match(needs.strip())) is not None and "$" not in found[1]:
         makefile.notes.append(f"the variable {found[1]} of one target alone is not read")
         return []
-    targets = _expand(names, makefile, {}).split()
-    wanted = [need for need in _expand(needs, makefile, {}).split() if need != "|"]
+    targets = expand(names, makefile.variables, {}).split()
+    wanted = [need for need in expand(needs, makefile.variables, {}).split() if need != "|"]
     if targets[:1] == [".PHONY"]:
         makefile.phony |= set(wanted)
         return []
+    makefile.variables.steps.take(len(targets) * len(wanted) // _CHEAP)
     made: list[_Rule] = []
     for target in targets:
         rule = makefile.rules.setdefault(target, _Rule())
@@ -253,7 +230,7 @@ def _recipes(makefile: _Makefile, targets: list[str], place: Place) -> list[tupl
         if rule is None:
             if place.has(target):
                 return
-            pattern = next((name for name in makefile.rules if "%" in name and _fits(name, target)), None)
+            pattern = next((name for name in makefile.rules if "%" in name and fits(name, target)), None)
             if pattern is not None:
                 raise MakeError(f"the pattern rule `{pattern}` is not read")
             raise MakeError(f"it has no target `{target[:80]}`")
@@ -265,7 +242,7 @@ def _recipes(makefile: _Makefile, targets: list[str], place: Place) -> list[tupl
             return
         own = {"@": target, "<": rule.needs[0] if rule.needs else "", "^": " ".join(dict.fromkeys(rule.needs))}
         for line in rule.recipe:
-            text = _expand(line, makefile, {**own, "?": own["^"], "+": " ".join(rule.needs)}).strip()
+            text = expand(line, makefile.variables, {**own, "?": own["^"], "+": " ".join(rule.needs)}).strip()
             marks = re.match(r"^[@\-+\s]*", text)
             text = text[marks.end() :] if marks else text
             if text:
@@ -276,118 +253,3 @@ def _recipes(makefile: _Makefile, targets: list[str], place: Place) -> list[tupl
     for target in targets:
         make(target, ())
     return lines
-
-
-def _fits(pattern: str, target: str) -> bool:
-    return fnmatch.fnmatchcase(target, pattern.replace("%", "*"))
-
-
-def _raw(name: str, makefile: _Makefile) -> str:
-    return makefile.variables.get(name, (_BUILT_IN.get(name, ""), True))[0]
-
-
-def _expand(text: str, makefile: _Makefile, own: dict[str, str], above: tuple[str, ...] = ()) -> str:
-    """Raises `MakeError` for what only a shell knows, and where it does not end."""
-    if "$" not in text:
-        return text
-    if len(above) > _NESTED:
-        raise MakeError(f"its variable {above[-1][:40]} is nested too deeply")
-    out: list[str] = []
-    size = at = 0
-    while at < len(text):
-        if text[at] != "$" or at + 1 == len(text):
-            following = text.find("$", at + 1)
-            piece, at = (text[at:], len(text)) if following < 0 else (text[at:following], following)
-        elif text[at + 1] in "({":
-            end = _closing(text, at + 1)
-            piece = _reference(text[at + 2 : end], makefile, own, above)
-            at = end + 1
-        else:
-            letter = text[at + 1]
-            piece = "$" if letter == "$" else own[letter] if letter in own else _variable(letter, makefile, own, above)
-            at += 2
-        size += len(piece)
-        if size > TEXT_LIMIT:
-            raise MakeError("a variable of it grows without end")
-        out.append(piece)
-    return "".join(out)
-
-
-def _closing(text: str, at: int) -> int:
-    opening, closing = text[at], ")" if text[at] == "(" else "}"
-    depth = 0
-    for index in range(at, len(text)):
-        depth += (text[index] == opening) - (text[index] == closing)
-        if depth == 0:
-            return index
-    raise MakeError(f"`{text[max(at - 1, 0) : at + 40]}` is not closed")
-
-
-def _variable(name: str, makefile: _Makefile, own: dict[str, str], above: tuple[str, ...]) -> str:
-    makefile.steps.take()
-    if name in own:
-        return own[name]
-    if name in above:
-        raise MakeError(f"its variable {name[:40]} refers to itself")
-    raw, settled = makefile.variables.get(name, (_BUILT_IN.get(name, ""), True))
-    return raw if settled else _expand(raw, makefile, own, (*above, name))
-
-
-def _reference(inside: str, makefile: _Makefile, own: dict[str, str], above: tuple[str, ...]) -> str:
-    name, _, rest = inside.partition(" ")
-    if rest and name in _FUNCTIONS_OF_SHELL:
-        raise MakeError(f"`$({inside[:60]})` is only known when it is run")
-    if rest and re.fullmatch(r"[a-z-]+", name):
-        return _function(name, rest, makefile, own, above)
-    inside = _expand(inside, makefile, own, above)
-    if (found := re.fullmatch(r"([^:]+):(.*)=(.*)", inside)) is not None:
-        text = _variable(found[1], makefile, own, above)
-        return " ".join(
-            word[: len(word) - len(found[2])] + found[3] if word.endswith(found[2]) else word for word in text.split()
-        )
-    return _variable(inside, makefile, own, above)
-
-
-_FUNCTIONS_OF_SHELL = ("shell", "wildcard", "eval", "call", "foreach", "file", "realpath", "abspath", "origin", "value")
-
-
-def _function(name: str, rest: str, makefile: _Makefile, own: dict[str, str], above: tuple[str, ...]) -> str:
-    arguments = [_expand(part, makefile, own, above) for part in _split(rest)]
-    match name, arguments:
-        case "strip", [text]:
-            return " ".join(text.split())
-        case "subst", [old, new, text] if old:
-            return text.replace(old, new)
-        case "if", [condition, then, *otherwise]:
-            return then if condition.strip() else "".join(otherwise)
-        case "or", [*choices]:
-            return next((choice for choice in choices if choice.strip()), "")
-        case "and", [*choices]:
-            return choices[-1] if all(choice.strip() for choice in choices) else ""
-        case "filter", [patterns, text]:
-            return " ".join(word for word in text.split() if any(_fits(pattern, word) for pattern in patterns.split()))
-        case "filter-out", [patterns, text]:
-            return " ".join(word for word in text.split() if not any(_fits(pattern, word) for pattern in patterns.split()))
-        case "addprefix", [prefix, text]:
-            return " ".join(prefix + word for word in text.split())
-        case "addsuffix", [suffix, text]:
-            return " ".join(word + suffix for word in text.split())
-        case "firstword", [text]:
-            return "".join(text.split()[:1])
-        case "notdir", [text]:
-            return " ".join(posixpath.basename(word) for word in text.split())
-        case "sort", [text]:
-            return " ".join(sorted(set(text.split())))
-    raise MakeError(f"the function `$({name} …)` is not read")
-
-
-def _split(text: str) -> list[str]:
-    """Arguments between commas that stand in no parentheses."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter in "({") - (letter in ")}")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return parts

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.ci.installing import merge
-from agent.ci.runners import nox_file, tox_config
+from agent.ci.runners import nox_file, nox_session, tox_config
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.nox_file import NoxError, NoxFile, Session
 from agent.ci.runners.pythons import one_of_each
@@ -69,7 +69,7 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
         if session.signature in seen:
             continue
         seen.add(session.signature)
-        script = nox_file.script(file, session, asked.posargs, place.steps)
+        script = nox_session.script(file, session, asked.posargs, place.steps)
         waiting += [one for name in script.notified for one in _named(file, name)[:1]]
         inner = again(script.text, replace(place, python=session.python or place.python))
         notes += [*script.notes, *inner.notes]
@@ -169,9 +169,6 @@ def _holds(expression: str, session: Session) -> bool:
     """`-k "tests and not slow"`: words of the signature or the tags, joined by and, or, not."""
     told = f"{session.signature} {' '.join(session.tags)}".lower()
     return any(
-        all(
-            (word.removeprefix("not ").strip().lower() in told) is not word.startswith("not ")
-            for word in re.split(r"\s+and\s+", part)
-        )
-        for part in re.split(r"\s+or\s+", expression.strip())
+        all((word.removeprefix("not ").strip().lower() in told) is not word.startswith("not ") for word in part.split(" and "))
+        for part in " ".join(expression.split()).split(" or ")
     )

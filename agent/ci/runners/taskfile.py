@@ -80,8 +80,8 @@ def _filled(text: str, variables: Mapping[str, str]) -> str:
         return variables[match[1]]
 
     filled = re.sub(r"\{\{\s*\.(\w+)\s*\}\}", fill, text)
-    if found := re.search(r"\{\{.*?\}\}", filled):
-        raise TaskError(f"the expression `{found[0][:60]}` is not read")
+    if (at := filled.find("{{")) >= 0 and (end := filled.find("}}", at)) >= 0:
+        raise TaskError(f"the expression `{filled[at : end + 2][:60]}` is not read")
     return filled
 
 

@@ -13,11 +13,11 @@ from agent.ci.installing import installs, merge
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.pythons import one_of_each
 from agent.ci.runners.shell import from_folder, subshell
-from agent.ci.runners.shell import words as _words
 from agent.ci.runners.tox_config import ROOT, Config, Environment, Line, ini, python_of, toml
 from agent.ci.runners.tox_ini import IniConfig
 from agent.ci.runners.tox_toml import TomlConfig
 from agent.ci.runners.tox_values import ToxError, names
+from agent.ci.shell_words import words as shell_words
 from sandbox.base import Packages
 
 _ENVIRONMENTS = 30  # run by one command line
@@ -282,7 +282,7 @@ def _packages(environment: Environment, home: Place, asked: _Asked) -> Packages:
     for line in environment.deps:
         line = _relative_value(line, ".", environment.name)
         if line.startswith("-") or re.match(r"\.{0,2}/|\.(?:$|\[)", line):
-            installed = installs(["pip", "install", *_words(line)])
+            installed = installs(["pip", "install", *shell_words(line)])
             found = found if installed is None else merge(found, installed)
         elif "://" not in line:
             found = merge(found, Packages(requirements=(line,)))

@@ -45,7 +45,7 @@ class IniConfig(Config):
         raw = self._of_section(self.section, key)
         if raw is None:
             return None
-        lines = [re.sub(r"\s*(?<!\\)#.*", "", line) for line in raw.split("\n")]
+        lines = [tox_values.without_comment(line) for line in raw.split("\n")]
         text = "\n".join(lines).replace("\\\n", "")
         return text if key == "env_list" and "[" not in text else self._expanded(text, "py")
 

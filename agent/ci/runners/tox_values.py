@@ -14,6 +14,8 @@ _LATEST = (11, 15)  # minors that an open range of tox 4 stands for
 _DEPTH = 100
 _SIZE = 64 * 1024
 _BRACES = re.compile(r"((?:\{[^}]+\})+)|,")
+_GROUP = re.compile(r"\{([^}]+)\}")
+_TRIED = 20 * NAMES_LIMIT  # combinations of one line, many of which may give the same name
 _FACTOR = re.compile(r"!?[\w.][\w.-]*|")
 _RANGE = re.compile(r"(?<![\w.-])(?:(\d+)-(\d+)|(\d+)-)(?=[,}])|(?<=[{,])-(\d+)(?=[,}])")
 # Braces that are text for good are kept as characters that no file holds.
@@ -41,15 +43,30 @@ def _generate(text: str) -> Iterator[str]:
     text = _RANGE.sub(_numbers, text)
     if len(text) > _SIZE:
         raise ToxError("its list of environments is too long")
-    for is_name, group in itertools.groupby(_BRACES.split(text), key=bool):
+    count = 0
+    for is_name, group in itertools.groupby(_split(_BRACES, text), key=bool):
         if not is_name:
             continue
-        parts = re.split(r"\{([^}]+)\}", "".join(group).strip())
-        for variant in itertools.product(*([item.strip() for item in part.split(",")] for part in parts)):
+        parts = _split(_GROUP, "".join(part for part in group if part).strip())
+        for variant in itertools.product(*([item.strip() for item in part.split(",")] for part in parts if part is not None)):
+            count += 1
+            if count > _TRIED:
+                raise ToxError("its list of environments is too long")
             name = "".join(variant)
             if not all(_FACTOR.fullmatch(factor) for factor in name.split("-")):
                 raise ToxError(f"{name[:60]!r} is no name of an environment")
             yield name
+
+
+def _split(pattern: re.Pattern[str], text: str) -> list[str | None]:
+    """As `pattern.split`, in linear time: behind the last brace that closes none is looked for."""
+    end = text.rfind("}") + 1
+    found: list[str | None] = list(pattern.split(text[:end]))
+    first, *others = text[end:].split(",") if pattern is _BRACES else [text[end:]]
+    found[-1] = f"{found[-1] or ''}{first}"
+    for other in others:
+        found += [None, other]
+    return found
 
 
 def _numbers(match: re.Match[str]) -> str:
@@ -61,14 +78,18 @@ def _numbers(match: re.Match[str]) -> str:
     return ",".join(str(number) for number in range(first, last + step, step))
 
 
+def without_comment(line: str) -> str:
+    """A `#` that no backslash escapes begins one."""
+    found = re.search(r"(?<!\\)#", line)
+    return line if found is None else line[: found.start()].rstrip()
+
+
 def conditional(value: str, env: str) -> str | None:
     """The lines of a value that hold for an environment, without comments; None where it has lines and none holds."""
     factors = {*env.split("-"), "linux"}
     kept: list[str] = []
     skipped = False  # the line before ended in a backslash and was left out
-    stripped = "\n".join(
-        re.sub(r"\s*(?<!\\)#.*", "", line).replace("\\#", "#") for line in value.split("\n") if not line.startswith("#")
-    )
+    stripped = "\n".join(without_comment(line).replace("\\#", "#") for line in value.split("\n") if not line.startswith("#"))
     for line in stripped.split("\n"):
         marker = re.search(r":(?=\s|$)", line)
         groups: list[list[str]] | None = None

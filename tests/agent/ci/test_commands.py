@@ -1,6 +1,6 @@
 import pytest
 
-from agent.ci.commands import read_command
+from agent.ci.commands import only_looks, read_command
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,11 @@ from agent.ci.commands import read_command
         ("echo pytest-cov", "exit", "echo"),
         ("pytest | tee log", "pytest", "pytest"),
         ("echo 'unbalanced", "exit", "echo"),
+        ("if [ -f x ]; then\n  ruff check .\nfi", "findings", "ruff"),
+        ("for v in a b; do python -m unittest $v; done", "unittest", "unittest"),
+        ("(cd sub && mypy .) || pytest -k 'a && b'", "pytest", "pytest"),
+        ("echo 'ruff; mypy .'", "exit", "echo"),
+        ("pytest" + " " * 400_000 + "x", "pytest", "pytest"),
         ("", "exit", ""),
     ],
 )
@@ -31,3 +36,26 @@ def test_what_a_command_runs(text: str, reader: str, tool: str) -> None:
     scripts = {"Makefile": "test:\n\tpytest\n", "ci/run.sh": "python -m unittest\n"}
     reading = read_command(text, lambda path: scripts.get(path, ""))
     assert (reading.reader, reading.tool) == (reader, tool)
+
+
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("pytest -q", True),
+        ("ruff check . && mypy src; python -m unittest", True),
+        ("cd sub\nexport A=1\nX=2 pytest -k 'a; python gen.py'", True),
+        ("if ruff check .; then pytest; fi", True),
+        ("python manage.py migrate && pytest tests/smoke", False),
+        ("ruff check . ; python gen.py", False),
+        ("pytest | tee log", False),
+        ("pytest > log", False),
+        ("pytest $(python gen.py)", False),
+        ("mkdir reports && pytest", False),
+        ("for x in a b; do pytest $x; ./gen $x; done", False),
+        ("pytest 'unclosed", False),
+        ("cd sub", False),
+        ("", False),
+    ],
+)
+def test_what_leaves_nothing_behind(text: str, does: bool) -> None:
+    assert only_looks(text) is does

@@ -33,6 +33,11 @@ def test_pip_is_a_module_of_python_however_that_is_called(python: str) -> None:
     assert installs(f"{python} pip install -U coverage".split()) == Packages(("coverage",))
 
 
+def test_who_installs_makes_no_difference() -> None:
+    assert installs(["sudo", "-H", "pip3", "install", "attrs"]) == Packages(("attrs",))
+    assert installs(["sudo", "apt-get", "install", "libxml2"]) is None
+
+
 def test_tools_with_an_environment_of_their_own_are_left_out_where_they_are_stood_in_for() -> None:
     assert installs(["pipx", "install", "poetry==1.8", "black", "tox>=4"]) == Packages(("black",))
     assert installs(["uv", "tool", "install", "nox[uv]", "towncrier==$VERSION", "towncrier"]) == Packages(("towncrier",))

@@ -29,6 +29,29 @@ def test_little_text_that_names_endless_work_is_refused_by_name(line: str) -> No
     assert "too often" in said or "more than" in said
 
 
+HUGE = {
+    "tox -e py": [
+        {"tox.ini": f"[tox]\nenv_list = py{' ' * 200_000}x\n[testenv]\ncommands = pytest{' ' * 200_000}x\n"},
+        {"tox.ini": f"[tox]\nenv_list = {'{' * 60_000}\n[testenv]\ncommands = pytest\n"},
+        {"tox.ini": f"[tox]\nenv_list = {'{a,a,a,a,a,a,a,a}' * 20}\n[testenv]\ncommands = pytest\n"},
+    ],
+    "make t": [
+        {"Makefile": "X = a\\\n" + "b\\\n" * 80_000 + "\nt:\n\tpytest\n"},
+        {"Makefile": "t:\n" + "\ta\\\n" * 80_000 + "\tb\n"},
+        {"Makefile": "ifeq " + '" ' * 100_000 + "x\nendif\nt:\n\tpytest\n"},
+        {"Makefile": f"{'t ' * 30_000}: {'a ' * 30_000}\n"},
+        {"Makefile": f"X := {'$(' * 100_000}\nt:\n\tpytest\n"},
+    ],
+    "just t": [{"justfile": f"t:\n  echo {'{{' * 100_000}\n"}],
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("line", "files"), [(line, files) for line, those in HUGE.items() for files in those])
+def test_hostile_files_are_read_in_bounded_time(line: str, files: dict[str, str]) -> None:
+    follow(line.split(), project(files), {})
+
+
 def test_what_follows_an_endless_runner_in_a_script_stays() -> None:
     found = follow_script("poe p15\npytest -q", project(FILES["poe p15"]), {})
     assert found.command == "poe p15\npytest -q"

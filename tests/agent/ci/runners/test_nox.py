@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.ci.runners import nox_file
+from agent.ci.runners import nox_file, nox_session
 from agent.ci.runners.follow import follow
 from agent.ci.runners.followed import Followed, Steps, Unfollowed
 from sandbox.base import Packages
@@ -30,7 +30,7 @@ def test_a_session_does_what_nox_does(name: str) -> None:
     file = nox_file.read(CASES[name]["text"], {}, tomllib.loads(RECORDED["pyproject"]))
     for signature in dict.fromkeys(row[0] for row in told):
         (session,) = [one for one in file.sessions if one.signature == signature]
-        script = nox_file.script(file, session, posargs, Steps())
+        script = nox_session.script(file, session, posargs, Steps())
         expected = []
         for _, kind, words, env in (row for row in told if row[0] == signature):
             before = ["pip", "install"] if kind == "install" else [f"{key}={value}" for key, value in env.items()]

@@ -111,12 +111,12 @@ def test_what_cannot_be_followed_says_why(line: str, files: dict[str, str], reas
 
 
 def test_in_a_script_installs_are_taken_out_and_what_is_no_runner_stays() -> None:
-    text = "pip install tox\necho hello | tee log\ncd sub && tox -e lint\nif true; then tox; fi"
+    text = "pip install tox\necho hello | tee log\ncd sub && tox -e lint\nif true; then tox -e lint; fi"
     found = follow_script(text, project({"sub/tox.ini": TOX}), {})
     assert found.command == (
         "echo hello | tee log\n"
         "cd sub && bash -e -o pipefail -c '(\nexport PYTHONPATH=src\nruff check .\n)'\n"
-        "if true; then tox; fi"
+        "if true; then bash -e -o pipefail -c '(\nexport PYTHONPATH=src\nruff check .\n)'; fi"
     )
     assert found.packages == Packages(("tox", "ruff"))
 

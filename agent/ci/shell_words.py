@@ -1,0 +1,99 @@
+"""The words of shell text: where quotes and substitutions end, what a word means without them, assignments before a command.
+
+Knows words only; `shell` knows what stands between them.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+_NESTED_PLAIN = re.compile(r"[^'\"`$\\(){}#]+")
+_ANSI_QUOTED = re.compile(r"\$'(?:\\.|[^'\\])*'", re.DOTALL)
+_QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
+
+
+class UnreadError(Exception):
+    """Something is opened and not closed, or closed and not opened."""
+
+
+def words(text: str) -> list[str]:
+    """The words of one line that is no shell's (a list of options, say)."""
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:
+        return text.split()
+
+
+def assignments(given: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """`A=1 B=2 make test` → ({"A": "1", "B": "2"}, ["make", "test"]); `env A=1 make` the same."""
+    env: dict[str, str] = {}
+    rest = list(given[1:] if given[:1] == ["env"] and len(given) > 1 and not given[1].startswith("-") else given)
+    for at, word in enumerate(rest):
+        found = re.match(r"([A-Za-z_]\w*)=(.*)", word, re.DOTALL)
+        if found is None:
+            return env, rest[at:]
+        env[found[1]] = found[2]
+    return env, []
+
+
+def expanded(given: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """Words with the variables that are known filled in: `django==${DJANGO}`; others stay as they are."""
+    return [re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda name: env.get(name[1] or name[2], name[0]), word) for word in given]
+
+
+def behind(text: str, at: int) -> int:
+    """Where the quoted or computed text ends that begins at `at`. Raises `UnreadError`."""
+    closers: list[str] = []
+    while True:
+        if (plain := _NESTED_PLAIN.match(text, at)) is not None and closers:
+            at = plain.end()
+        letter, two, top = text[at : at + 1], text[at : at + 2], closers[-1] if closers else ""
+        if not letter:
+            raise UnreadError
+        in_quotes = top == '"' or (top == "}" and closers[-2:-1] == ['"'])
+        if letter == "\\":
+            at += 2
+        elif letter == top:
+            closers.pop()
+            at += 1
+        elif two in ("$(", "${", "<(", ">("):
+            closers.append(")" if two[1] == "(" else "}")
+            at += 2
+        elif two == "$'" and not in_quotes:
+            ansi = _ANSI_QUOTED.match(text, at)
+            if ansi is None:
+                raise UnreadError
+            at = ansi.end()
+        elif letter == "'" and not in_quotes:
+            end = text.find("'", at + 1)
+            if end < 0:
+                raise UnreadError
+            at = end + 1
+        elif letter in '"`':
+            closers.append(letter)
+            at += 1
+        elif letter == "(" and (top == ")" or not closers):
+            closers.append(")")
+            at += 1
+        elif letter == "#" and top == ")" and text[at - 1] in " \t\n;":
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
+        else:
+            at += 1
+        if not closers:
+            return at
+
+
+def unquoted(raw: str) -> str:
+    """What a word means to the program that gets it, where no shell is needed to know it."""
+    if "$(" in raw or "`" in raw or not any(letter in raw for letter in "'\"\\"):
+        return raw
+
+    def inside(found: re.Match[str]) -> str:
+        if found[2] is not None:
+            return re.sub(r"\\([\"\\$`\n])", lambda escaped: "" if escaped[1] == "\n" else escaped[1], found[2])
+        return found[1] if found[1] is not None else found[3].strip("\n")
+
+    return _QUOTED.sub(inside, raw)

@@ -1,0 +1,141 @@
+import subprocess
+import time
+
+import pytest
+
+from agent.ci.runners.follow import follow_script
+from agent.ci.runners.followed import Followed, Steps
+from sandbox.base import Packages
+from tests.agent.ci.runners.project import project
+
+FILES = {
+    "requirements.txt": "",
+    "req/a.txt": "",
+    "req/b.txt": "",
+    "sub/setup.py": "",
+    "Makefile": "test:\n\tpytest -q\nall:\n\tpytest -q\n\truff check .\n",
+}
+CONDITION = "depends on a condition"
+
+
+def read(text: str) -> Followed:
+    return follow_script(text, project(FILES), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "packages"),
+    [
+        # As in the workflow that GitHub offers to begin with.
+        (
+            "if [ -f requirements.txt ]; then pip install -r requirements.txt; fi",
+            "",
+            Packages(requirement_files=("requirements.txt",)),
+        ),
+        ("if test -e none.txt; then pip install -r none.txt; fi", "", Packages()),
+        ("if [[ ! -d sub ]]\nthen\n  pip install a\nelse\n  pip install b\nfi", "", Packages(("b",))),
+        (
+            "if [ -f none ]; then pip install a; elif [ -f requirements.txt ]; then pip install b; else pip install c; fi",
+            "",
+            Packages(("b",)),
+        ),
+        ("if true; then\n  pip install a\n  make lint\nfi", "if true; then\n  :\n  make lint\nfi", Packages(("a",))),
+        ("for r in req/*.txt; do pip install -r $r; done", "", Packages(requirement_files=("req/a.txt", "req/b.txt"))),
+        ("for a in x y; do for b in 1 2; do\npip install $a==${b}; done\ndone", "", Packages(("x==1", "x==2", "y==1", "y==2"))),
+        ("(cd sub && pip install -e .)\npip install .", "(cd sub && :)", Packages(projects=("sub", "."))),
+        ("{ cd sub; pip install .; }\npip install .", "{ cd sub; :; }", Packages(projects=("sub",))),
+        ("pip install a || exit 1", ": || exit 1", Packages(("a",))),
+        ("pip install a || pip install b", "", Packages(("a",))),
+        ("test -d none && pip install a", "test -d none && :", Packages()),
+        ("[ -d sub ] && pip install ./sub || true", "[ -d sub ] && : || true", Packages(projects=("sub",))),
+        ("pip install a; pip install b && pytest -q # why", ": && pytest -q # why", Packages(("a", "b"))),
+        ("pip install a && pip install b\npytest", "pytest", Packages(("a", "b"))),
+        ("pip install \"tomli; python_version<'3.11'\"", "", Packages(("tomli; python_version<'3.11'",))),
+        ("pip install -q a > /dev/null 2>&1", "", Packages(("a",))),
+        ("pip install a 2>&1 | grep -v already", "", Packages(("a",))),
+        ("pip install 'a' \\\n  b", "", Packages(("a", "b"))),
+        ("pip list | grep a\nif pip show a; then ls; fi", "pip list | grep a\nif pip show a; then ls; fi", Packages()),
+        ("echo y | sudo apt-get install a && pytest", ": && pytest", Packages()),
+        ("pytest | aws s3 cp - s3://a", "pytest | cat", Packages()),
+        (
+            "pip list | while read x; do ls; done | pip install a",
+            "pip list | while read x; do ls; done | cat",
+            Packages(("a",)),
+        ),
+        ("pip install a | while read x; do ls; done", ": | while read x; do ls; done", Packages(("a",))),
+        ("if ls; then\n sudo apt-get update\nfi", "if ls; then\n :\nfi", Packages()),
+        ("until curl localhost; do sleep 1; done", "until curl localhost; do sleep 1; done", Packages()),
+        ("sudo tee a <<EOF\nit's\nEOF\npytest", "pytest", Packages()),
+        ("ls && sudo tee a <<EOF\nb\nEOF\npytest", "ls && : <<EOF\nb\nEOF\npytest", Packages()),
+        ("make test > log; make test | tee log", "pytest -q > log; pytest -q | tee log", Packages()),
+        ("if make test; then ls; fi", "if pytest -q; then ls; fi", Packages()),
+        (
+            "while read x; do make all; done < f",
+            "while read x; do bash -e -o pipefail -c 'pytest -q\nruff check .'; done < f",
+            Packages(),
+        ),
+    ],
+)
+def test_installs_are_taken_out_and_the_rest_keeps_its_meaning(text: str, command: str, packages: Packages) -> None:
+    found = read(text)
+    assert (found.command, found.packages) == (command, packages)
+    assert CONDITION not in " ".join(found.notes)
+    subprocess.run(["bash", "-n", "-c", found.command], check=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("python -c 'import a' || pip install a", "python -c 'import a' || :"),
+        ("if ! command -v a; then pip install a; fi", "if ! command -v a; then :; fi"),
+        ("f() {\n  pip install a\n}\nf", "f() {\n  :\n}\nf"),
+        ("case $X in\n  a) pip install a ;;\nesac", ""),
+        ('if [ "$X" = 1 ]; then pip install a; fi', ""),
+        ("[ -f $X ] && pip install a", "[ -f $X ] && :"),
+        ("[ -f $X ] && ! pip install a", "[ -f $X ] && ! :"),
+    ],
+)
+def test_what_a_condition_that_is_not_known_would_install_is_there_with_a_note(text: str, command: str) -> None:
+    found = read(text)
+    assert (found.command, found.packages) == (command, Packages(("a",)))
+    assert [note for note in found.notes if CONDITION in note] == [
+        "`pip install a` depends on a condition: what it installs is there, whether it holds or not"
+    ]
+    subprocess.run(["bash", "-n", "-c", found.command], check=True, timeout=30)
+
+
+def test_what_is_only_known_when_it_is_run_is_said() -> None:
+    found = read("pip install a==$(cat v) -r $FILE b\nmake $(cat t)")
+    assert (found.command, found.packages) == ("make $(cat t)", Packages(("b",)))
+    assert found.notes == (
+        "`pip install a==$(cat v) -r $FILE b`: $FILE, a==$(cat v) is only known when it is run",
+        "`make $(cat t)` is not followed: what it is given is only known when it is run",
+    )
+
+
+def test_text_that_is_not_closed_stays_as_it_is() -> None:
+    found = read("pip install a\nmake test\necho 'it\nmake test")
+    assert (found.command, found.packages) == ("pytest -q\necho 'it\nmake test", Packages(("a",)))
+    assert "`echo 'it` is not read: it opens what it does not close" in found.notes
+
+
+def test_several_texts_can_share_what_may_be_done() -> None:
+    steps = Steps(150)
+    assert follow_script("make test", project(FILES), {}, steps=steps).command == "pytest -q"
+    assert follow_script("make test", project(FILES), {}, steps=steps).command == "make test"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pytest" + " " * 400_000 + "x",
+        "pip install a | " * 2_000 + "b",
+        "for a in *; do pip install $a; done\n" * 2_000,
+        "{ ls; " * 20_000,
+    ],
+    ids=lambda text: repr(text[:8]),
+)
+def test_hostile_text_is_followed_in_bounded_time(text: str) -> None:
+    files = FILES | {f"f{n}": "" for n in range(5_000)}
+    began = time.monotonic()
+    follow_script(text, project(files), {})
+    assert time.monotonic() - began < 40
