@@ -96,7 +96,9 @@ class Toolbox:
             return "Give the code in a fenced block under the TOOL line."
         check = self.situation.oracle.checks[0]
         async with self.situation.sandbox.candidate() as workspace:
-            command = Command((workspace.python, "-c", code), SNIPPET, cwd=check.cwd, env={**check.outer, **check.env}, output_limit=32 * KIB)
+            command = Command(
+                (workspace.python, "-c", code), SNIPPET, cwd=check.cwd, env={**check.outer, **check.env}, output_limit=32 * KIB
+            )
             done = await workspace.run(command)
         printed = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace").strip()
         return printed if done.exit_code == 0 else f"{printed}\n(exit code {done.exit_code})"
