@@ -140,7 +140,7 @@ FAILING = {
     "of-windows": (flow("run: exit 1, shell: pwsh"), "not_reproduced: The step `hostile` cannot be run as in CI"),
     "of-python": (flow("run: import sys; sys.exit(3), shell: python"), "red exit"),
     "with-a-null": (flow('run: "exit 1 \\0 a"'), NOT_STARTED),
-    "too-long": (flow(f"run: 'exit 1 # {'x' * 300_000}'"), NOT_STARTED),
+    "too-long-for-an-argument": (flow(f"run: 'exit 1 # {'x' * 300_000}'"), "red exit"),
     "too-many-expressions": (flow(f"run: '{'${{ github.sha }}' * 9_000}'"), "refused: The workflow cannot be followed. "),
 }
 
@@ -163,7 +163,7 @@ BEFORE = {
     "in-a-folder-that-is-not-there": (flow("run: exit 0, working-directory: a/b/c/d/e"), NOT_REACHED + "does not pass"),
     "may-fail-and-hangs": (
         flow(f"run: sleep {ASLEEP}, timeout-minutes: 0.03, continue-on-error: true"),
-        NOT_REACHED + "did not end within",
+        "red test_a.Tests.test_red",
     ),
 }
 

@@ -50,7 +50,7 @@ def test_a_template_of_many_expressions_is_bounded_as_one() -> None:
     with pytest.raises(ExpressionError, match="longer than"):
         render("${{ env.BIG }}" * 1000, SCOPE)
     with pytest.raises(ExpressionError, match="too much work"):
-        render("${{ contains(env.BIG, 'y') }}" * 1000, SCOPE)
+        render("${{ contains(env.BIG, 'y') }}" * 300, SCOPE)
 
 
 @pytest.mark.parametrize(
