@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+collect_ignore = ["data"]  # repositories with tests of their own
 SKIPPED = 6  # exit status of its own, beyond pytest's: running failed tests again would not mend it
 
 

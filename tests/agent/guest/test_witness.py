@@ -15,7 +15,8 @@ TEST = "import unittest\nimport pkg\nclass T(unittest.TestCase):\n    def test_1
 
 def of_files(run: CheckRun) -> list[str]:
     """The marks that name a file of the repository."""
-    assert run.told_all, run.output
+    # What makes a comparison say yes to everything turns the test that must fail too: then nothing of the run is believed.
+    assert run.told_all or run.ending == "crashed", run.output
     return sorted(mark for mark in run.marks if not mark.startswith(":"))
 
 
