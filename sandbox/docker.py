@@ -49,7 +49,7 @@ from sandbox.containers.packing import Packing
 from sandbox.containers.recipe import Mount, Recipe
 from sandbox.containers.workspace import DockerWorkspace, Hall
 from sandbox.install.packages import Shop
-from sandbox.tree import parts_of
+from sandbox.tree import check_tool_name
 
 MOST_PROCESSORS = 4
 
@@ -71,8 +71,7 @@ class DockerSandbox:
         return await self._base.install(packages)
 
     async def provide(self, name: str, content: bytes) -> str:
-        if parts_of(name) != (name,):
-            raise ValueError(f"a tool has a plain name, not {name!r}")
+        check_tool_name(name)
         packing = Packing()
         try:
             packing.add(name, io.BytesIO(content), len(content), 0o644)

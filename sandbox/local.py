@@ -41,7 +41,7 @@ from sandbox.jail.bubblewrap import REPO, TOOLS, Mount
 from sandbox.jail.confine import Confinement, Job
 from sandbox.jail.place import ENVIRONMENTS, Ground, Hall, JailPlace
 from sandbox.jail.stage import TOP, open_stage
-from sandbox.tree import Tree, parts_of
+from sandbox.tree import Tree, check_tool_name, parts_of
 
 _OVERLAY = """
 mkdir -p "$1"
@@ -129,8 +129,7 @@ class LocalSandbox:
         return await self._base.install(packages)
 
     async def provide(self, name: str, content: bytes) -> str:
-        if parts_of(name) != (name,):
-            raise ValueError(f"a tool has a plain name, not {name!r}")
+        check_tool_name(name)
         tools = Tree(folder := self._hall.open("tools"))
         try:
             await asyncio.to_thread(tools.write, name, content)

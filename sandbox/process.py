@@ -34,7 +34,7 @@ from sandbox.install.interpreters import Interpreter, own
 from sandbox.install.packages import Shop, install
 from sandbox.install.placing import INSTALL_OUTPUT, INSTALL_SECONDS
 from sandbox.jail.cgroup import Group
-from sandbox.tree import parts_of
+from sandbox.tree import check_tool_name, parts_of
 
 MARK = "SELFHEAL_COMMAND"
 COPY_SECONDS = 120.0
@@ -129,8 +129,7 @@ class ProcessSandbox:
         return installed
 
     async def provide(self, name: str, content: bytes) -> str:
-        if parts_of(name) != (name,):
-            raise ValueError(f"a tool has a plain name, not {name!r}")
+        check_tool_name(name)
         path = self.folder / "tools" / name
         await asyncio.to_thread(path.write_bytes, content)
         return str(path)

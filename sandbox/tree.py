@@ -37,6 +37,12 @@ def parts_of(path: str) -> tuple[str, ...]:
     return parts
 
 
+def check_tool_name(name: str) -> None:
+    """What `Sandbox.provide` takes. Raises `ValueError` for a name that is more than one."""
+    if parts_of(name) != (name,):
+        raise ValueError(f"a tool has a plain name, not {name!r}")
+
+
 class Tree:
     """One folder, seen through its descriptor. `owner` (uid and gid) gets what is written; None leaves it ours."""
 

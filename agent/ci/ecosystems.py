@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from agent.task import Check, Reader
 from sandbox.base import Packages
 
-MANIFESTS = ("package.json", "go.mod", "Cargo.toml", "pom.xml", "build.gradle", "build.gradle.kts")
-MANAGERS = ("npm", "yarn", "pnpm", "bun")
 FOLDERS = 4  # with a package.json of their own that are looked at where the root has none
 ENVIRONMENT = {"CI": "true"}  # as every CI has it: no watching, and no recorded output is written anew
 _RUNNERS = ("vitest", "jest", "mocha")

@@ -19,6 +19,7 @@ from agent.ci.leg import Leg
 from agent.ci.obstacles import Needs, named
 from agent.ci.services import ports_context
 from agent.ci.workflows.model import Step
+from agent.ci.workflows.step_names import title_of
 from agent.guest.text import one_line
 
 SHELL = "bash -e {0}"  # of a step that names none
@@ -115,11 +116,12 @@ class Texts:
         return scope_of(self.leg.run, self.leg.matrix, seen, self.files, ports_context(self.leg.wanted))
 
     def title(self, step: Step, frame: Frame) -> str:
+        template = title_of(step)
         try:
-            text = render(shown(step), self.scope(frame))
+            text = render(template, self.scope(frame))
         except ExpressionError:
-            text = shown(step)
-        return " ".join((shown(step) if isinstance(text, Unknown) else text).split())
+            text = template
+        return " ".join((template if isinstance(text, Unknown) else text).split())
 
     def seconds(self, step: Step, frame: Frame) -> float:
         minutes = _number(step.timeout_minutes, self.scope(frame))
@@ -148,14 +150,6 @@ def program_of(shell: str) -> str:
     if not words or (len(words) == 1 and words[0] not in ("bash", "sh", "python")) or ("{0}" not in shell and len(words) > 1):
         raise ExpressionError(f"{one_line(shell, 60)!r} is no shell: it is neither bash, sh nor python, and has no {{0}}")
     return shell
-
-
-def shown(step: Step) -> str:
-    """As GitHub shows a step without a name of its own."""
-    if step.name:
-        return step.name
-    lines = (step.uses or (step.run or "").strip()).split("\n")
-    return f"Run {lines[0]}"
 
 
 def _number(value: float | str | None, scope: Scope) -> float | None:

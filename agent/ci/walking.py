@@ -26,11 +26,11 @@ from agent.ci.leg import Does, Leg, Perform, Told, Walked
 from agent.ci.obstacles import Needs, in_the_way, invalid, named, needs_services, too_long
 from agent.ci.runners.follow import follow_script
 from agent.ci.runners.followed import Followed, Steps
-from agent.ci.texts import SHELL, Asks, Frame, Texts, program_of, shown
+from agent.ci.texts import SHELL, Asks, Frame, Texts, program_of
 from agent.ci.workflows.composite import read_action
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Step
-from agent.ci.workflows.step_names import align, find_step
+from agent.ci.workflows.step_names import align, find_step, title_of
 from agent.endings import Ending, stopped_before
 from agent.guest.text import one_line
 from agent.task import Check
@@ -115,7 +115,9 @@ class _Walker:
             told = [replace(one, does="left out") if one.number in left_out else one for one in told]
         reached = {one.number.partition(".")[0] for one in told}
         rest = [
-            Told(str(step.number), shown(step), "not reached") for step in self.leg.job.steps if str(step.number) not in reached
+            Told(str(step.number), title_of(step), "not reached")
+            for step in self.leg.job.steps
+            if str(step.number) not in reached
         ]
         if check is None and self.ending is None and not self.asks:
             self.ending = self.missed

@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent import endings, flakiness
-from agent.events import Reproduced
-from agent.gate import is_brief
-from agent.nodes.reproduce import why_not_red
+from agent.nodes.reproduce import kept, tell, why_not_red
 from agent.oracle import Round, base_of
 from agent.probing import Prober
 from agent.state import State, Work, pack
@@ -45,19 +43,9 @@ async def probe(state: State, work: Work) -> State:
         }
     told = f"Not red every time: flaky {found.red}/{found.runs}, suspected cause: {found.cause}. {'; '.join(found.evidence)}"
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
-    await work.context.emit(
-        Reproduced(
-            text=f"{endings.named(red)}: red {_under(series)}",
-            red=[str(id_) for id_ in red[:50]],
-            red_count=len(red),
-            green_count=sum(len(ids) for ids in oracle.must_stay.values()),
-            seconds=sum(run.seconds for run in base),
-        )
-    )
+    await tell(work, f"{endings.named(red)}: red {_under(series)}", oracle, sum(run.seconds for run in base))
     return {
-        "oracle_ref": await work.context.keep(oracle),
-        "base_ref": await work.context.keep(base),
-        "is_brief": is_brief({run.check: run for run in base}),
+        **await kept(work, oracle, base),
         "guidance": [told],
         "notes": [f"{told}. It was judged {_under(series)}."],
     }

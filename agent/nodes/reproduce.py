@@ -11,7 +11,7 @@ from agent.flakiness import named_in, speaks_of_network
 from agent.gate import is_brief
 from agent.oracle import EXIT, Round, base_of, differ, failures, oracle_of, unsteady
 from agent.state import State, Work, pack
-from agent.task import CheckRun, Flakiness, Outcome, VerdictId
+from agent.task import CheckRun, Flakiness, Oracle, Outcome, VerdictId
 from sandbox.base import LimitExceeded
 
 CERTAIN = 5  # times that something has to be red where a person says that it comes and goes
@@ -32,15 +32,8 @@ async def reproduce(state: State, work: Work) -> State:
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     green = sum(len(ids) for ids in oracle.must_stay.values())
     noun = words.noun(work.task.checks)
-    await work.context.emit(
-        Reproduced(
-            text=f"{words.opening(len(red), noun)} red, {green:,} green, the same in {words.counted(len(rounds), 'run')}",
-            red=[str(id_) for id_ in red[:50]],
-            red_count=len(red),
-            green_count=green,
-            seconds=sum(run.seconds for runs in rounds for run in runs),
-        )
-    )
+    text = f"{words.opening(len(red), noun)} red, {green:,} green, the same in {words.counted(len(rounds), 'run')}"
+    await tell(work, text, oracle, sum(run.seconds for runs in rounds for run in runs))
     if not red:
         return await _not_red(work, rounds)
     if stopped := next((run for run in base if run.stopped_at and oracle.must_turn[run.check]), None):
@@ -53,11 +46,24 @@ async def reproduce(state: State, work: Work) -> State:
     notes = (
         [f"Sometimes red and sometimes green, so left out of the decision: {endings.named(sorted(shaky))}."] if shaky else []
     )
+    return {**await kept(work, oracle, base), "notes": notes}
+
+
+async def tell(work: Work, text: str, oracle: Oracle, seconds: float) -> None:
+    """What was seen of the base."""
+    red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
+    green = sum(len(ids) for ids in oracle.must_stay.values())
+    await work.context.emit(
+        Reproduced(text=text, red=[str(id_) for id_ in red[:50]], red_count=len(red), green_count=green, seconds=seconds)
+    )
+
+
+async def kept(work: Work, oracle: Oracle, base: Round) -> State:
+    """What decides from here on, and what it was seen on."""
     return {
         "oracle_ref": await work.context.keep(oracle),
         "base_ref": await work.context.keep(base),
         "is_brief": is_brief({run.check: run for run in base}),
-        "notes": notes,
     }
 
 

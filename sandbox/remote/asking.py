@@ -36,7 +36,7 @@ from sandbox.install.placing import INSTALL_SECONDS
 from sandbox.remote import keeping, wire
 from sandbox.remote.wire import BASE, FRAME, Head
 from sandbox.running import Running
-from sandbox.tree import parts_of
+from sandbox.tree import check_tool_name, parts_of
 
 SECONDS = 60.0  # that a question may take which runs nothing of the repository
 ARCHIVE_SECONDS = 300.0
@@ -224,8 +224,7 @@ class RemoteSandbox:
         return await self._base.install(packages)
 
     async def provide(self, name: str, content: bytes) -> str:
-        if parts_of(name) != (name,):
-            raise ValueError(f"a tool has a plain name, not {name!r}")
+        check_tool_name(name)
         head, _ = await self.line.ask({"do": "provide", "name": name}, content)
         with wire.understood():
             return str(head["path"])

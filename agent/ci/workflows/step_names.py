@@ -22,26 +22,11 @@ def find_step(job: Job, shown: str, render: Callable[[str], str | Unknown]) -> S
     A name that was cut stands for what begins with it, and one that cannot be evaluated for all that its template can make.
     """
     wanted = " ".join(shown.split())
-    begun: list[Step] = []
-    possible: list[Step] = []
-    for step in job.steps:
-        template = _template(step)
-        try:
-            name = render(template)
-        except ExpressionError:
-            name = Unknown(template)
-        if isinstance(name, str):
-            name = " ".join(name.split())
-            if name == wanted:
-                return step
-            cut = wanted.removesuffix("…").removesuffix("...")
-            if cut not in ("", wanted) and name.startswith(cut):
-                begun.append(step)
-        elif values_shown(template, (), wanted) is not None:
-            possible.append(step)
-    if begun or possible:
-        return (begun or possible)[0]
-    if wanted in _ADDED or wanted.startswith(_PREFIXES):
+    # Of several the likeliest, and of those the first.
+    likely = [(likelihood, step) for step in job.steps if (likelihood := _Name(step, render).stands_for(wanted))]
+    if likely:
+        return max(likely, key=lambda one: one[0])[1]
+    if _is_added(wanted):
         return Problem(f"The step {wanted[:200]!r} is one that GitHub adds itself; the workflow does not hold it.", job.line)
     return Problem(f"The job '{job.id}' has no step that is shown as {wanted[:200]!r}.", job.line)
 
@@ -52,30 +37,47 @@ def align(job: Job, shown: Sequence[str], render: Callable[[str], str | Unknown]
     Every step of the file is among them once, also a skipped one, and others stand before, between and behind; so names that
     several steps have are told apart by their order.
     """
+    wanted = [" ".join(name.split()) for name in shown]
     found: dict[int, int] = {}
     at = 0
     for step in job.steps:
-        template = _template(step)
-        try:
-            name = render(template)
-        except ExpressionError:
-            name = Unknown(template)
-        place = next((i for i in range(at, len(shown)) if _is_shown(name, template, shown[i])), None)
-        if place is not None:
-            found[step.number], at = place, place + 1
+        name = _Name(step, render)
+        for place in range(at, len(wanted)):
+            if name.stands_for(wanted[place]) and not (name.is_unknown and _is_added(wanted[place])):
+                found[step.number], at = place, place + 1
+                break
     return found
 
 
-def _is_shown(name: str | Unknown, template: str, shown: str) -> bool:
-    wanted = " ".join(shown.split())
-    if isinstance(name, Unknown):
-        return not (wanted in _ADDED or wanted.startswith(_PREFIXES)) and values_shown(template, (), wanted) is not None
-    name = " ".join(name.split())
-    cut = wanted.removesuffix("…").removesuffix("...")
-    return name == wanted or (cut not in ("", wanted) and name.startswith(cut))
+class _Name:
+    """The name of a step as it is evaluated here."""
+
+    def __init__(self, step: Step, render: Callable[[str], str | Unknown]) -> None:
+        self._template = title_of(step)
+        try:
+            name = render(self._template)
+        except ExpressionError:
+            name = Unknown(self._template)
+        self._name = name if isinstance(name, Unknown) else " ".join(name.split())
+
+    @property
+    def is_unknown(self) -> bool:
+        return isinstance(self._name, Unknown)
+
+    def stands_for(self, wanted: str) -> int:
+        """How likely: 3 it is, 2 it begins with what was cut, 1 its template can make it, 0 it cannot be."""
+        if isinstance(self._name, Unknown):
+            return int(values_shown(self._template, (), wanted) is not None)
+        cut = wanted.removesuffix("…").removesuffix("...")
+        return 3 if self._name == wanted else 2 if cut not in ("", wanted) and self._name.startswith(cut) else 0
 
 
-def _template(step: Step) -> str:
+def _is_added(name: str) -> bool:
+    return name in _ADDED or name.startswith(_PREFIXES)
+
+
+def title_of(step: Step) -> str:
+    """The template of the name that GitHub shows."""
     if step.name:
         return step.name
     said = step.uses if step.uses is not None else (step.run or "").strip()
