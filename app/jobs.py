@@ -16,7 +16,8 @@ from typing import Literal
 import structlog
 
 from agent.events import StepStarted
-from agent.task import NoRepair, Outcome, Repair, Waiting
+from agent.outcome import NoRepair, Outcome, Repair
+from agent.question import Waiting
 from app import publish
 from app.endings import ENDINGS
 from app.engine import Engine

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agent.task import Check
+from agent.verdicts import Check
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is looked into

@@ -11,7 +11,7 @@ from agent.ci.expressions import Value
 from agent.ci.services import Wanted
 from agent.ci.workflows.model import Job, Workflow
 from agent.endings import Ending
-from agent.task import Check, CheckRun
+from agent.verdicts import Check, CheckRun
 from sandbox.base import Packages
 
 Does = Literal["runs", "fails", "installs", "sets up", "nothing", "left out", "skipped", "not reached"]

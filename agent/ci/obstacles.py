@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.endings import Ending
-from agent.task import Outcome
+from agent.outcome import Outcome
 
 
 class Needs(Exception):

@@ -28,8 +28,9 @@ from agent.ci.walking import walk
 from agent.ci.workflows.document import Problem
 from agent.endings import Ending
 from agent.guest.text import one_line
+from agent.outcome import Outcome
 from agent.services import stock
-from agent.task import Check, Outcome, Service
+from agent.verdicts import Check, Service
 from sandbox.base import Packages, Workspace
 
 READING = 20.0  # seconds for reading the workflows of all jobs; one that means no harm takes milliseconds

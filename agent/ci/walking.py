@@ -33,8 +33,8 @@ from agent.ci.workflows.model import Step
 from agent.ci.workflows.step_names import align, find_step, title_of
 from agent.endings import Ending, stopped_before
 from agent.guest.text import one_line
-from agent.task import Check
-from agent.task import Step as Before
+from agent.verdicts import Check
+from agent.verdicts import Step as Before
 from sandbox.base import Packages
 
 DEPTH = 10  # actions within actions, as at GitHub

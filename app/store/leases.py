@@ -26,7 +26,9 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.events import AnyEvent, Asked, Degraded
-from agent.task import Outcome, Usage, Waiting
+from agent.outcome import Outcome
+from agent.question import Waiting
+from agent.usage import Usage
 from app.clock import Clock
 from app.events import is_kept
 from app.redaction import redact

@@ -12,7 +12,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.blobs import BlobMissing
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.clock import Clock
 from app.events import Stored
 from app.settings import Settings

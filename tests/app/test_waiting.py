@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.events import Answered, Asked, Reflected
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.jobs import heal
 from app.settings import Settings
 from app.store.leases import NotClaimed
