@@ -39,7 +39,8 @@ from app.github import (
 from app.messages import Publication
 from app.preparing import Case, without_a_run
 from app.rerunning import rerun
-from app.store.leases import AttemptCancelled, Lease, NotClaimed, Postponed
+from app.store.claims import NotClaimed, Postponed
+from app.store.leases import AttemptCancelled, Lease
 from app.store.memories import Embedder
 from app.store.store import Store
 from app.store.values import Attempt, PullRequest
