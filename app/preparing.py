@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.budget import Budget
 from agent.checks import Runner
+from agent.ci.commit import committed
 from agent.ci.configuration import NO_CONFIGURATION, Configuration
+from agent.ci.contexts import Run
 from agent.ci.legs import ChosenJob, FailedJob
 from agent.ci.plan import Plan, complete, plan
 from agent.ci.replay import Stage
@@ -67,6 +69,11 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
     await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
     if not planned.is_open:
         return _ended(planned)
+    try:
+        if said := await committed(sandbox, _run_of(case)):
+            planned = replace(planned, notes=(*planned.notes, said))
+    except LimitExceeded as error:
+        return _too_small(error)
     started = time.monotonic()
     await emit(StepStarted(step="install", text="Installing the dependencies"))
     try:
@@ -106,6 +113,10 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
         heals_flakiness=case.heals_flakiness,
     )
     return Prepared(task, planned, installed)
+
+
+def _run_of(case: Case) -> Run:
+    return next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
 
 
 async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float) -> Plan:

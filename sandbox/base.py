@@ -223,6 +223,12 @@ class Sandbox(Protocol):
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
         """Fill the base from a gzipped tar whose single top folder is dropped (GitHub's tarball). Raises `UnsafeArchive`."""
 
+    async def amend(self, command: Command) -> Completed:
+        """Run one command of ours, and nothing of the repository's, that may change the base; before there are candidates.
+
+        Raises `DeadlinePassed`, `LimitExceeded`, `SandboxLost`.
+        """
+
     async def install(self, packages: Packages) -> Installed:
         """Install the base's dependencies, once. Raises `InstallFailed`, `SandboxError`.
 

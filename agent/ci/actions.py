@@ -77,6 +77,10 @@ _NOTHING = {
     "step-security/harden-runner": "the sandbox has no network at all",
     "jlumbroso/free-disk-space": "there is no hosted runner's disk",
 }
+_NO_HISTORY = (
+    "history and tags are not there, as if only the last commit had been fetched: `git describe` finds nothing, and a version "
+    "that is made from tags is 0.1.dev… or the like"
+)
 _VARIANT = re.compile(r"pypy|graalpy|3\.\d+t\b", re.IGNORECASE)  # what else setup-python can bring
 
 
@@ -100,9 +104,11 @@ def _checkout(inputs: Mapping[str, str]) -> Meaning:
         return Meaning("unknown", f"another repository, {inputs['repository'][:100]}, cannot be fetched here")
     if inputs.get("path", ".").strip("./"):
         return Meaning("unknown", f"it puts the repository into the folder {inputs['path'][:100]}")
+    fetches = inputs.get("fetch-depth", "1").strip() not in ("", "1") or inputs.get("fetch-tags", "").lower() == "true"
+    note = _NO_HISTORY if fetches else ""
     if inputs.get("submodules", "false").lower() not in ("", "false"):
-        return Meaning("nothing", "the repository is there already, without its submodules")
-    return Meaning("nothing", "the repository is there already")
+        return Meaning("nothing", "the repository is there already, without its submodules", note=note)
+    return Meaning("nothing", "the repository is there already", note=note)
 
 
 def _toolchain(name: str, inputs: Mapping[str, str]) -> Meaning:
