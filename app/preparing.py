@@ -6,17 +6,19 @@ Knows sandboxes and plans; nothing of GitHub, of attempts, or of how a repair is
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from agent.budget import Budget
 from agent.checks import Runner
+from agent.ci import uninstallable
 from agent.ci.commit import committed
 from agent.ci.configuration import NO_CONFIGURATION, Configuration
 from agent.ci.contexts import Run
 from agent.ci.legs import ChosenJob, FailedJob
 from agent.ci.plan import Plan, complete, plan
 from agent.ci.replay import Stage
+from agent.endings import Ending
 from agent.events import Emit, StepDone, StepStarted
 from agent.outcome import NoRepair, Outcome, ReflectionLog
 from agent.task import Policy, Task
@@ -51,7 +53,19 @@ class Prepared:
     installed: Installed
 
 
-async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, budget: Budget) -> Prepared | NoRepair:
+@dataclass(frozen=True, slots=True)
+class Uninstalled:
+    """The install step is red for what the repository asks for: seen, and nothing in it that the engine could run."""
+
+    plan: Plan
+    check: Check
+    run: CheckRun
+    ended: NoRepair  # for whoever wanted a repair
+
+
+async def prepare(
+    case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, budget: Budget
+) -> Prepared | Uninstalled | NoRepair:
     """Unpack, read what is to be run, install: everything that comes before the first red."""
     started = time.monotonic()
     await emit(StepStarted(step="unpack", text="Unpacking the repository"))
@@ -79,12 +93,9 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
     try:
         installed = await sandbox.install(planned.packages)
     except InstallFailed as error:
-        return without_a_run(
-            Outcome.INFRASTRUCTURE,
-            f"The dependencies could not be installed: {error.reason}.",
-            "Look at the installer's words in the log; if the index was out of reach, try again later.",
-            error.output[-2000:],
-        )
+        said = uninstallable.in_words(error)
+        await emit(StepDone(step="install", text=f"Installing failed: {said}", seconds=time.monotonic() - started))
+        return _uninstalled(case, planned, error)
     except LimitExceeded as error:
         return _too_small(error)
     await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
@@ -115,6 +126,18 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
     return Prepared(task, planned, installed)
 
 
+def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled | NoRepair:
+    run = uninstallable.run_of(error)
+    if run is None:
+        return _without(uninstallable.out_of_reach(error), planned.notes)
+    was_met = any(isinstance(job, FailedJob) and job.told for job in case.jobs)  # its log names tests, so they ran
+    ended = _without(uninstallable.unmet(error, was_met=was_met), planned.notes)
+    if was_met:
+        return ended
+    source = next((check.source for check in planned.checks), next((source for source, _ in planned.steps), "detected"))
+    return Uninstalled(planned, uninstallable.check(source), run, ended)
+
+
 def _run_of(case: Case) -> Run:
     return next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
 
@@ -137,8 +160,11 @@ async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float)
 
 
 def _ended(planned: Plan) -> NoRepair:
-    ending = planned.ending
-    return without_a_run(ending.outcome, ending.reason, ending.next_step, *planned.notes)
+    return _without(planned.ending, planned.notes)
+
+
+def _without(ending: Ending, notes: Sequence[str]) -> NoRepair:
+    return without_a_run(ending.outcome, ending.reason, ending.next_step, *notes)
 
 
 def _too_small(error: LimitExceeded) -> NoRepair:
@@ -162,7 +188,7 @@ def _python(planned: Plan, installed: Installed) -> str:
 
 def _installed(installed: Installed) -> str:
     built = f", built {', '.join(installed.built)}" if installed.built else ""
-    return f"Python {installed.python} is ready{built}" + (f". {installed.note}" if installed.note else "")
+    return f"Python {installed.python} is ready{built}" + "".join(f". {note.rstrip('.')}" for note in installed.notes)
 
 
 def without_a_run(outcome: Outcome, reason: str, next_step: str, *notes: str) -> NoRepair:

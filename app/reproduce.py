@@ -89,7 +89,7 @@ class Told:
         """The same keys however it ended; what there is not is null or empty."""
         result, prepared = self.seen.result, self.seen.prepared
         ended = result if isinstance(result, NoRepair) else None
-        plan = prepared.plan if prepared else None
+        plan = self.seen.plan
         return {
             "outcome": self.outcome,
             "reason": ended.reason if ended else None,
@@ -109,10 +109,11 @@ class Told:
 
     def show(self, console: Console) -> None:
         result, prepared = self.seen.result, self.seen.prepared
-        for source, steps in prepared.plan.steps if prepared else ():
+        plan = self.seen.plan
+        for source, steps in plan.steps if plan else ():
             console.print(plain(f"\n{source[0].upper()}{source[1:]}", "bold"))
             console.print(_steps(steps))
-        for check in prepared.plan.checks if prepared and not prepared.plan.steps else ():
+        for check in plan.checks if plan and not plan.steps else ():
             console.print(plain(f"\nRuns `{check.command}` ({check.source})", "bold"))
         if approximated := self._approximated():
             console.print(plain("\nNot as in CI", "bold"))
@@ -132,10 +133,8 @@ class Told:
         console.print(plain(f"{environment}{words.took(self.seconds)}", "dim"))
 
     def _approximated(self) -> list[str]:
-        result, prepared = self.seen.result, self.seen.prepared
-        if prepared is None:
-            return list(result.log.notes) if isinstance(result, NoRepair) else []
-        notes = [*prepared.plan.notes, *((prepared.installed.note,) if prepared.installed.note else ())]
+        result, prepared, plan = self.seen.result, self.seen.prepared, self.seen.plan
+        notes = [*(plan.notes if plan else ()), *(prepared.installed.notes if prepared else ())]
         return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, Red) else result.log.notes)]))
 
 

@@ -144,7 +144,9 @@ class Installed:
     seconds: float
     built: tuple[str, ...] = ()  # names that had no wheel and were built inside
     output: str = ""
-    note: str = ""  # what people should know of it: "Not all packages could be had anew; …"
+    notes: tuple[
+        str, ...
+    ] = ()  # what people should know of it, a clause or sentence each: "Not all packages could be had anew; …"
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ async def test_a_python_that_is_missing_is_downloaded_once_and_runs_the_code(
             await sandbox.unpack(tarball({"a.py": b"import json, sys; print(sys.base_prefix)"}))
             installed = await sandbox.install(Packages(python=f"{wanted[0]}.{wanted[1]}"))
             ran = await sandbox.base.run(Command((sandbox.base.python, "a.py"), timeout=30.0))
-        assert (installed.python, installed.note) == (found.version, "")
+        assert (installed.python, installed.notes) == (found.version, ())
         assert ran.stdout.decode().strip() == found.prefix, ran.stderr
 
 
