@@ -6,12 +6,12 @@ Knows sandboxes and plans; nothing of GitHub, of attempts, or of how a repair is
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.budget import Budget
 from agent.checks import Runner
-from agent.ci import uninstallable
+from agent.ci import runtimes, uninstallable
 from agent.ci.commit import committed
 from agent.ci.configuration import NO_CONFIGURATION, Configuration
 from agent.ci.contexts import Run
@@ -39,6 +39,7 @@ class Case:
     configuration: Configuration = NO_CONFIGURATION
     command: str | None = None  # a person's own test command
     hints: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was passed over in choosing the jobs
     heals_flakiness: bool = False  # a person asked to repair also what comes and goes
     image: str | None = None  # that the sandbox was opened with, for the job that asks for it
     model: str | None = None  # LiteLLM name of the one that a person chose; None is the installation's
@@ -80,6 +81,7 @@ async def prepare(
     except LimitExceeded as error:
         return _too_small(error)
     planned = await plan(sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command, image=case.image)
+    planned = replace(planned, notes=(*case.notes, *planned.notes))
     await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
     if not planned.is_open:
         return _ended(planned)
@@ -106,6 +108,8 @@ async def prepare(
     if not planned.checks:
         return _ended(planned)
     isolation = sandbox.isolation
+    there = await runtimes.versions(sandbox.base, runtimes.needed(planned.checks, planned.runtimes))
+    planned = replace(planned, notes=(*planned.notes, *runtimes.told(planned.runtimes, there)))
     failed = [job for job in case.jobs if isinstance(job, FailedJob)]
     task = Task(
         id=case.id,
@@ -114,7 +118,7 @@ async def prepare(
         policy=policy,
         budget=budget,
         hints=case.hints,
-        environment=f"{_python(planned, installed)}, sandbox {isolation.name}, "
+        environment=f"{_ran_on(planned, installed, there)}, sandbox {isolation.name}, "
         f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
         approximated=planned.notes,
         packages=planned.packages,
@@ -184,6 +188,13 @@ def _understood(planned: Plan) -> str:
 def _python(planned: Plan, installed: Installed) -> str:
     wanted = planned.packages.python
     return f"Python {installed.python}" + ("" if runs_as(wanted, installed.python) else f" in the place of {wanted}")
+
+
+def _ran_on(planned: Plan, installed: Installed, there: Mapping[str, str]) -> str:
+    """The runtimes that decide. Python is there in every sandbox; it counts where something of the repository is Python's."""
+    others, wanted = runtimes.in_words(there), planned.packages
+    is_python = any(check.is_python for check in planned.checks) or bool(replace(wanted, node=()) or wanted.python)
+    return ", ".join((*((_python(planned, installed),) if is_python or not others else ()), *others))
 
 
 def _installed(installed: Installed) -> str:

@@ -19,13 +19,13 @@ from rich.table import Table
 
 from agent import words
 from agent.ci.leg import Told as Step
-from agent.ci.legs import ChosenJob
+from agent.ci.obstacles import unreadable
 from agent.outcome import NoRepair
 from agent.reproducing import Red
 from app import checkout, local, terminal
-from app.choosing import Wish, choose
+from app.choosing import Choice, Wish, choose
 from app.engine import Reproduction
-from app.preparing import Case
+from app.preparing import Case, without_a_run
 from app.settings import Settings
 from app.showing import Screen
 from app.terminal import plain
@@ -51,19 +51,21 @@ async def run(root: Path, settings: Settings, *, wish: Wish, json: bool) -> bool
     return isinstance(seen.result, Red)
 
 
-async def _reproduce(
-    root: Path, settings: Settings, chosen: ChosenJob | None, test: str | None, screen: Screen
-) -> Reproduction:
+async def _reproduce(root: Path, settings: Settings, chosen: Choice, test: str | None, screen: Screen) -> Reproduction:
     configuration = local.configuration(root)
     if isinstance(configuration, NoRepair):
         return Reproduction(configuration, None)
+    if chosen.passed_over and chosen.job is None and not configuration.tests:
+        ending = unreadable(chosen.passed_over[0])
+        return Reproduction(without_a_run(ending.outcome, ending.reason, ending.next_step, *chosen.passed_over[1:]), None)
     try:
         engine = await local.engine(settings, screen)
         case = Case(
             id=uuid4().hex,
             label=root.name,
             archive=checkout.packed(root),
-            jobs=() if chosen is None else (chosen,),
+            jobs=() if chosen.job is None else (chosen.job,),
+            notes=tuple(f"passed over, as it cannot be read: {problem}" for problem in chosen.passed_over),
             configuration=configuration,
             command=test,
         )

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agent.guest.text import one_line
+
 Kind = Literal["nothing", "sets_up", "runs", "unknown"]
 
 
@@ -21,6 +23,7 @@ class Meaning:
     python: str | None = None  # the version that it sets up
     outputs: Mapping[str, str] | None = field(default_factory=dict)  # None: not known
     note: str = ""  # what is not as in CI
+    runtime: tuple[str, str] | None = None  # another than Python that it sets up, and the version that is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ _TOOLCHAINS = {
     "wntrblm/nox": "nox",
     "gradle/actions/setup-gradle": "Gradle",
 }
+_VERSIONS = {"Node.js": "node-version", "Go": "go-version", "Java": "java-version", "Rust": "toolchain"}  # inputs
 _NOTHING = {
     "actions/cache": "nothing is cached by GitHub here",
     "actions/cache/restore": "nothing is cached by GitHub here",
@@ -90,7 +94,7 @@ def meaning_of(uses: str, inputs: Mapping[str, str]) -> Meaning:
     if name == "actions/checkout":
         return _checkout(inputs)
     if name in _TOOLCHAINS:
-        return _toolchain(name, inputs)
+        return _toolchain(name, uses.partition("@")[2] if name == "dtolnay/rust-toolchain" else "", inputs)
     if name in _NOTHING:
         outputs = {"cache-hit": ""} if "cache" in name else {}
         return Meaning("nothing", _NOTHING[name], outputs=outputs)
@@ -111,8 +115,12 @@ def _checkout(inputs: Mapping[str, str]) -> Meaning:
     return Meaning("nothing", "the repository is there already", note=note)
 
 
-def _toolchain(name: str, inputs: Mapping[str, str]) -> Meaning:
+def _toolchain(name: str, ref: str, inputs: Mapping[str, str]) -> Meaning:
     tool = _TOOLCHAINS[name]
+    if tool in _VERSIONS:
+        version = one_line(inputs.get(_VERSIONS[tool], "") or _pinned(ref), 40)
+        runtime = (tool, version) if version and not version.startswith("$") else None
+        return Meaning("sets_up", f"the sandbox's own {tool} is used", runtime=runtime)
     wanted = inputs.get("python-version", "") if name in ("actions/setup-python", "astral-sh/setup-uv") else ""
     # Several lines set up several; the first is the default.
     lines = [line.strip() for line in wanted.splitlines() if line.strip()]
@@ -125,6 +133,11 @@ def _toolchain(name: str, inputs: Mapping[str, str]) -> Meaning:
     )
     outputs = {"cache-hit": "", "python-version": lines[0] if lines else ""}
     return Meaning("sets_up", f"{said} is made ready by the sandbox", python=python, outputs=outputs, note=note)
+
+
+def _pinned(ref: str) -> str:
+    """ "1.70" of an action whose tags are versions of what it sets up."""
+    return ref if re.fullmatch(r"\d+\.\d+(?:\.\d+)?", ref) else ""
 
 
 def python_version(text: str) -> str | None:

@@ -1,8 +1,8 @@
 """Which Pythons this machine has, and which one runs a repository.
 
-Looks at the worker's own interpreter, at `python3.X` on its PATH, where people have others (pyenv's versions, uv's, `/usr/local`,
-`/opt`, a runner's tool cache) and at those of `managed`; starts them isolated (`-I`) to ask who they are. The code will see the
-whole tree of the one that runs it, so one that lives in a home or shares its tree with other things is passed by.
+Looks at the worker's own interpreter, at `python3.X` on its PATH, where people have others (pyenv's versions, uv's, `/opt`,
+`/usr/local`, a runner's tool cache) and at those of `managed`; starts them isolated (`-I`) to ask who they are. The code will
+see the whole tree of the one that runs it, so one whose tree is a home, or holds one, is passed by.
 """
 
 from __future__ import annotations

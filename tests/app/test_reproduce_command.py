@@ -100,6 +100,26 @@ def test_a_workflow_that_is_no_yaml_is_refused_with_its_place(checkout: Checkout
     assert "line" in done.stderr.lower()
 
 
+BROKEN = "on: push\njobs:\n  tests: [a\n"
+
+
+def test_without_a_wish_a_workflow_that_cannot_be_read_is_refused_with_its_line_and_nothing_is_guessed(
+    checkout: Checkout,
+) -> None:
+    found = told(checkout(BROKEN, **{"test_a.py": RED}))
+    assert (found["outcome"], found["failing"], found["checks"]) == ("refused", [], [])
+    assert ".github/workflows/ci.yml: " in found["reason"]
+    assert "ine " in found["reason"]
+
+
+def test_a_workflow_that_cannot_be_read_is_told_beside_the_job_that_is_taken(checkout: Checkout) -> None:
+    found = told(checkout(WORKFLOW, **PARTS, **{".github/workflows/a.yml": BROKEN}))
+    assert found["outcome"] in ("reproduced", "not_reproduced")
+    (note,) = [note for note in found["approximated"] if "a.yml" in note]
+    assert note.startswith("passed over, as it cannot be read: .github/workflows/a.yml: ")
+    assert "ine " in note
+
+
 def test_the_job_that_tests_is_taken_and_of_its_legs_the_one_that_is_named(checkout: Checkout) -> None:
     found = told(checkout(WORKFLOW, **PARTS), "--matrix", "part=two")
     assert (found["outcome"], found["failing"]) == ("reproduced", ["test_two.Tests.test_a"])
