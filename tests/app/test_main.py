@@ -118,7 +118,7 @@ from app.process import dev, stop_on_signals
 from app.settings import load
 from tests.app.crew import open_heal_for
 async def main():
-    settings = load(data_dir={str(tmp_path / "data")!r}, github_webhook_secret="hush", port=0)
+    settings = load(data_dir={str(tmp_path / "data")!r}, github_webhook_secret="hush", port=0, pages_port=0)
     with stop_on_signals() as stop:
         await dev(settings, open_heal_for("finish", Path({str(tmp_path / "log")!r})), stop, lambda url: print(url, flush=True))
 asyncio.run(main())

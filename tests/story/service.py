@@ -32,6 +32,8 @@ class Service:
     def __init__(self, github: GitHub, folder: Path, variables: Mapping[str, str] | None = None) -> None:
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.pages_port = _free_port()
+        self.pages = f"http://127.0.0.1:{self.pages_port}"
         self.folder = folder
         self.workers: list[Process] = []
         self._web: Process | None = None
@@ -44,6 +46,7 @@ class Service:
             "SELFHEAL_GITHUB_API_URL": github.url,
             "SELFHEAL_GITHUB_WEBHOOK_SECRET": github.webhook_secret,
             "SELFHEAL_PORT": str(self.port),
+            "SELFHEAL_PAGES_PORT": str(self.pages_port),
             **(variables or {}),
         }
         self._environment = {**inherited, **self.variables}
