@@ -80,12 +80,12 @@ class Feed:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._watched: dict[str, _Watched] = {}
-        self._followers = 0
+        self.followers = 0
         self._closing = False
 
     def admit(self) -> None:
         """Raises `Crowded` where nobody else may follow."""
-        if self._followers >= MOST_FOLLOWERS:
+        if self.followers >= MOST_FOLLOWERS:
             raise Crowded
 
     async def follow(self, attempt_id: str, after: int) -> AsyncIterator[News | None]:
@@ -95,7 +95,7 @@ class Feed:
         """
         watched = self._watched.setdefault(attempt_id, _Watched())
         watched.followers += 1
-        self._followers += 1
+        self.followers += 1
         try:
             if watched.moment is None:
                 await self._look(attempt_id, watched, None)
@@ -118,7 +118,7 @@ class Feed:
                 except TimeoutError:
                     yield None
         finally:
-            self._followers -= 1
+            self.followers -= 1
             watched.followers -= 1
             if not watched.followers:
                 self._watched.pop(attempt_id, None)

@@ -38,6 +38,7 @@ class Renderer:
             ago=ago,
             clock=clock,
             took=words.took,
+            who=_who,
             counted=words.counted,
             label=label,
             prose=self._prose,
@@ -88,6 +89,11 @@ def clock(at: datetime) -> str:
 def elapsed(began: datetime | None, at: datetime) -> str:
     """Since the beginning, for a timeline: "+0.4 s", "+2 min"."""
     return f"+{words.took(max(0.0, ((at - began) if began else timedelta()).total_seconds()))}"
+
+
+def _who(rung: str) -> str:
+    said = words.rung(rung)
+    return said[:1].upper() + said[1:]
 
 
 def _short(sha: str | None) -> str:

@@ -79,5 +79,5 @@ def standing(attempt: Attempt, story: Story | None = None) -> Standing:
         return Standing(
             tone(attempt), word, what, next="Workers are started with `selfheal worker`; this page follows by itself."
         )
-    doing = story.doing if story else ""
-    return Standing(tone(attempt), word, doing or "A worker has begun.", next="Nothing to do: this page follows by itself.")
+    doing, found = (story.doing, story.latest) if story else ("", "")
+    return Standing(tone(attempt), word, doing or "A worker has begun.", found, "Nothing to do: this page follows by itself.")

@@ -44,10 +44,6 @@ class Tried:
     still_red: tuple[str, ...] = ()
     newly_red: tuple[str, ...] = ()
 
-    @property
-    def by(self) -> str:
-        return words.rung(self.rung)
-
 
 @dataclass(frozen=True, slots=True)
 class Story:
@@ -55,6 +51,7 @@ class Story:
 
     events: int = 0
     doing: str = ""  # the step that was begun last, in words
+    latest: str = ""  # what was found last
     reproduced: Reproduced | None = None
     proven: Proven | None = None
     diagnosis: Diagnosed | None = None
@@ -69,7 +66,8 @@ class Story:
         """The story after some more events."""
         story = self
         for stored in events:
-            story = replace(_told(story, stored), events=stored.sequence)
+            found = stored.event.text if not isinstance(stored.event, StepStarted) else ""
+            story = replace(_told(story, stored), events=stored.sequence, latest=found or story.latest)
         return story
 
 

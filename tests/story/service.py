@@ -67,6 +67,16 @@ class Service:
         self.workers.append(worker)
         return worker
 
+    async def kill_web(self) -> None:
+        assert self._web is not None
+        self._web.kill()
+        await self._web.wait()
+
+    async def start_web(self) -> None:
+        """Raises `NotStarted`."""
+        self._web = await self._run("serve")
+        await self._answers()
+
     async def stop(self) -> None:
         """Ask all processes to end, and kill those that do not."""
         processes = [process for process in (*self.workers, self._web) if process is not None and process.returncode is None]

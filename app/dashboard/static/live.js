@@ -9,15 +9,17 @@
     return new EventSource(url);
   };
 
-  const say = (text) => {
+  const say = (text, state) => {
     const place = document.getElementById("connection");
-    if (place && place.textContent !== text) place.textContent = text;
+    if (!place || place.textContent === text) return;
+    place.textContent = text;
+    place.dataset.state = state;
   };
   const on = (name, act) => document.addEventListener(name, act);
 
-  on("htmx:sseOpen", () => say("Live"));
-  on("htmx:sseError", () => say("Connection lost, trying again"));
-  on("htmx:sseClose", () => say(""));
+  on("htmx:sseOpen", () => say("Live", "live"));
+  on("htmx:sseError", () => say("Connection lost, trying again", "lost"));
+  on("htmx:sseClose", () => say("", ""));
   on("htmx:sseMessage", (event) => {
     last = event.detail.lastEventId || last;
     follow();
@@ -45,7 +47,7 @@
   };
   on("DOMContentLoaded", () => {
     const log = document.getElementById("timeline");
-    if (!log) return;
+    if (!log || !document.querySelector("[sse-connect]")) return;
     follow();
     log.addEventListener("scroll", () => { reads = log.scrollHeight - log.scrollTop - log.clientHeight > 40; }, { passive: true });
   });
