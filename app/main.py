@@ -140,7 +140,9 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
 
 
 def _server(app: ASGIApp, on_started: Callable[[], None]) -> _Server:
-    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=10)
+    config = uvicorn.Config(
+        app, lifespan="off", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=10
+    )
     return _Server(config, on_started)
 
 

@@ -29,7 +29,7 @@
   on("htmx:oobBeforeSwap", (event) => {
     const { target, fragment, shouldSwap } = event.detail;
     const fresh = fragment && fragment.firstElementChild;
-    if (shouldSwap && fresh && fresh.id === target.id && fresh.innerHTML === target.innerHTML) event.detail.shouldSwap = false;
+    if (shouldSwap && fresh && fresh.isEqualNode(target)) event.detail.shouldSwap = false;
     // A change that somebody opened or closed stays so.
     if (fresh && target instanceof HTMLDetailsElement && fresh.id === target.id) fresh.open = target.open;
   });

@@ -37,6 +37,7 @@ async def test_an_attempts_page_fills_while_it_is_looked_at(site: Site, browser:
         await expect(page.locator("#timeline li")).to_have_count(4)
         await expect(page.locator("#candidate-1 .title")).to_have_text("wrong")
         await expect(page.locator("#tests")).to_contain_text("1 red")
+        await expect(page.locator("#untried")).to_be_hidden()
         await page.locator("#candidate-1 summary").click()  # closed by a person, and stays so
         await site.tell(attempt_id, *failed("wrong"), proposed())
         await expect(page.locator("#fate-1")).to_contain_text("failed")
