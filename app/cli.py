@@ -1,6 +1,7 @@
 """`selfheal`: the command line. Each command loads only what it needs, so that `--help` stays instant.
 
-Exit codes: 0 done (`fix`: healed; `reproduce`: it is red here too), 1 not so or it failed, 2 wrong use or a wrong setting.
+Exit codes: 0 done (`fix`: healed; `reproduce`: it is red here too; `doctor`: nothing failed), 1 not so or it failed, 2 wrong
+use or a wrong setting.
 """
 
 from __future__ import annotations
@@ -162,6 +163,19 @@ def dev() -> None:
     from app import service
 
     _run(service.both(_settings()), *service.CANNOT_START)
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """Look at all that the service needs, prove the isolation on this machine, and say how to mend what is not right."""
+    from app.doctor import report
+    from app.settings import ENV_FILE, SettingsError, load
+
+    try:
+        settings = load(env_file=ENV_FILE)
+    except SettingsError as error:
+        raise typer.Exit(report.wrong(error, json=json)) from None
+    raise typer.Exit(_run(report.run(settings, ENV_FILE, json=json)))
 
 
 @attempts.command("list")
