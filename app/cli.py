@@ -1,6 +1,7 @@
 """`selfheal`: the command line. Each command loads only what it needs, so that `--help` stays instant.
 
-`fix` ends with 0 when it healed, `reproduce` when it is red here too; what exit codes mean otherwise says `commands.py`.
+`fix` ends with 0 when it healed, `reproduce` when it is red here too, `doctor` when nothing failed; what exit codes mean
+otherwise says `commands.py`.
 """
 
 from __future__ import annotations
@@ -155,6 +156,19 @@ def dev() -> None:
     from app import service
 
     run(service.both(load_settings()), *service.CANNOT_START)
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """Look at all that the service needs, prove the isolation on this machine, and say how to mend what is not right."""
+    from app.doctor import report
+    from app.settings import ENV_FILE, SettingsError, load
+
+    try:
+        settings = load(env_file=ENV_FILE)
+    except SettingsError as error:
+        raise typer.Exit(report.wrong(error, json=json)) from None
+    raise typer.Exit(run(report.run(settings, ENV_FILE, json=json)))
 
 
 def _wish(test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None) -> Wish:

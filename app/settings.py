@@ -251,18 +251,40 @@ def load(*, env_file: str | None = None, **overrides: object) -> Settings:
     `env_file` is for commands that run in a folder of the operator's own: the one of a folder that nobody vouches for could
     send the model's key elsewhere, or leave out the sandbox.
     """
-    if unknown := "\n".join(_unknown(env_file)):
-        raise SettingsError(unknown)
     try:
-        return Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
+        wrong = list(_unknown(env_file))
+        settings = Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise SettingsError("\n".join(_told(problem) for problem in error.errors(include_url=False))) from None
+        raise SettingsError("\n".join((*wrong, *map(_told, error.errors(include_url=False))))) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{env_file} cannot be read: {error}") from error
+    if wrong:
+        raise SettingsError("\n".join(wrong))
+    return settings
+
+
+def unread_names(env_file: str | None) -> Iterator[tuple[str, str]]:
+    """Names in `env_file` that somebody may have meant for us, though nobody reads them there; each with what to do."""
+    known = [field.upper() for field in Settings.model_fields]
+    for name in sorted(name.upper() for name in DotEnvSettingsSource(Settings, env_file=env_file).env_vars):
+        if name in known:
+            yield name, f"write {PREFIX}{name} if it is meant for Selfheal"
+        elif name.endswith("_API_KEY") and not name.startswith(PREFIX):
+            yield (
+                name,
+                f"keys of other providers are read from the environment alone; for the model's own write {PREFIX}MODEL_API_KEY",
+            )
 
 
 def _unknown(env_file: str | None) -> Iterator[str]:
     """One line about each name that looks like a setting and is none: most likely it is mistyped."""
     known = [field.upper() for field in Settings.model_fields]
-    told = (EnvSettingsSource(Settings).env_vars, DotEnvSettingsSource(Settings, env_file=env_file).env_vars)
+    in_file = DotEnvSettingsSource(Settings, env_file=env_file).env_vars
+    told = (EnvSettingsSource(Settings).env_vars, in_file)
+    full = [PREFIX + name for name in known]
+    for name in sorted(name.upper() for name in in_file):
+        if not name.startswith(PREFIX) and (nearest := get_close_matches(name, full, n=1, cutoff=0.9)):
+            yield f"{name} in {env_file} is not a setting; did you mean {nearest[0]}?"
     for name in sorted({name.upper() for variables in told for name in variables}):
         wanted = name.removeprefix(PREFIX)
         if name.startswith(PREFIX) and wanted not in known and not wanted.startswith(_NO_SETTINGS):
