@@ -164,6 +164,21 @@ def dev() -> None:
     _run(service.both(_settings()), *service.CANNOT_START)
 
 
+@app.command()
+def health() -> None:
+    """Say whether this machine's worker does its work: exit code 0 if so, 1 with a line about each part that does not.
+
+    For a container's health check; the web process answers `/healthz` and `/readyz` itself.
+    """
+    from app import health as asked
+    from app.store.database import StoreError
+
+    parts = _run(asked.of_worker(_settings()), StoreError)
+    for name, part in parts.items():
+        typer.echo(f"{name}: {part.reason or 'ok'}", err=not part.ok)
+    raise typer.Exit(0 if all(part.ok for part in parts.values()) else 1)
+
+
 @attempts.command("list")
 def list_attempts(
     repository: OfRepository = None,
@@ -316,6 +331,8 @@ def _wrong_use(message: str) -> NoReturn:
 
 
 def _end(message: str, code: int) -> NoReturn:
-    for line in message.splitlines():
+    from app.redaction import redact
+
+    for line in redact(message).splitlines():
         typer.secho(f"selfheal: {line}", err=True, fg="red" if sys.stderr.isatty() else None)
     raise typer.Exit(code)

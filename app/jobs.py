@@ -35,6 +35,7 @@ from app.github import (
     TooLarge,
     Unavailable,
 )
+from app.log import bound
 from app.messages import Publication
 from app.preparing import Case, without_a_run
 from app.rerunning import rerun
@@ -81,11 +82,17 @@ async def heal(attempt_id: str, deps: Deps) -> None:
 
     What it raises is infrastructure: the attempt is queued again.
     """
+    delivery = await deps.store.origin(attempt_id)
+    with bound(attempt=attempt_id, delivery=delivery):
+        await _claimed(attempt_id, deps)
+
+
+async def _claimed(attempt_id: str, deps: Deps) -> None:
     try:
         async with deps.store.lease(attempt_id, deps.worker) as lease:
             await _heal(_work(lease, deps))
     except (NotClaimed, AttemptCancelled) as refusal:
-        log.info("attempt not worked on", attempt=attempt_id, reason=str(refusal))
+        log.info("attempt not worked on", reason=str(refusal))
     attempt = await deps.store.attempt(attempt_id)
     if attempt is None or attempt.status != "ended":
         return

@@ -39,21 +39,21 @@ _log = structlog.get_logger()
 async def web(settings: Settings) -> None:
     """Serve webhooks until a signal."""
     log.configure(settings.log_level, settings.secrets)
-    with stop_on_signals() as stop:
+    with log.prints_logged(), stop_on_signals() as stop:
         await serve(settings, stop, _listening)
 
 
 async def worker(settings: Settings) -> None:
     """Heal until a signal."""
     log.configure(settings.log_level, settings.secrets)
-    with stop_on_signals() as stop:
+    with log.prints_logged(), stop_on_signals() as stop:
         await work(settings, open_heal, stop)
 
 
 async def both(settings: Settings) -> None:
     """Web and worker in one process until a signal."""
     log.configure(settings.log_level, settings.secrets)
-    with stop_on_signals() as stop:
+    with log.prints_logged(), stop_on_signals() as stop:
         await dev(settings, open_heal, stop, _listening)
 
 

@@ -36,12 +36,8 @@ class Database:
     @classmethod
     async def open(cls, url: str) -> Database:
         """Connect and migrate. Raises `StoreError`."""
-        try:
-            engine = _engine(url)
-        except (ArgumentError, ModuleNotFoundError) as error:
-            raise StoreError(f"SELFHEAL_DATABASE_URL: {error}") from error
-        except OSError as error:
-            raise StoreError(f"the database cannot be opened: {error}") from error
+        opened = cls.connect(url)
+        engine = opened.engine
         try:
             async with engine.begin() as connection:
                 await connection.run_sync(_migrate)
@@ -52,7 +48,17 @@ class Database:
         except BaseException:
             await engine.dispose()
             raise
-        return cls(engine)
+        return opened
+
+    @classmethod
+    def connect(cls, url: str) -> Database:
+        """As it is, at whichever migration. Raises `StoreError` for what is no URL."""
+        try:
+            return cls(_engine(url))
+        except (ArgumentError, ModuleNotFoundError) as error:
+            raise StoreError(f"SELFHEAL_DATABASE_URL: {error}") from error
+        except OSError as error:
+            raise StoreError(f"the database cannot be opened: {error}") from error
 
     async def close(self) -> None:
         await self.engine.dispose()

@@ -30,7 +30,7 @@ from agent.task import Outcome, Usage, Waiting
 from app.clock import Clock
 from app.events import is_kept
 from app.redaction import redact
-from app.store import endings
+from app.store import endings, meters
 from app.store.database import Database
 from app.store.models import AttemptRow, PullRequestRow
 from app.store.queries import read_attempt
@@ -100,10 +100,11 @@ class Lease:
         self._terms = terms
 
     async def record(self, event: AnyEvent) -> None:
-        """Add an event to the timeline. An end is not kept: `end` writes it."""
+        """Add an event to the timeline, and to the figures. An end is not kept: `end` writes it."""
         if is_kept(event):
             async with self._fenced() as (session, row):
                 endings.add_event(session, row, event, self._clock.now())
+                await meters.count(session, event)
 
     async def set_head(self, sha: str, branch: str) -> Attempt:
         """Say which commit a command's attempt heals; it gets its number by that. `HeadBusy` puts it back into the queue."""
