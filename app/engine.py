@@ -136,7 +136,8 @@ class Engine:
             why = f"`rungs` names what is no rung here: {', '.join(sorted(unknown))}"
             await emit(Degraded(text=why, step="configuration", why=why))
         policy, budget = case.configuration.narrow(policy, self.budget)
-        return await prepare(case, sandbox, emit, policy=policy, budget=budget)
+        with tracing.step("prepare", case.id):
+            return await prepare(case, sandbox, emit, policy=policy, budget=budget)
 
     def _context(self, case: Case, blobs: Blobs, emit: Emit, memory: Memory | None) -> Context:
         from agent.proposers.model import model_rungs

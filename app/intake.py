@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 import structlog
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from app import traces
 from app.log import bound
 from app.queue import Queue
 from app.store.deliveries import take
@@ -23,12 +25,14 @@ log = structlog.get_logger(__name__)
 class StoreIntake:
     """`webhooks.intake.Intake` on the store and the queue."""
 
-    def __init__(self, store: Store, queue: Queue) -> None:
+    def __init__(self, store: Store, queue: Queue, *, traced: bool = False) -> None:
         self._store = store
         self._queue = queue
+        self._traced = traced
 
     async def take(self, delivery: Delivery, decision: Decision) -> Taken:
         """Commit, then enqueue if that goes quickly (the sweeper enqueues what is missing). Raises `NotDurable`."""
+        began = time.time_ns()
         try:
             async with asyncio.timeout(_COMMIT_SECONDS):
                 taken = await self._commit(delivery, decision)
@@ -41,6 +45,8 @@ class StoreIntake:
             log.log(level, "taken", kind=delivery.event, action=delivery.action, duplicate=taken.duplicate)
             if taken.attempt_id is not None and not taken.duplicate:
                 await self._queue.enqueue(taken.attempt_id)
+                if self._traced:
+                    traces.delivered(taken.attempt_id, delivery.guid, delivery.event, began)
         return taken
 
     async def _commit(self, delivery: Delivery, decision: Decision) -> Taken:

@@ -53,7 +53,7 @@ def create_app(settings: Settings) -> FastAPI:
             try:
                 yield State(
                     store=store,
-                    intake=StoreIntake(store, queue),
+                    intake=StoreIntake(store, queue, traced=settings.otlp_endpoint is not None),
                     health=Health(store.database, redis_url),
                     metrics=Metrics(store.figures),
                 )

@@ -51,7 +51,7 @@ class Metrics:
         self._read = read
         self._reading = asyncio.Lock()
         self._kept: tuple[float, Figures | None] | None = None
-        disable_created_metrics()  # a series of its own for each, which nobody asks for
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a series of its own for each, which nobody asks for
         self._own = CollectorRegistry()
         ProcessCollector(registry=self._own)
         PlatformCollector(registry=self._own)

@@ -70,6 +70,11 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe messages that are logged."
     )
+    otlp_endpoint: str | None = Field(
+        default_factory=lambda: os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
+        description="Collector that spans are sent to, by OTLP over HTTP (`http://collector:4318`). The standard "
+        "`OTEL_EXPORTER_OTLP_ENDPOINT` is read too, and so are its headers. Default: no spans are made.",
+    )
     worker_jobs: int = Field(2, ge=1, le=64, description="Attempts that one worker process runs at a time.")
 
     # Attempts
@@ -182,7 +187,7 @@ class Settings(BaseSettings):
         16384, ge=1024, description="Context window asked of Ollama, in tokens (its default cuts prompts)."
     )
 
-    @field_validator("github_api_url", "model_api_base")
+    @field_validator("github_api_url", "model_api_base", "otlp_endpoint")
     @classmethod
     def _is_url(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("http://", "https://")):
