@@ -105,8 +105,8 @@ async def read(session: AsyncSession, now: datetime) -> Figures:
         standing=await _by(session, AttemptRow.status),
         due=due,
         oldest_due=max(0.0, (now - oldest).total_seconds()) if oldest is not None else 0.0,
-        leases={"held": held, "expired": expired},
-        untold=untold,
+        leases={"held": int(held), "expired": int(expired)},
+        untold=int(untold),
         pulls=await _by(session, PullRequestRow.state),
         meters={(name, label, detail): value for name, label, detail, value in meters},
     )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy.exc import OperationalError
@@ -184,6 +187,17 @@ def _unordered(text: str) -> Iterator[str]:
                 rest = str(sorted((key, label) for key, label in sample.labels.items() if key != "le"))
                 buckets.setdefault(rest, []).append(sample.value)
         yield from (family.name for counts in buckets.values() if counts != sorted(counts))
+
+
+async def test_the_page_for_operators_names_every_figure_and_its_alerts_name_no_other(store: Store) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    told = [family for family in (await parsed(store)).values() if family.name.startswith("selfheal_")]
+    names = {family.name + ("_total" if family.type == "counter" else "") for family in told}
+    assert set(re.findall(r"^\| `(selfheal_\w+)`", page, re.MULTILINE)) == names
+    (rules,) = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])["groups"]
+    used = set(re.findall(r"selfheal_\w+", " ".join(rule["expr"] for rule in rules["rules"])))
+    assert used
+    assert {name.removesuffix("_count") for name in used} <= names
 
 
 def test_an_unknown_number_of_models_is_no_unbounded_number_of_series() -> None:
