@@ -13,6 +13,7 @@ from app import traces
 from app.log import bound
 from app.queue import Queue
 from app.store.deliveries import take
+from app.store.patience import patiently
 from app.store.store import Store
 from webhooks.intake import Decision, Delivery, Ignored, NotDurable, Taken
 
@@ -35,7 +36,7 @@ class StoreIntake:
         began = time.time_ns()
         try:
             async with asyncio.timeout(_COMMIT_SECONDS):
-                taken = await self._commit(delivery, decision)
+                taken = await patiently(lambda: self._commit(delivery, decision), _COMMIT_SECONDS)
         except (SQLAlchemyError, OSError) as error:
             log.error("not stored; GitHub is to send it again", delivery=delivery.guid, kind=delivery.event, error=str(error))
             raise NotDurable(f"the delivery could not be stored: {type(error).__name__}") from error

@@ -58,7 +58,9 @@ class Settings(BaseSettings):
     # Where things are kept
     data_dir: Path = Field(Path(".selfheal"), description="Folder for the SQLite database, checkpoints, caches and sockets.")
     database_url: SecretStr | None = Field(
-        None, description="SQLAlchemy URL of the database. Default: SQLite in the data folder."
+        None,
+        description="The database: `postgresql://user:password@host/database`, as a hosted PostgreSQL hands it out "
+        "(`?sslmode=require`), or `sqlite:////folder/file.db`. Default: SQLite in the data folder.",
     )
     redis_url: SecretStr | None = Field(
         None, description="URL of Redis. Default: an embedded redis-server on a Unix socket in the data folder."
@@ -216,7 +218,7 @@ class Settings(BaseSettings):
 
     @cached_property
     def database(self) -> str:
-        """SQLAlchemy URL with an async driver."""
+        """URL of the database; `app/store/address.py` reads it."""
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite+aiosqlite:///{(self.data_dir / 'selfheal.db').resolve()}"

@@ -49,7 +49,9 @@ async def test_tables_of_another_version_are_named(store: Store, redis_url: str)
     assert parts["database"].ok
 
 
-async def test_a_database_without_tables_is_named(settings: Settings, redis_url: str) -> None:
+async def test_a_database_without_tables_is_named(settings: Settings, store: Store, redis_url: str) -> None:
+    async with store.database.write() as session:
+        await session.execute(text("DROP TABLE alembic_version"))
     database = Database.connect(settings.database)
     try:
         parts = await Health(database, redis_url).parts()

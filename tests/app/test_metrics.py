@@ -120,13 +120,14 @@ async def test_what_a_timeline_keeps_is_counted_with_it_and_what_a_lost_lease_sa
 
 
 async def test_many_workers_add_to_one_figure_and_nothing_is_lost(moved: Store) -> None:
-    async def one(letter: str) -> None:
-        async with moved.lease(await taken(moved, run_of(letter * 40)), letter) as lease:
+    async def one(attempt_id: str) -> None:
+        async with moved.lease(attempt_id, f"worker of {attempt_id}") as lease:
             for _ in range(5):
                 await lease.record(CALL)
             await lease.end(Outcome.HEALED, "done")
 
-    await asyncio.gather(*(one(letter) for letter in "abcd"))
+    ids = [await taken(moved, run_of(letter * 40)) for letter in "abcd"]
+    await asyncio.gather(*map(one, ids))
     assert value(await parsed(moved), "selfheal_model_calls_total", model="openai/small", result="answered") == 20
 
 
