@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 
 from agent import tracing
 from agent.blobs import Blobs, MemoryBlobs
+from agent.budget import Budget
 from agent.ci.legs import image_of
 from agent.events import Degraded, Emit, SandboxOpened
 from agent.memory import Memory
-from agent.task import Budget, NoRepair, Policy, Repair, Reply, Waiting
+from agent.outcome import NoRepair, Repair
+from agent.question import Reply, Waiting
+from agent.task import Policy
 from app.preparing import Case, Prepared, prepare
 from sandbox.base import Housed, Limits, Sandbox, SandboxError, Sandboxes
 

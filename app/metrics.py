@@ -33,7 +33,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.store import figures
 from app.store.figures import Figures
 

@@ -20,7 +20,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
-from agent.task import Autonomy
+from agent.question import Autonomy
 from app.redaction import passwords
 
 PREFIX = "SELFHEAL_"

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy.exc import OperationalError
 
 from agent.events import Degraded, ModelCalled, SandboxOpened, StepDone
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app import metrics
 from app.metrics import Metrics
 from app.settings import Settings, load

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.redis import RedisMissing, server_binary
 from tests.standins.collector import Collector, attributes, collecting
 from tests.standins.model import Asked, Reply, ScriptedModel
