@@ -152,6 +152,14 @@ class ModelCalled(Event, frozen=True, tag="model_called", kw_only=True):
     error: str = ""
 
 
+class SandboxOpened(Event, frozen=True, tag="sandbox_opened", kw_only=True):
+    """A sandbox was asked for: it is there, or `error` says why not."""
+
+    sandbox: str  # its kind: "local", "docker", "e2b", "process"
+    seconds: float
+    error: str = ""
+
+
 class Degraded(Event, frozen=True, tag="degraded", kw_only=True):
     """A step fell back to something weaker; the log shows it."""
 
@@ -184,6 +192,7 @@ AnyEvent = (
     | Reflected
     | RungSpent
     | ModelCalled
+    | SandboxOpened
     | Degraded
     | Ended
 )

@@ -16,9 +16,10 @@ from agent.outcome import Outcome
 from app.clock import Clock
 from app.events import Stored
 from app.settings import Settings
-from app.store import endings, memories, queries, steering
+from app.store import endings, figures, memories, queries, steering
 from app.store.claims import Terms
 from app.store.database import Database, StoreError
+from app.store.figures import Figures
 from app.store.leases import Lease, hold
 from app.store.memories import Embedder, Kept, RepositoryMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
@@ -95,6 +96,16 @@ class Store:
         """Newest first. `repository` is a full name, in any case."""
         async with self.database.read() as session:
             return await queries.list_attempts(session, repository=repository, status=status, limit=limit)
+
+    async def origin(self, attempt_id: str) -> str | None:
+        """GUID of the delivery that caused the attempt; None for a fork, and for one that is not known."""
+        async with self.database.read() as session:
+            return await queries.origin(session, attempt_id)
+
+    async def figures(self) -> Figures:
+        """What all attempts and deliveries come to now. Reads every attempt: not for each request."""
+        async with self.database.read() as session:
+            return await figures.read(session, self.clock.now())
 
     async def fates(self, *, repository: str | None = None) -> list[Fate]:
         """How sure the repair of each pull request was, and what became of it."""
