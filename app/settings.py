@@ -69,6 +69,17 @@ class Settings(BaseSettings):
     # Serving
     host: str = Field("127.0.0.1", description="Address that the web process listens on.")
     port: int = Field(8000, ge=0, le=65535, description="Port that the web process listens on (0 picks a free one).")
+    pages_host: str = Field(
+        "127.0.0.1",
+        description="Address that the pages and their API listen on. They have no sign-in, so one that is not loopback is "
+        "refused without `PAGES_WITHOUT_SIGN_IN`.",
+    )
+    pages_port: int = Field(8001, ge=0, le=65535, description="Port of the pages (0 picks a free one).")
+    pages_without_sign_in: bool = Field(
+        False,
+        description="Say that everybody who reaches `PAGES_HOST` may read everything, so that an address beyond this machine "
+        "is not refused. Publish such a port on the host's loopback only.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe messages that are logged."
     )

@@ -23,6 +23,7 @@ from app.store.figures import BOUNDS, Figures
 from app.store.store import Store, Terms
 from tests.app.requests import COMMAND, MovableClock, run_of, taken
 from tests.app.test_main import send, serving
+from tests.story.service import free_port
 from webhooks.intake import Ignored
 
 CALL = ModelCalled(text="", model="openai/small", role="repair", tokens_in=100, tokens_out=7, seconds=2.0, cost=0.25)
@@ -157,10 +158,11 @@ async def test_scrapes_at_once_read_the_database_once(store: Store) -> None:
 
 async def test_names_and_units_are_those_that_prometheus_asks_for(settings: Settings, redis_url: str) -> None:
     """What `promtool check metrics` complains of, and what it cannot know: every label's value is from a closed list."""
-    settings = settings.model_copy(update={"redis_url": load(redis_url=redis_url).redis_url})
+    port = free_port()
+    settings = settings.model_copy(update={"redis_url": load(redis_url=redis_url).redis_url, "pages_port": port})
     async with serving(settings) as url, httpx.AsyncClient() as client:
         await send(client, url)
-        answer = await client.get(url + "/metrics")
+        answer = await client.get(f"http://127.0.0.1:{port}/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     seen = set()
     for family in text_string_to_metric_families(answer.text):

@@ -81,7 +81,7 @@ async def test_a_story_is_seen_from_outside_and_gives_no_secret_away(tmp_path: P
                 delivery = await story.store.origin(attempt.id)
                 assert delivery is not None
                 async with httpx.AsyncClient(timeout=30) as client:
-                    metrics = (await client.get(story.service.url + "/metrics")).text
+                    metrics = (await client.get(story.service.pages + "/metrics")).text
                     ready = await client.get(story.service.url + "/readyz")
                 assert ready.status_code == 200, ready.text
                 await _health_of_the_worker(story)
