@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from agent.task import CheckEvidence
+from agent.outcome import CheckEvidence
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="kind", kw_only=True):
@@ -157,6 +157,14 @@ class ModelCalled(Event, frozen=True, tag="model_called", kw_only=True):
     error: str = ""
 
 
+class SandboxOpened(Event, frozen=True, tag="sandbox_opened", kw_only=True):
+    """A sandbox was asked for: it is there, or `error` says why not."""
+
+    sandbox: str  # its kind: "local", "docker", "e2b", "process"
+    seconds: float
+    error: str = ""
+
+
 class Degraded(Event, frozen=True, tag="degraded", kw_only=True):
     """A step fell back to something weaker; the log shows it."""
 
@@ -189,6 +197,7 @@ AnyEvent = (
     | Reflected
     | RungSpent
     | ModelCalled
+    | SandboxOpened
     | Degraded
     | Ended
 )

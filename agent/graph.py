@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -47,9 +48,12 @@ from agent.nodes.reproduce import reproduce
 from agent.nodes.review import review
 from agent.nodes.select import select
 from agent.nodes.verify import verify
+from agent.outcome import NoRepair, Repair
 from agent.proposers.model import DIRECT
+from agent.question import Question, Reply, Waiting
 from agent.state import Context, Opinion, State, Work, pack, spent, unpack
-from agent.task import NoRepair, Question, Repair, Reply, Task, Usage, Waiting
+from agent.task import Task
+from agent.usage import Usage
 
 GRAPH_VERSION = 4  # raise it when a node is renamed or the state changes its meaning
 MOST_STEPS = 1000  # a bound for loops that should not be; the budget ends a repair long before
@@ -261,7 +265,7 @@ def _recorded(name: str, step: Step) -> Any:
         work = _work(state, runtime)
         rung = work.ladder[at].rung if (at := state.get("rung", 0)) < len(work.ladder) else ""
         await work.context.emit(StepStarted(text=words.step(name, rung), step=name))
-        with tracing.step(name, work.task.id):
+        with tracing.step(name, work.task.id, expected=(GraphBubbleUp,)):  # a person is asked
             update = await step(state, work)
         seconds = work.context.monotonic() - work.ledger.began
         used = sum((unpack(Usage, usage) for usage in update.get("usage", [])), Usage())

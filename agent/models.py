@@ -29,7 +29,7 @@ from agent.model import (
     Unavailable,
 )
 from agent.provider import Provider, load
-from agent.task import Usage
+from agent.usage import Usage
 
 UNAVAILABLE_TRIES = 3
 EMBEDDING_SECONDS = 30.0
@@ -62,6 +62,12 @@ class Models:
     def rungs(self) -> tuple[str, ...]:
         """The models that have a rung of their own, cheapest first."""
         return tuple(dict.fromkeys(provider.settings.name for provider in self._rungs))
+
+    @property
+    def everyone(self) -> tuple[ModelSettings, ...]:
+        """Every model that may be asked for text, each once."""
+        asked = (*self._rungs, self._small, *self._roles.values(), *self._fallbacks)
+        return tuple({provider.settings.name: provider.settings for provider in asked}.values())
 
     @property
     def can_embed(self) -> bool:

@@ -5,6 +5,8 @@ Knows no database; `app/store` keeps what this room encodes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import msgspec
 
 from agent.events import AnyEvent, Ended
+from app.text import storable
 
 _LARGE = 200_000  # bytes of an event
 _LONGEST = 20_000  # characters of one text of a large event
@@ -33,14 +36,26 @@ def is_kept(event: AnyEvent) -> bool:
 
 
 def encode(event: AnyEvent) -> str:
-    """The event as JSON, of a size that everybody can read.
+    """The event as JSON, of a size that everybody can read: texts are bounded where they are made; one that is not is cut."""
+    packed = as_json(event)
+    return packed if len(packed) <= _LARGE else as_json(_cut(msgspec.to_builtins(event)))
 
-    Its texts are bounded where they are made; one that is not is cut here. U+0000 is dropped: PostgreSQL's text cannot hold it.
-    """
-    body = msgspec.json.encode(event)
-    if len(body) > _LARGE:
-        body = msgspec.json.encode(_cut(msgspec.to_builtins(event)))
-    return body.decode().replace("\\u0000", "")
+
+def as_json(value: object) -> str:
+    """What msgspec packs, as JSON without U+0000 and halves of surrogate pairs: they cannot be kept and shown everywhere."""
+    with suppress(UnicodeEncodeError):
+        packed = msgspec.json.encode(value).decode()
+        if "\\u0000" not in packed:
+            return packed
+    return msgspec.json.encode(_whole(msgspec.to_builtins(value))).decode()
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, Mapping):
+        return {_whole(name): _whole(each) for name, each in value.items()}
+    return [_whole(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _cut(value: Any) -> Any:

@@ -8,19 +8,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import TypedDict
 
 import structlog
 import uvicorn
 from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.clock import SystemClock
 from app.dashboard.feed import Feed, open_feed
 from app.dashboard.guarding import is_loopback
 from app.dashboard.pages import create_pages
+from app.health import Health
 from app.intake import StoreIntake
+from app.metrics import Metrics
 from app.queue import Queue
 from app.redis import open_redis
 from app.settings import PREFIX, Settings, SettingsError
@@ -38,6 +43,8 @@ class State(TypedDict):
 
     store: Store
     intake: Intake
+    health: Health
+    metrics: Metrics
     feed: Feed
 
 
@@ -60,18 +67,45 @@ def create_app(settings: Settings) -> FastAPI:
         ):
             queue = Queue.to(redis_url, settings)
             try:
-                yield State(store=store, intake=StoreIntake(store, queue), feed=feed)
+                yield State(
+                    store=store,
+                    intake=StoreIntake(store, queue, traced=settings.otlp_endpoint is not None),
+                    health=Health(store.database, redis_url),
+                    feed=feed,
+                    metrics=Metrics(store.figures),
+                )
             finally:
                 await queue.close()
 
     app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None)
     app.add_api_route("/healthz", _healthy, methods=["GET"])
-    app.add_api_route("/webhooks/github", receiver.receive, methods=["POST"])
+    app.add_api_route("/readyz", _ready, methods=["GET"])
+    app.add_api_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])
     return app
 
 
 async def _healthy() -> dict[str, str]:
+    """This process is alive; nothing else is asked, so that a database that is away has nobody restarted."""
     return {"status": "ok"}
+
+
+async def _ready(request: Request) -> JSONResponse:
+    health: Health = request.state.health
+    parts = await health.parts()
+    is_ready = all(part.ok for part in parts.values())
+    told = {name: {"ok": part.ok, "reason": part.reason} for name, part in parts.items()}
+    return JSONResponse({"status": "ready" if is_ready else "not ready", "parts": told}, 200 if is_ready else 503)
+
+
+def _timed(receive: Callable[[Request], Awaitable[JSONResponse]]) -> Callable[[Request], Awaitable[JSONResponse]]:
+    async def timed(request: Request) -> JSONResponse:
+        began = time.perf_counter()
+        answer = await receive(request)
+        metrics: Metrics = request.state.metrics
+        metrics.webhook(answer.status_code, time.perf_counter() - began)
+        return answer
+
+    return timed
 
 
 class _Server(uvicorn.Server):

@@ -7,8 +7,9 @@ from dataclasses import replace
 from agent import gate
 from agent.events import Proven
 from agent.oracle import Verification
+from agent.proposal import Candidate
 from agent.state import State, Work, base_of, pack, unpack
-from agent.task import Candidate, Oracle
+from agent.verdicts import Oracle
 
 SHOWN = 50  # ids of a check's target in the timeline
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.responses import Response
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.dashboard.asking import BadQuery, asked, cursor_of
 from app.dashboard.feed import Feed, News
 from app.dashboard.shown import Shower

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import get_args
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.store.values import Attempt, Place, Status, Trigger, Wanted
 
 STATUSES: tuple[Status, ...] = ("queued", "running", "waiting")

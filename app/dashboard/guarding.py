@@ -73,6 +73,8 @@ class Guard:
         host = _without_port(named.strip().lower())
         if host in ("localhost", self._host):
             return True
+        if self._beyond and host and "." not in host:
+            return True  # a name of the network around us (a container's): nobody can have one elsewhere lead here
         address = _address(host)
         return address is not None and (self._beyond or address.is_loopback)
 

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.clock import Clock
 from app.dashboard import api
 from app.dashboard.asking import STATUSES, BadQuery, asked, cursor_of
@@ -28,6 +28,7 @@ from app.dashboard.shown import Links, Shower
 from app.dashboard.standing import standing
 from app.dashboard.story import Story
 from app.dashboard.streaming import message, place, stream
+from app.metrics import scraped
 from app.settings import Settings
 from app.store.store import Store
 from app.store.values import Attempt
@@ -39,7 +40,7 @@ Text = Annotated[str, Query(max_length=500)]
 
 
 def create_pages(settings: Settings) -> ASGIApp:
-    """Pages and API; requests find `store` and `feed` in their state."""
+    """Pages, API and figures; requests find `store`, `feed` and `metrics` in their state."""
     shower = Shower(settings.secrets)
     renderer = Renderer(shower, Links(settings.github_api_url))
     app = FastAPI(
@@ -52,6 +53,7 @@ def create_pages(settings: Settings) -> ASGIApp:
     )
     app.include_router(api.router(shower))
     api.problems(app)
+    app.add_api_route("/metrics", scraped, methods=["GET"], include_in_schema=False)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     _Pages(renderer).add_to(app)
     return Guard(app, settings.pages_host)

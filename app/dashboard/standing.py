@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.dashboard.story import Story
 from app.endings import ENDINGS
 from app.store.values import Attempt

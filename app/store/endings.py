@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.events import AnyEvent, Ended
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.events import encode
 from app.store.models import AttemptRow, EventRow
 
@@ -19,6 +19,12 @@ def add_event(session: AsyncSession, row: AttemptRow, event: AnyEvent, now: date
     """Append to the timeline; the caller's transaction holds the row, so the sequence has no gaps."""
     row.event_count += 1
     session.add(EventRow(attempt_id=row.id, sequence=row.event_count, at=now, body=encode(event)))
+
+
+async def has_event(session: AsyncSession, row: AttemptRow, body: str, after: int) -> bool:
+    """Is this packed event in the timeline, beyond that sequence number?"""
+    same = select(EventRow.sequence).where(EventRow.attempt_id == row.id, EventRow.sequence > after, EventRow.body == body)
+    return await session.scalar(same.limit(1)) is not None
 
 
 async def next_number(session: AsyncSession, repository_id: int, head_sha: str) -> int:

@@ -1,14 +1,11 @@
-"""Who works on an attempt: claim, heartbeat, fenced writes, release.
+"""Working on an attempt that was claimed: heartbeat, fenced writes, release.
 
-    NotClaimed               the attempt is not to be worked on now; there is nothing to undo
-    ├── HeadBusy             another attempt of that head runs; this one stays queued
-    ├── Postponed            raised by who works on it: it shall wait, and the try does not count     seconds
-    └── TriesExhausted       it has just been ended as `error`            attempt
     LeaseLost                another worker may have it: nothing may be written any more
     AttemptCancelled         a person or a newer commit ended it          outcome, reason
 
-A claim raises the attempt's lease token, and every write of a lease is made under "the token is still mine", so a worker
-that slept through its lease can change nothing. Knows no queue and no GitHub.
+A claim (`claims.py`) raises the attempt's lease token, and every write of a lease is made under "the token is still mine", so a
+worker that slept through its lease can change nothing. A database that is away is waited for, for as long as the lease lasts.
+Knows no queue and no GitHub.
 """
 
 from __future__ import annotations
@@ -16,52 +13,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
 
-import msgspec
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.events import AnyEvent, Asked, Degraded
-from agent.task import Outcome, Usage, Waiting
+from agent.outcome import Outcome
+from agent.question import Waiting
+from agent.usage import Usage
 from app.clock import Clock
-from app.events import is_kept
+from app.events import as_json, encode, is_kept
 from app.redaction import redact
-from app.store import endings
+from app.store import endings, meters
+from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted, claim
 from app.store.database import Database
 from app.store.models import AttemptRow, PullRequestRow
+from app.store.patience import patiently
 from app.store.queries import read_attempt
 from app.store.values import Attempt, PullRequest
+from app.text import storable
 
 _BEATS_PER_LEASE = 6
 _RELEASE_SECONDS = 10.0
+T = TypeVar("T")
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
-
-
-class NotClaimed(Exception):
-    """The attempt is not to be worked on now; the message says why."""
-
-
-class HeadBusy(NotClaimed):
-    def __init__(self) -> None:
-        super().__init__("another attempt of this commit is running")
-
-
-class Postponed(NotClaimed):
-    """What the work needs is away for now; the attempt goes back into the queue for so many seconds."""
-
-    def __init__(self, reason: str, seconds: float) -> None:
-        super().__init__(reason)
-        self.seconds = seconds
-
-
-class TriesExhausted(NotClaimed):
-    def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt.reason or "")
-        self.attempt = attempt
 
 
 class LeaseLost(Exception):
@@ -73,19 +53,6 @@ class AttemptCancelled(Exception):
         super().__init__(reason)
         self.outcome = outcome
         self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How leases are given: `silence` seconds lose one, `longest` seconds fail a try, `tries` failed ones end the attempt.
-
-    What an attempt was made from can be forked for `keep` after its end.
-    """
-
-    silence: float
-    longest: float
-    tries: int
-    keep: timedelta = timedelta(days=14)
 
 
 class Lease:
@@ -100,13 +67,100 @@ class Lease:
         self._terms = terms
 
     async def record(self, event: AnyEvent) -> None:
-        """Add an event to the timeline. An end is not kept: `end` writes it."""
-        if is_kept(event):
+        """Add an event to the timeline, and to the figures. An end is not kept: `end` writes it."""
+        if not is_kept(event):
+            return
+        known: int | None = None  # events before it, once it may have been added
+
+        async def add() -> None:
+            nonlocal known
             async with self._fenced() as (session, row):
+                if known is not None and await endings.has_event(session, row, encode(event), after=known):
+                    return
+                known = row.event_count
                 endings.add_event(session, row, event, self._clock.now())
+                await meters.count(session, event)
+
+        await self._patiently(add)
 
     async def set_head(self, sha: str, branch: str) -> Attempt:
         """Say which commit a command's attempt heals; it gets its number by that. `HeadBusy` puts it back into the queue."""
+        return await self._patiently(lambda: self._set_head(sha, branch))
+
+    async def spend(self, usage: Usage) -> None:
+        """Note what the attempt has used so far, in all."""
+        await self._patiently(lambda: self._spend(usage))
+
+    async def record_pull_request(self, pull: PullRequest, confidence: float | None = None) -> None:
+        """Note the head's one pull request, found or created, and how sure its repair is; again changes nothing.
+
+        The head must be known.
+        """
+        await self._patiently(lambda: self._record_pull_request(pull, confidence))
+
+    async def end(self, outcome: Outcome, reason: str, next_step: str = "", *, told: bool = False) -> None:
+        """End the attempt: its outcome, one sentence why, and what a person can do; `told` when GitHub shows it already.
+
+        The lease is over by that.
+        """
+
+        def end(session: AsyncSession, row: AttemptRow) -> None:
+            endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
+
+        def is_done(row: AttemptRow) -> bool:
+            return row.status == "ended" and (row.outcome, row.reason) == (outcome, storable(reason))
+
+        await self._leave(end, is_done)
+
+    async def wait(self, waiting: Waiting) -> None:
+        """Let the attempt sleep until a person replies (`app.store.steering`). The lease is over by that.
+
+        It has come far without a failing try: they are counted anew. Raises `AttemptCancelled` where that was asked for since
+        the last heartbeat: nobody would hear it any more.
+        """
+
+        def sleep(session: AsyncSession, row: AttemptRow) -> None:
+            if (cancelled := _cancelled(row)) is not None:
+                raise cancelled
+            question = waiting.question
+            shown = Asked(text=question.text, about=question.about, question=question.text, diff=question.diff[:DIFF_SHOWN])
+            endings.add_event(session, row, shown, self._clock.now())
+            row.status, row.tries = "waiting", 0
+            row.question, row.asking = as_json(question), waiting.asking
+            row.reply = row.due_at = row.lease_owner = row.lease_expires_at = row.running_sha = None
+
+        await self._leave(sleep, lambda row: (row.status, row.asking) == ("waiting", waiting.asking))
+
+    async def _leave(self, change: Callable[[AsyncSession, AttemptRow], None], is_done: Callable[[AttemptRow], bool]) -> None:
+        """The last write of the lease. When its commit was not answered, `is_done` tells it from another's."""
+        tried = False
+
+        async def write() -> None:
+            nonlocal tried
+            try:
+                async with self._fenced() as (session, row):
+                    tried = True
+                    change(session, row)
+            except LeaseLost:
+                if not (tried and await self._is(is_done)):
+                    raise
+
+        self._ending = True
+        try:
+            await self._patiently(write)
+            self.over = True
+        finally:
+            self._ending = False
+
+    async def _is(self, done: Callable[[AttemptRow], bool]) -> bool:
+        async with self._database.read() as session:
+            row = await session.get_one(AttemptRow, self.attempt.id)
+            return row.lease_token == self._token and done(row)
+
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await patiently(work, self._terms.silence)
+
+    async def _set_head(self, sha: str, branch: str) -> Attempt:
         while self.attempt.head_sha != sha:
             with contextlib.suppress(IntegrityError):  # another attempt took that number: count again
                 await self._number(sha, branch)
@@ -117,16 +171,11 @@ class Lease:
             raise HeadBusy from error
         return self.attempt
 
-    async def spend(self, usage: Usage) -> None:
-        """Note what the attempt has used so far, in all."""
+    async def _spend(self, usage: Usage) -> None:
         async with self._fenced() as (_, row):
             row.tokens_in, row.tokens_out, row.calls, row.cost = usage.tokens_in, usage.tokens_out, usage.calls, usage.cost
 
-    async def record_pull_request(self, pull: PullRequest, confidence: float | None = None) -> None:
-        """Note the head's one pull request, found or created, and how sure its repair is; again changes nothing.
-
-        The head must be known.
-        """
+    async def _record_pull_request(self, pull: PullRequest, confidence: float | None) -> None:
         async with self._fenced() as (session, row):
             if row.head_sha is None:
                 raise ValueError("the attempt's head is not known yet")
@@ -142,40 +191,6 @@ class Lease:
             await session.flush()
             row.pull_request_id, row.confidence = known.id, confidence
         self.attempt = replace(self.attempt, pull_request=pull)
-
-    async def end(self, outcome: Outcome, reason: str, next_step: str = "", *, told: bool = False) -> None:
-        """End the attempt: its outcome, one sentence why, and what a person can do; `told` when GitHub shows it already.
-
-        The lease is over by that.
-        """
-        self._ending = True
-        try:
-            async with self._fenced() as (session, row):
-                endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
-            self.over = True
-        finally:
-            self._ending = False
-
-    async def wait(self, waiting: Waiting) -> None:
-        """Let the attempt sleep until a person replies (`app.store.steering`). The lease is over by that.
-
-        It has come far without a failing try: they are counted anew. Raises `AttemptCancelled` where that was asked for since
-        the last heartbeat: nobody would hear it any more.
-        """
-        self._ending = True
-        try:
-            async with self._fenced() as (session, row):
-                if (cancelled := _cancelled(row)) is not None:
-                    raise cancelled
-                question = waiting.question
-                shown = Asked(text=question.text, about=question.about, question=question.text, diff=question.diff[:DIFF_SHOWN])
-                endings.add_event(session, row, shown, self._clock.now())
-                row.status, row.tries = "waiting", 0
-                row.question, row.asking = msgspec.json.encode(question).decode(), waiting.asking
-                row.reply = row.due_at = row.lease_owner = row.lease_expires_at = row.running_sha = None
-            self.over = True
-        finally:
-            self._ending = False
 
     async def _number(self, sha: str, branch: str) -> None:
         async with self._fenced() as (session, row):
@@ -265,11 +280,12 @@ class Lease:
 
 @contextlib.asynccontextmanager
 async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> AsyncIterator[Lease]:
-    """Claim the attempt and keep it alive for the block; the module's tree says what it raises.
+    """Claim the attempt and keep it alive for the block; the trees of this module and of `claims.py` say what it raises.
 
     A block that leaves without `end` puts the attempt back into the queue.
     """
-    lease = Lease(database, clock, terms, await _claim(database, clock, terms, attempt_id, worker))
+    claimed = await patiently(lambda: claim(database, clock, terms, attempt_id, worker), terms.silence)
+    lease = Lease(database, clock, terms, claimed)
     body = asyncio.current_task()
     assert body is not None
     cancelling = body.cancelling()
@@ -288,7 +304,7 @@ async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, 
         await asyncio.wait({keeper})
     ended: Attempt | None = None
     if not lease.over and not isinstance(error, LeaseLost):
-        releasing = asyncio.create_task(lease._release(error))
+        releasing = asyncio.create_task(patiently(lambda: lease._release(error), _RELEASE_SECONDS))
         with contextlib.suppress(LeaseLost, SQLAlchemyError, OSError):  # else the lease runs out by itself
             async with asyncio.timeout(_RELEASE_SECONDS):
                 ended = await asyncio.shield(releasing)
@@ -300,50 +316,3 @@ async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, 
 
 def _cancelled(row: AttemptRow) -> AttemptCancelled | None:
     return AttemptCancelled(Outcome(row.cancel_outcome), row.cancel_reason or "") if row.cancel_outcome else None
-
-
-async def _claim(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> tuple[Attempt, int]:
-    refusal: str | None = None
-    attempt: Attempt | None = None
-    try:
-        async with database.write() as session:
-            row = await session.get(AttemptRow, attempt_id, with_for_update=True)
-            if row is None:
-                raise NotClaimed("there is no such attempt")
-            now = clock.now()
-            refusal = _refusal(row, now)
-            if refusal is None and row.cancel_outcome is not None:
-                refusal = row.cancel_reason or "it was cancelled"
-                endings.end(session, row, endings.ended(Outcome(row.cancel_outcome), refusal), now)
-            elif refusal is None and row.tries >= terms.tries:
-                endings.end(session, row, endings.exhausted(row), now)
-            elif refusal is None:
-                row.status, row.lease_owner, row.running_sha = "running", worker, row.head_sha
-                row.lease_token += 1
-                row.tries += 1
-                row.due_at = None
-                row.heartbeat_at = now
-                row.started_at = row.started_at or now
-                row.lease_expires_at = now + timedelta(seconds=terms.silence)
-            await session.flush()
-            token = row.lease_token
-            attempt = await read_attempt(session, attempt_id)
-    except IntegrityError as error:
-        raise HeadBusy from error
-    if refusal is not None or attempt is None:
-        raise NotClaimed(refusal)
-    if attempt.outcome is not None:
-        raise TriesExhausted(attempt)
-    return attempt, token
-
-
-def _refusal(row: AttemptRow, now: datetime) -> str | None:
-    if row.status == "ended":
-        return f"it has ended as {row.outcome}"
-    if row.status == "waiting":
-        return "it waits for a person"
-    if row.status == "queued" and row.due_at is not None and row.due_at > now:
-        return f"it is postponed until {row.due_at:%H:%M:%S} UTC"
-    if row.status == "running" and row.lease_expires_at is not None and row.lease_expires_at > now:
-        return f"{row.lease_owner} is working on it"
-    return None

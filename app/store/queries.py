@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, joinedload, selectinload
 
 from app.events import Stored, decode
-from app.store.models import AttemptRow, EventRow, PullRequestRow, RepositoryRow
+from app.store.models import AttemptRow, DeliveryRow, EventRow, PullRequestRow, RepositoryRow
 from app.store.values import Attempt, Fate, Mark, Place, Status, Wanted, attempt_of
 
 _MANY = 500  # ids in one query
@@ -22,6 +22,15 @@ async def read_attempt(session: AsyncSession, attempt_id: str) -> Attempt | None
         select(AttemptRow).where(AttemptRow.id == attempt_id).options(*_WHOLE).execution_options(populate_existing=True)
     )
     return attempt_of(row) if row is not None else None
+
+
+async def origin(session: AsyncSession, attempt_id: str) -> str | None:
+    """GUID of the delivery that caused the attempt: the first of those that asked for it."""
+    query = (
+        select(DeliveryRow.guid).where(DeliveryRow.attempt_id == attempt_id).order_by(DeliveryRow.received_at, DeliveryRow.guid)
+    )
+    guid: str | None = await session.scalar(query.limit(1))
+    return guid
 
 
 async def find_attempt(session: AsyncSession, beginning: str) -> Attempt | None:

@@ -12,19 +12,23 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.blobs import BlobMissing
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.clock import Clock
 from app.events import Stored
 from app.settings import Settings
-from app.store import endings, memories, queries, steering
+from app.store import endings, figures, memories, queries, steering
+from app.store.claims import Terms
 from app.store.database import Database, StoreError
-from app.store.leases import Lease, Terms, hold
+from app.store.figures import Figures
+from app.store.leases import Lease, hold
 from app.store.memories import Embedder, Kept, RepositoryMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
+from app.store.patience import patiently
 from app.store.search import search_of
 from app.store.steering import Fork
 from app.store.values import Attempt, Fate, Mark, Place, Status, Wanted
 
+_PATIENCE = 30.0  # seconds that a database may be away; the attempt's lease may end the wait
 _RACES = 5  # for an attempt's number
 _FRESH = timedelta(minutes=10)  # content that was put within is not noted as put again
 
@@ -38,6 +42,13 @@ class Blobs:
 
     async def put(self, content: bytes) -> str:
         """Keep the content and answer its hash; the same content is kept once."""
+        return await patiently(lambda: self._put(content), _PATIENCE)
+
+    async def get(self, sha256: str) -> bytes:
+        """Raises `BlobMissing`."""
+        return await patiently(lambda: self._get(sha256), _PATIENCE)
+
+    async def _put(self, content: bytes) -> str:
         sha256 = hashlib.sha256(content).hexdigest()
         async with self._database.read() as session:
             known = await session.scalar(select(BlobRow.created_at).where(BlobRow.sha256 == sha256))
@@ -51,8 +62,7 @@ class Blobs:
                 await session.execute(update(BlobRow).where(BlobRow.sha256 == sha256).values(created_at=now))
         return sha256
 
-    async def get(self, sha256: str) -> bytes:
-        """Raises `BlobMissing`."""
+    async def _get(self, sha256: str) -> bytes:
         async with self._database.read() as session:
             row = await session.get(BlobRow, sha256)
             if row is None:
@@ -70,7 +80,7 @@ class Store:
         self._terms = terms
 
     def lease(self, attempt_id: str, worker: str) -> AbstractAsyncContextManager[Lease]:
-        """Claim an attempt and keep it alive for the block; see `app/store/leases.py` for what it raises."""
+        """Claim an attempt and keep it alive for the block; see `app/store/claims.py` and `leases.py` for what it raises."""
         return hold(self.database, self.clock, self._terms, attempt_id, worker)
 
     async def attempt(self, attempt_id: str) -> Attempt | None:
@@ -86,6 +96,16 @@ class Store:
         """Newest first. `repository` is a full name, in any case."""
         async with self.database.read() as session:
             return await queries.list_attempts(session, repository=repository, status=status, limit=limit)
+
+    async def origin(self, attempt_id: str) -> str | None:
+        """GUID of the delivery that caused the attempt; None for a fork, and for one that is not known."""
+        async with self.database.read() as session:
+            return await queries.origin(session, attempt_id)
+
+    async def figures(self) -> Figures:
+        """What all attempts and deliveries come to now. Reads every attempt: not for each request."""
+        async with self.database.read() as session:
+            return await figures.read(session, self.clock.now())
 
     async def page_of_attempts(self, wanted: Wanted, before: Place | None = None, limit: int = 50) -> list[Attempt]:
         """At most `limit` of them, newest first, those older than the place `before`."""
@@ -159,10 +179,10 @@ class Store:
             since = (oldest or self.clock.now() - self._terms.keep) - _FRESH
             await session.execute(delete(BlobRow).where(BlobRow.created_at < since))
 
-    def memory(self, repository_id: int, embedder: Embedder | None = None) -> RepositoryMemory | None:
-        """The memory of one repository; None where this kind of database cannot search yet."""
+    def memory(self, repository_id: int, embedder: Embedder | None = None) -> RepositoryMemory:
+        """The memory of one repository."""
         search = search_of(self.database.engine.dialect.name)
-        return RepositoryMemory(self.database, self.clock, search, repository_id, embedder) if search is not None else None
+        return RepositoryMemory(self.database, self.clock, search, repository_id, embedder)
 
     async def memories(self, *, repository: str | None = None, limit: int = 50) -> list[Kept]:
         """Newest first. `repository` is a full name, in any case."""
@@ -172,8 +192,6 @@ class Store:
     async def forget_memories(self, *, memory_id: int | None = None, repository: str | None = None) -> int:
         """Drop one memory, or all of a repository; how many there were."""
         search = search_of(self.database.engine.dialect.name)
-        if search is None:
-            return 0
         async with self.database.write() as session:
             return await memories.forget(session, search, memory_id=memory_id, repository=repository)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from agent.task import Budget
+from agent.budget import Budget
 from app.checkpoints import open_checkpoints
 from app.clock import SystemClock
 from app.engine import Engine
@@ -69,11 +69,12 @@ class Plant:
 
 
 @pytest.fixture
-async def plant(tmp_path: Path) -> AsyncIterator[Plant]:
+async def plant(tmp_path: Path, database_url: str | None) -> AsyncIterator[Plant]:
     """A store, a stand-in with one repository whose newest commit is asked to be healed, and what a worker holds open."""
     async with standin.GitHub() as github, AsyncExitStack() as stack:
         settings = load(
             data_dir=tmp_path,
+            database_url=database_url,
             max_tries=1,
             model="none",
             github_app_id=github.app_id,

@@ -30,9 +30,9 @@ class Service:
     """Web and workers in `folder`. Variables of the surrounding environment that configure Selfheal are left out."""
 
     def __init__(self, github: GitHub, folder: Path, variables: Mapping[str, str] | None = None) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.pages_port = _free_port()
+        self.pages_port = free_port()
         self.pages = f"http://127.0.0.1:{self.pages_port}"
         self.folder = folder
         self.workers: list[Process] = []
@@ -131,7 +131,7 @@ async def running(
         await service.stop()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

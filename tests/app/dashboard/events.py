@@ -17,7 +17,8 @@ from agent.events import (
     StepStarted,
     Verified,
 )
-from agent.task import CheckEvidence, VerdictId
+from agent.outcome import CheckEvidence
+from agent.verdicts import VerdictId
 
 RED = "tests/test_rates.py::test_at_the_limit"
 DIFF = """\

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from agent.events import StepStarted
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.dashboard import feed as room
 from tests.app.dashboard.conftest import Site
 from tests.app.dashboard.events import begun, green, proposed

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.dashboard.asking import BadQuery, asked, cursor_of, place_of
 from app.store.store import Store
 from tests.app.requests import RUN, taken

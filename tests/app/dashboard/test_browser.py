@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from agent.events import StepStarted
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.store.values import PullRequest
 from tests.app.dashboard.browsing import PATIENCE, browsing, tab
 from tests.app.dashboard.conftest import Site

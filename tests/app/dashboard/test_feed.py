@@ -10,7 +10,7 @@ from sqlalchemy import event, update
 from sqlalchemy.exc import OperationalError
 
 from agent.events import StepStarted
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.dashboard import feed as room
 from app.dashboard.feed import Crowded, Feed, News, open_feed
 from app.store.models import AttemptRow

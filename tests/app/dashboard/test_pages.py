@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.store.values import PullRequest
 from tests.app.dashboard.conftest import Site
 from tests.app.dashboard.events import RED, begun, failed, green, proposed, refused

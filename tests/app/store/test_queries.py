@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlalchemy import update
 
 from agent.events import StepStarted
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.store.models import AttemptRow
 from app.store.store import Store
 from app.store.values import Place, Wanted
