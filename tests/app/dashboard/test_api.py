@@ -156,6 +156,8 @@ async def test_a_thousand_open_streams_are_served(site: Site) -> None:
         following = [asyncio.create_task(follow()) for _ in range(1000)]
         await until(lambda: site.feed.followers == 1000, 120)
         assert (await site.client.get("/")).status_code == 200
-        await site.tell(attempt_id, *begun(), then=lambda lease: lease.end(Outcome.GAVE_UP, "enough"))
+        # Without a lease, whose heartbeats a thousand readers in this very process would delay.
+        await site.store.cancel(attempt_id, Outcome.SUPERSEDED, "enough")
         async with asyncio.timeout(120):
-            assert set(await asyncio.gather(*following)) == {4}
+            assert set(await asyncio.gather(*following)) == {1}
+    await until(lambda: site.feed.followers == 0)
