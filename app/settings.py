@@ -19,7 +19,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
-from agent.task import Autonomy
+from agent.question import Autonomy
 
 PREFIX = "SELFHEAL_"
 ENV_FILE = ".env"

@@ -12,7 +12,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.store import endings
 from app.store.models import AttemptRow, DeliveryRow, InstallationRow, PullRequestRow, RepositoryRow, RequestRow
 from webhooks.intake import (

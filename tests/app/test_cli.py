@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.events import StepStarted
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.clock import SystemClock
 from app.settings import Settings
 from app.store.store import open_store

@@ -12,7 +12,9 @@ import pytest
 from pydantic import SecretStr
 
 from agent.memory import Recollection
-from agent.task import Outcome, Question, Reply, Usage, Waiting
+from agent.outcome import Outcome
+from agent.question import Question, Reply, Waiting
+from agent.usage import Usage
 from app import steering
 from app.assembly import models_named
 from app.clock import SystemClock

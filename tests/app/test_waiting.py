@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from agent.events import Answered, Asked, Reflected
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.jobs import heal
 from app.settings import Settings
-from app.store.leases import NotClaimed
+from app.store.claims import NotClaimed
 from tests.app.plant import NAME, Plant
 from tests.app.requests import taken
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.queue import Queue
 from app.redis import embedded
 from app.settings import Settings

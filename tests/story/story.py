@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.events import Proposed, StepStarted
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.clock import SystemClock
 from app.settings import load
 from app.store.store import Store, open_store

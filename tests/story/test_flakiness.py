@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from agent.events import Probed
-from agent.task import Outcome
+from agent.outcome import Outcome
 from tests.standins.model import Asked, ScriptedModel
 from tests.story.story import FAST, Story, tidy, told
 

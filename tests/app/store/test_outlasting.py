@@ -12,7 +12,9 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.events import Ended, StepStarted
-from agent.task import Outcome, Question, Usage, Waiting
+from agent.outcome import Outcome
+from agent.question import Question, Waiting
+from agent.usage import Usage
 from app.clock import SystemClock
 from app.intake import StoreIntake
 from app.queue import Queue, sweep_for_ever
