@@ -146,8 +146,6 @@ async def test_an_end_without_a_repair_is_told_there_too(url: str, repository: R
 async def test_what_is_missing_there_is_understood(github: GitHub) -> None:
     with pytest.raises(NotFound):
         await github.repository(INSTALLATION, RepositoryRef(1, NAME)).commit("0" * 40)
-    with pytest.raises(NotFound):
-        await github.repository(INSTALLATION, RepositoryRef(2, "acme/other")).commit("0" * 40)
 
 
 async def test_it_asks_for_less_than_github(url: str) -> None:
