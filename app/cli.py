@@ -171,6 +171,21 @@ def doctor(json: Json = False) -> None:
     raise typer.Exit(run(report.run(settings, ENV_FILE, json=json)))
 
 
+@app.command()
+def health() -> None:
+    """Say whether this machine's worker does its work: exit code 0 if so, 1 with a line about each part that does not.
+
+    For a container's health check; the web process answers `/healthz` and `/readyz` itself.
+    """
+    from app import health as asked
+    from app.store.database import StoreError
+
+    parts = run(asked.of_worker(load_settings()), StoreError)
+    for name, part in parts.items():
+        typer.echo(f"{name}: {part.reason or 'ok'}", err=not part.ok)
+    raise typer.Exit(0 if all(part.ok for part in parts.values()) else 1)
+
+
 def _wish(test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None) -> Wish:
     from app.choosing import Wish
 

@@ -28,6 +28,7 @@ from app.redis import RedisMissing
 from app.settings import Settings
 from app.store.database import StoreError
 from app.store.store import Store
+from app.traces import exported
 from app.worker import Heal, work, worker_name
 from sandbox.base import SandboxUnavailable
 
@@ -41,21 +42,21 @@ async def web(settings: Settings) -> None:
     """Serve webhooks until a signal. Raises `SettingsError` for a sandbox that no worker of these settings would run in."""
     log.configure(settings.log_level, settings.secrets)
     check_trust(settings)
-    with stop_on_signals() as stop:
+    with log.prints_logged(), exported(settings, "web"), stop_on_signals() as stop:
         await serve(settings, stop, _listening)
 
 
 async def worker(settings: Settings) -> None:
     """Heal until a signal."""
     log.configure(settings.log_level, settings.secrets)
-    with stop_on_signals() as stop:
+    with log.prints_logged(), exported(settings, "worker"), stop_on_signals() as stop:
         await work(settings, open_heal, stop)
 
 
 async def both(settings: Settings) -> None:
     """Web and worker in one process until a signal."""
     log.configure(settings.log_level, settings.secrets)
-    with stop_on_signals() as stop:
+    with log.prints_logged(), exported(settings, "web and worker"), stop_on_signals() as stop:
         await dev(settings, open_heal, stop, _listening)
 
 

@@ -7,23 +7,29 @@ generated from this class (`make docs`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
+from urllib.parse import unquote
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from agent.question import Autonomy
+from app.redaction import passwords
 
 PREFIX = "SELFHEAL_"
 ENV_FILE = ".env"
 _NO_SETTINGS = ("TEST_", "GUEST", "COMMAND")
 """Beginnings of other names, after the prefix: what tests read, and what a check finds that runs in a sandbox of ours."""
+
+
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|HEADERS)$", re.IGNORECASE)
 
 
 class SettingsError(Exception):
@@ -52,7 +58,9 @@ class Settings(BaseSettings):
     # Where things are kept
     data_dir: Path = Field(Path(".selfheal"), description="Folder for the SQLite database, checkpoints, caches and sockets.")
     database_url: SecretStr | None = Field(
-        None, description="SQLAlchemy URL of the database. Default: SQLite in the data folder."
+        None,
+        description="The database: `postgresql://user:password@host/database`, as a hosted PostgreSQL hands it out "
+        "(`?sslmode=require`), or `sqlite:////folder/file.db`. Default: SQLite in the data folder.",
     )
     redis_url: SecretStr | None = Field(
         None, description="URL of Redis. Default: an embedded redis-server on a Unix socket in the data folder."
@@ -61,8 +69,24 @@ class Settings(BaseSettings):
     # Serving
     host: str = Field("127.0.0.1", description="Address that the web process listens on.")
     port: int = Field(8000, ge=0, le=65535, description="Port that the web process listens on (0 picks a free one).")
+    pages_host: str = Field(
+        "127.0.0.1",
+        description="Address that the pages and their API listen on. They have no sign-in, so one that is not loopback is "
+        "refused without `PAGES_WITHOUT_SIGN_IN`.",
+    )
+    pages_port: int = Field(8001, ge=0, le=65535, description="Port of the pages (0 picks a free one).")
+    pages_without_sign_in: bool = Field(
+        False,
+        description="Say that everybody who reaches `PAGES_HOST` may read everything, so that an address beyond this machine "
+        "is not refused. Publish such a port on the host's loopback only.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe messages that are logged."
+    )
+    otlp_endpoint: str | None = Field(
+        default_factory=lambda: os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
+        description="Collector that spans are sent to, by OTLP over HTTP (`http://collector:4318`). The standard "
+        "`OTEL_EXPORTER_OTLP_ENDPOINT` is read too, and so are its headers. Default: no spans are made.",
     )
     worker_jobs: int = Field(2, ge=1, le=64, description="Attempts that one worker process runs at a time.")
 
@@ -176,7 +200,7 @@ class Settings(BaseSettings):
         16384, ge=1024, description="Context window asked of Ollama, in tokens (its default cuts prompts)."
     )
 
-    @field_validator("github_api_url", "model_api_base")
+    @field_validator("github_api_url", "model_api_base", "otlp_endpoint")
     @classmethod
     def _is_url(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("http://", "https://")):
@@ -205,19 +229,21 @@ class Settings(BaseSettings):
 
     @cached_property
     def database(self) -> str:
-        """SQLAlchemy URL with an async driver."""
+        """URL of the database; `app/store/address.py` reads it."""
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite+aiosqlite:///{(self.data_dir / 'selfheal.db').resolve()}"
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """Every secret that is set, the key in its file too, to be taken out of whatever is published or logged."""
+        """Every secret that is set, to be taken out of whatever is published or logged: also the key in its file, passwords
+        inside URLs, and what the environment holds for others (other providers' keys, headers of a collector)."""
         set_here = (getattr(self, name) for name in type(self).model_fields)
         secrets = {value.get_secret_value() for value in set_here if isinstance(value, SecretStr)}
         with suppress(SettingsError):  # a file that cannot be read gives nothing away
             secrets.add(self.private_key or "")
-        return tuple(sorted(secrets - {""}))
+        secrets |= {password for secret in secrets for password in passwords(secret)}
+        return tuple(sorted(secrets.union(_ambient(os.environ)) - {""}))
 
     @cached_property
     def private_key(self) -> str | None:
@@ -230,6 +256,19 @@ class Settings(BaseSettings):
             return self.github_private_key_file.read_text()
         except OSError as error:
             raise SettingsError(f"{PREFIX}GITHUB_PRIVATE_KEY_FILE: {error.strerror}: {self.github_private_key_file}") from error
+
+
+def _ambient(environment: Mapping[str, str]) -> Iterator[str]:
+    """Secrets among variables that are not ours. Words and paths are none: hiding them would spoil ordinary text."""
+    for name, value in environment.items():
+        yield from passwords(value)
+        if name.startswith(PREFIX) or not _SECRET_NAME.search(name):
+            continue
+        for part in (value, *(pair.partition("=")[2] for pair in value.split(","))) if name.endswith("HEADERS") else (value,):
+            secret = unquote(part.strip())
+            is_long = len(secret) >= 20 or (len(secret) >= 8 and any(character.isdigit() for character in secret))
+            if is_long and not secret.startswith(("/", "~", ".")):
+                yield secret
 
 
 def load(*, env_file: str | None = None, **overrides: object) -> Settings:

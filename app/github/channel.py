@@ -36,6 +36,7 @@ from app.github.errors import (
     Unavailable,
 )
 from app.github.patience import Pace, Patience
+from app.redaction import minted
 
 RENEW_BEFORE = timedelta(minutes=5)
 API_VERSION = "2022-11-28"
@@ -232,6 +233,7 @@ class InstallationChannel(Channel):
         async with self._minting:
             if self._current is None or not self._current[0].fresh:
                 token = await self._mint()
+                minted(token.value)
                 self._current = token, self._open(TokenAuthStrategy(token.value))
             return self._current[1]
 
