@@ -29,12 +29,13 @@ class NotStarted(Exception):
 class Service:
     """Web and workers in `folder`. Variables of the surrounding environment that configure Selfheal are left out."""
 
-    def __init__(self, github: GitHub, folder: Path, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(self, github: GitHub, folder: Path, variables: Mapping[str, str] | None = None, program: str = "app") -> None:
+        self.program = program  # the module that is run; the product's own, unless a test means to break it
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.folder = folder
         self.workers: list[Process] = []
-        self._web: Process | None = None
+        self.web: Process | None = None
         self._key = folder / "app.pem"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
         self.variables = {
@@ -54,9 +55,14 @@ class Service:
 
     async def start(self, workers: int = 1) -> None:
         """Start the processes and wait until the web answers; workers may still be getting ready. Raises `NotStarted`."""
-        self._web = await self._run("serve")
+        self.web = await self._run("serve")
         for _ in range(workers):
             await self.start_worker()
+        await self._answers()
+
+    async def start_web(self) -> None:
+        """Start the web process once more, on the same address, and wait until it answers. Raises `NotStarted`."""
+        self.web = await self._run("serve")
         await self._answers()
 
     async def start_worker(self) -> Process:
@@ -66,7 +72,7 @@ class Service:
 
     async def stop(self) -> None:
         """Ask all processes to end, and kill those that do not."""
-        processes = [process for process in (*self.workers, self._web) if process is not None and process.returncode is None]
+        processes = [process for process in (*self.workers, self.web) if process is not None and process.returncode is None]
         for process in processes:
             process.send_signal(signal.SIGTERM)
         for process in processes:
@@ -85,17 +91,17 @@ class Service:
     async def _run(self, command: str) -> Process:
         with (self.folder / f"{command}.log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "app", command,
+                sys.executable, "-m", self.program, command,
                 env=self._environment, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
                 cwd=Path(__file__).resolve().parents[2],
             )  # fmt: skip
 
     async def _answers(self) -> None:
-        assert self._web is not None
+        assert self.web is not None
         async with httpx.AsyncClient() as client:
             for _ in range(int(READY_SECONDS / 0.05)):
-                if self._web.returncode is not None:
-                    raise NotStarted(f"the web process ended with {self._web.returncode}:\n{self.log('serve')[-2000:]}")
+                if self.web.returncode is not None:
+                    raise NotStarted(f"the web process ended with {self.web.returncode}:\n{self.log('serve')[-2000:]}")
                 try:
                     if (await client.get(f"{self.url}/healthz")).is_success:
                         return
