@@ -6,6 +6,8 @@ fails at once instead of waiting.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,10 +15,12 @@ from typing import Any
 
 from sqlalchemy import Connection, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 _BUSY_SECONDS = 5.0  # GitHub hangs up on a webhook after ten
+_OPENING_SECONDS = 30.0
+_OPENING_PAUSE = 0.1
 _MIGRATION_LOCK = 0x5E1F_4EA1  # any number, the same in every process
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -43,8 +47,7 @@ class Database:
         except OSError as error:
             raise StoreError(f"the database cannot be opened: {error}") from error
         try:
-            async with engine.begin() as connection:
-                await connection.run_sync(_migrate)
+            await _migrated(engine)
         except (SQLAlchemyError, OSError) as error:
             await engine.dispose()
             why = str(error).partition("\n")[0]  # SQLAlchemy adds the statement and where to read more
@@ -92,6 +95,21 @@ def _engine(url: str) -> AsyncEngine:
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
+
+
+async def _migrated(engine: AsyncEngine) -> None:
+    """Bring the tables up to date. Processes that start together wait for each other: SQLite does not wait by itself when a
+    file is put into WAL mode, and for no longer than for any other lock while one of them makes the tables.
+    """
+    deadline = time.monotonic() + _OPENING_SECONDS
+    while True:
+        try:
+            async with engine.begin() as connection:
+                return await connection.run_sync(_migrate)
+        except OperationalError as error:
+            if "locked" not in str(error.orig) or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(_OPENING_PAUSE)
 
 
 def _migrate(connection: Connection) -> None:

@@ -91,13 +91,21 @@ class Terms:
 class Lease:
     """One worker's hold on one attempt; made by `hold`. Every method raises `LeaseLost` when the hold is gone."""
 
-    def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: tuple[Attempt, int]) -> None:
+    def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: tuple[Attempt, int], began: float) -> None:
         self.attempt, self._token = claimed
         self.over = False
         self._ending = False
         self._database = database
         self._clock = clock
         self._terms = terms
+        self._beaten = began  # monotonic: before the lease was last prolonged
+
+    def check(self) -> None:
+        """Raises `LeaseLost` when the lease may have run out, as far as this process knows: what it then did elsewhere, another
+        worker might be doing too. A process that slept knows that before it hears from the database.
+        """
+        if time.monotonic() > self._beaten + self._terms.silence:
+            raise LeaseLost(f"the lease on attempt {self.attempt.id} has not been prolonged for {self._terms.silence:g} s")
 
     async def record(self, event: AnyEvent) -> None:
         """Add an event to the timeline. An end is not kept: `end` writes it."""
@@ -211,7 +219,7 @@ class Lease:
 
         A database that is away is waited for as long as the lease lasts.
         """
-        began = beaten = time.monotonic()
+        began = time.monotonic()
         why: Exception | None = None
         while why is None:
             await asyncio.sleep(self._terms.silence / _BEATS_PER_LEASE)
@@ -220,13 +228,13 @@ class Lease:
                 why = TimeoutError(f"the try took more than {self._terms.longest:g} s")
                 break
             try:
-                async with asyncio.timeout(max(0.1, beaten + self._terms.silence - now)):
+                async with asyncio.timeout(max(0.1, self._beaten + self._terms.silence - now)):
                     why = await self._beat()
-                beaten = now
+                self._beaten = now
             except LeaseLost as lost:
                 why = None if self._ending or self.over else lost
             except (SQLAlchemyError, OSError) as error:
-                if time.monotonic() > beaten + self._terms.silence:
+                if time.monotonic() > self._beaten + self._terms.silence:
                     why = LeaseLost(f"the database has been away for {self._terms.silence:g} s: {error}")
             except Exception as error:  # noqa: BLE001 - without heartbeats nobody may work on: the body gets it
                 why = error
@@ -269,7 +277,8 @@ async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, 
 
     A block that leaves without `end` puts the attempt back into the queue.
     """
-    lease = Lease(database, clock, terms, await _claim(database, clock, terms, attempt_id, worker))
+    began = time.monotonic()
+    lease = Lease(database, clock, terms, await _claim(database, clock, terms, attempt_id, worker), began)
     body = asyncio.current_task()
     assert body is not None
     cancelling = body.cancelling()

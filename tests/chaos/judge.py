@@ -21,7 +21,7 @@ _OK = 202
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A red commit of which the service took a delivery. `commands`: comments that asked for it, by the pull request's number."""
+    """A red commit of which the service took a delivery. `commands`: a pull request's number per comment that asked for it."""
 
     repository: str
     sha: str

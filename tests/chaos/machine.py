@@ -68,7 +68,9 @@ class RedisServer:
         options = ("--port", "0", "--unixsocket", str(self._socket), "--save", "", "--appendonly", "no")
         self._process = await asyncio.create_subprocess_exec(server_binary(), *options, stdout=DEVNULL, stderr=DEVNULL)
         async with asyncio.timeout(30):
-            while not await self._answers():
+            while True:
+                if await self._answers():
+                    return
                 await asyncio.sleep(0.05)
 
     def signal(self, number: signal.Signals) -> None:

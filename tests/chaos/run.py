@@ -1,4 +1,4 @@
-"""`make chaos`: all scenarios, or those that are named; a table at the end, and exit code 1 unless every one of them is good."""
+"""`make chaos`: all scenarios, or those that are named; a table at the end, and exit code 1 unless every one is good."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ def table(reports: list[Report]) -> str:
 
 
 def _cells(report: Report) -> tuple[str, ...]:
+    if report.skipped:
+        return (report.name, *"––––––"[: len(COLUMNS) - 2], "skipped")
     takeover = "–" if report.takeover is None else f"{report.takeover:.1f} s"
     counts = (report.acknowledged, len(report.lost), len(report.doubled))
     return (report.name, *map(str, counts), takeover, str(len(report.leftovers)), f"{report.seconds:.0f} s")
@@ -47,8 +49,13 @@ def _cells(report: Report) -> tuple[str, ...]:
 def _tell(report: Report) -> None:
     """One line when a scenario is over, and what is wrong with it."""
     print("ok  " if report.good else "FAIL", " · ".join(_cells(report)), file=sys.stderr, flush=True)
-    wrong = [report.missed] if report.missed else []
-    for line in (*wrong, *report.lost, *report.doubled, *report.leftovers, *report.notes):
+    for line in (
+        *filter(None, (report.missed, report.skipped)),
+        *report.lost,
+        *report.doubled,
+        *report.leftovers,
+        *report.notes,
+    ):
         print(f"       {line}", file=sys.stderr, flush=True)
 
 

@@ -6,15 +6,16 @@ import asyncio
 import itertools
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.chaos import machine
 from tests.chaos.judge import Verdict, judge
 from tests.chaos.scenarios import Scenario
-from tests.chaos.stage import GREEN, PATH, PATIENCE, Missed, Stage, leftovers, open_stage
+from tests.chaos.stage import GREEN, PATH, PATIENCE, Missed, NotHere, Stage, leftovers, open_stage
 from tests.standins.github.driver import Violations
+from tests.story.service import NotStarted
 
 TAKEOVER_SECONDS = 60.0
 QUIET_SECONDS = 3.0  # without any request to GitHub: whatever would be doubled has been by then
@@ -24,18 +25,20 @@ _TIDY_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class Report:
     """What came of one scenario. `takeover`: the longest time, in seconds, from a blow (or the end of an outage) until the work
-    went on, as seen by GitHub. `missed`: why the scenario could not be carried out."""
+    went on, as seen by GitHub. `missed`: why the scenario could not be carried
+    out. `skipped`: why this machine cannot show it at all."""
 
     name: str
-    acknowledged: int
-    red: int
-    lost: tuple[str, ...]
-    doubled: tuple[str, ...]
-    takeover: float | None
-    leftovers: tuple[str, ...]
-    missed: str
-    notes: tuple[str, ...]
-    seconds: float
+    acknowledged: int = 0
+    red: int = 0
+    lost: tuple[str, ...] = ()
+    doubled: tuple[str, ...] = ()
+    takeover: float | None = None
+    leftovers: tuple[str, ...] = ()
+    missed: str = ""
+    skipped: str = ""
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
 
     @property
     def slow(self) -> bool:
@@ -50,26 +53,34 @@ async def run(scenarios: Iterable[Scenario], tell: Callable[[Report], None]) -> 
     """All of them, one at a time; those that follow each other under the same setting share a service."""
     reports: list[Report] = []
     for _, group in itertools.groupby(scenarios, key=lambda scenario: scenario.setting):
-        for report in await _run_on_one_stage(list(group)):
+        async for report in _on_one_stage(list(group)):
             tell(report)
             reports.append(report)
     return reports
 
 
-async def _run_on_one_stage(scenarios: list[Scenario]) -> list[Report]:
-    reports: list[Report] = []
+async def _on_one_stage(scenarios: list[Scenario]) -> AsyncIterator[Report]:
+    """The last report also tells what was left once the service had been stopped."""
+    last: Report | None = None
     with tempfile.TemporaryDirectory(prefix="selfheal-chaos-", ignore_cleanup_errors=True) as made:
-        folder, owner = Path(made), ""
+        folder, owner, wrong = Path(made), "", ""  # no owner: nothing was started
         try:
             async with open_stage(scenarios[0].setting, folder) as stage:
                 owner = stage.owner
                 for scenario in scenarios:
-                    reports.append(await _run_one(scenario, stage))
+                    if last is not None:
+                        yield last
+                    last = await _run_one(scenario, stage)
         except Violations as violations:
-            reports[-1] = _with(reports[-1], missed=f"GitHub's own description is violated: {violations}")
-        if left := await _gone(lambda: machine.everything(folder, owner)):
-            reports[-1] = _with(reports[-1], leftovers=(*reports[-1].leftovers, *left))
-    return reports
+            wrong = f"GitHub's own description is violated: {violations}"
+        except NotHere as error:
+            yield Report(scenarios[0].name, skipped=str(error))
+            return
+        except (NotStarted, Missed) as error:
+            wrong = str(error)
+        left = await _gone(lambda: machine.everything(folder, owner)) if owner else []
+    last = last or Report(scenarios[0].name)
+    yield replace(last, missed=last.missed or wrong, leftovers=(*last.leftovers, *left))
 
 
 async def _run_one(scenario: Scenario, stage: Stage) -> Report:
@@ -121,12 +132,8 @@ async def _settled(scenario: Scenario, stage: Stage) -> Verdict:
 async def _gone(left: Callable[[], list[str]]) -> list[str]:
     """What is still there after a while."""
     deadline = time.monotonic() + _TIDY_SECONDS
-    while (found := await asyncio.to_thread(left)) and time.monotonic() < deadline:
+    while True:
+        found = await asyncio.to_thread(left)
+        if not found or time.monotonic() > deadline:
+            return found
         await asyncio.sleep(0.5)
-    return found
-
-
-def _with(report: Report, **changes: object) -> Report:
-    from dataclasses import replace
-
-    return replace(report, **changes)  # type: ignore[arg-type]

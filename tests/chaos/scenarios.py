@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
+from tests.chaos import crowds, kills, outages
+from tests.chaos.outages import Outage, outage
 from tests.chaos.stage import DEFAULTS, Setting, Stage
 
 Act = Callable[[Stage, str], Awaitable[None]]
@@ -27,41 +30,11 @@ class Scenario:
     brief: bool = False
 
 
-async def _kill_when_claimed(stage: Stage, name: str) -> None:
-    repository = await stage.repository(name)
-    await stage.turns_red(repository)
-    await stage.until("the attempt is claimed", partial(stage.is_claimed, repository))
-    await stage.kill_worker(repository)
-
-
-async def _kill_in_step(step: str, stage: Stage, name: str) -> None:
-    repository = await stage.repository(name)
-    await stage.turns_red(repository)
-    await stage.until(f"the attempt begins to {step}", partial(stage.has_begun, repository, step))
-    await stage.kill_worker(repository)
-
-
-async def _kill_at_request(
-    method: str, path: str, when: Literal["before", "after"], stage: Stage, name: str, after: tuple[str, str] | None = None
-) -> None:
-    """`after`: only once this other request was carried out."""
-    repository = await stage.asked(name)
-    if after is not None:
-        await stage.seen(repository, *after)
-    await stage.github.settled()
-    done = stage.kill_at(repository, method, path, when)
-    await stage.until(f"{method} {path}", lambda: _is_set(done))
-
-
-async def _is_set(event: object) -> bool:
-    return bool(event.is_set())  # type: ignore[attr-defined]
-
-
 def _step(step: str, *, brief: bool = False, defaults: bool = False) -> Scenario:
     setting = Setting(DEFAULTS) if defaults else Setting()
     name = f"kill-{step}{'-defaults' if defaults else ''}"
     return Scenario(
-        name, f"SIGKILL the worker as it begins to {step}", partial(_kill_in_step, step), setting=setting, brief=brief
+        name, f"SIGKILL the worker as it begins to {step}", partial(kills.in_step, step), setting=setting, brief=brief
     )
 
 
@@ -69,12 +42,12 @@ def _request(
     name: str, method: str, path: str, when: Literal["before", "after"] = "after", after: tuple[str, str] | None = None
 ) -> Scenario:
     moment = "before it is served" if when == "before" else "after it took effect, before it is answered"
-    act = partial(_kill_at_request, method, path, when, after=after)
+    act = partial(kills.at_request, method, path, when, after=after)
     return Scenario(f"kill-{name}", f"SIGKILL the worker at {method} {path}, {moment}", act)
 
 
 KILLS = (
-    Scenario("kill-claimed", "SIGKILL the worker as soon as it has claimed the attempt", _kill_when_claimed),
+    Scenario("kill-claimed", "SIGKILL the worker as soon as it has claimed the attempt", kills.when_claimed),
     _request("permission", "GET", "collaborators/*"),
     _request("reaction", "POST", "issues/comments/*/reactions"),
     _request("check-run", "POST", "check-runs"),
@@ -91,4 +64,46 @@ KILLS = (
     _request("comment", "POST", "issues/*/comments"),
     _step("propose", defaults=True),
 )
-SCENARIOS = KILLS
+
+
+def _outage(
+    name: str, what: str, of: Outage, seconds: float, setting: Setting | None = None, *, brief: bool = False
+) -> Scenario:
+    return Scenario(name, what, partial(outage, of, seconds), 2, setting or Setting(), brief)
+
+
+_REDIS = Setting(redis=True)
+_REDIS_DEFAULTS = Setting(DEFAULTS, redis=True)
+OUTAGES = (
+    _outage("redis-flushed", "FLUSHALL twice a second for 10 s", outages.redis_flushed, 10, _REDIS),
+    _outage("redis-killed", "SIGKILL Redis; a new, empty one after 15 s", outages.redis_killed, 15, _REDIS, brief=True),
+    _outage("redis-frozen", "SIGSTOP Redis for 20 s", outages.redis_frozen, 20, _REDIS),
+    _outage("redis-killed-defaults", "SIGKILL Redis; a new, empty one after 45 s", outages.redis_killed, 45, _REDIS_DEFAULTS),
+    _outage("redis-frozen-defaults", "SIGSTOP Redis for 45 s", outages.redis_frozen, 45, _REDIS_DEFAULTS),
+    _outage("embedded-redis-killed", "SIGKILL the embedded Redis", outages.embedded_redis(signal.SIGKILL), 1),
+    _outage("embedded-redis-frozen", "SIGSTOP the embedded Redis for ever", outages.embedded_redis(signal.SIGSTOP), 1),
+    _outage("sqlite-locked", "another process holds SQLite's write lock for 10 s", outages.database_locked, 10),
+    _outage("github-502", "GitHub answers everything with 502 for 20 s", outages.github_away, 20),
+    _outage("sqlite-locked-defaults", "SQLite locked for 10 s", outages.database_locked, 10, Setting(DEFAULTS)),
+    _outage("disk-full", "no byte is left in the data folder for 15 s", outages.disk_full, 15, Setting(disk=96)),
+)
+OTHERS = (
+    Scenario("github-limits", "secondary rate limits (403 and 429) on the way", outages.limited),
+    Scenario("token-expires", "every token expires in the middle, twice", outages.tokens_expire),
+    Scenario(
+        "worker-frozen",
+        "SIGSTOP the worker between looking and writing, SIGCONT when another is done",
+        outages.worker_frozen,
+        brief=True,
+    ),
+    Scenario("web-killed", "SIGKILL the web process with a delivery in its hands, five times", crowds.web_killed, 5),
+    Scenario("storm", "1,000 deliveries, shuffled and tripled, 32 at a time", partial(crowds.storm, 1000, 24), 24),
+    Scenario(
+        "workers-share",
+        "the same work for one, two and four workers",
+        partial(crowds.shared, 8),
+        24,
+        Setting({**DEFAULTS, "SELFHEAL_WORKER_JOBS": "1"}, workers=1, redis=True),
+    ),
+)
+SCENARIOS = (*KILLS, *OTHERS[:5], *OUTAGES, *OTHERS[5:])

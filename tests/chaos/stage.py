@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import secrets
 import time
+from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,14 +38,20 @@ class Missed(Exception):
     """The scenario could not do what it is about; the message says what it waited for."""
 
 
+class NotHere(Exception):
+    """This machine cannot show the scenario; the message says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How the service runs. `redis`: a server of the scenario's own, else the embedded one."""
+    """How the service runs. `redis`: a server of the scenario's own, else the embedded one. `disk`: MiB of the file system that
+    the data folder is on, else that of everything."""
 
     variables: Mapping[str, str] = field(default_factory=lambda: QUICK)
     workers: int = 2
     program: str = "app"
     redis: bool = False
+    disk: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,11 @@ class Stage:
         """Every attempt at delivering since the scenario began."""
         return self.github.deliveries[self._first :]
 
+    def failed_runs(self) -> list[Delivery]:
+        """Deliveries of completed runs that failed, each the first time."""
+        found = (one for one in self.deliveries if one.event == "workflow_run" and one.action == "completed")
+        return [one for one in found if not one.redelivery and one.payload["workflow_run"]["conclusion"] == "failure"]
+
     async def redeliver(self) -> int:
         """What an operator does on GitHub's page after an outage: send again what nobody took. How many that were."""
         await self.github.settled()
@@ -144,6 +156,19 @@ class Stage:
                 await happened.wait()
         except TimeoutError:
             raise Missed(f"never happened: {method} {path}\n{self.service.log('worker')[-2000:]}") from None
+
+    async def are_ready(self, workers: int) -> None:
+        """Wait until so many workers have said that they are ready. Raises `Missed`."""
+
+        async def ready() -> bool:
+            return self.service.log("worker").count('"event": "ready"') >= workers
+
+        await self.until("every worker is ready", ready)
+
+    def is_concluded(self, full_name: str) -> bool:
+        """Whether GitHub shows an end of everything that was asked of us there."""
+        runs = self.github.check_runs(full_name)
+        return bool(runs) and all(run.status == "completed" for run in runs)
 
     # Blows
 
@@ -209,12 +234,14 @@ async def open_stage(setting: Setting, folder: Path) -> AsyncIterator[Stage]:
             opened.push_async_callback(redis.stop)
             await redis.start()
             variables["SELFHEAL_REDIS_URL"] = redis.url
+        if setting.disk is not None:
+            await opened.enter_async_context(small_disk(folder / "data", setting.disk))
         service = Service(github, folder, variables, setting.program)
         opened.push_async_callback(service.stop)
         await service.start(setting.workers)
         store = await opened.enter_async_context(open_store(load(data_dir=folder / "data"), SystemClock()))
         stage = Stage(github, service, store, redis)
-        await stage.until("every worker is ready", lambda: _ready(service, setting.workers))
+        await stage.are_ready(setting.workers)
         yield stage
 
 
@@ -222,8 +249,17 @@ def _is_about(path: str, full_name: str) -> bool:
     return path.startswith(f"/repos/{full_name}/")
 
 
-async def _ready(service: Service, workers: int) -> bool:
-    return service.log("worker").count('"ready"') >= workers or service.log("worker").count("ready ") >= workers
+@contextlib.asynccontextmanager
+async def small_disk(folder: Path, mib: int) -> AsyncIterator[None]:
+    """A file system of its own for `folder`. Raises `NotHere` where this process may not mount any."""
+    folder.mkdir(parents=True)
+    mount = ("mount", "-t", "tmpfs", "-o", f"size={mib}m", "chaos", str(folder))
+    if await (await asyncio.create_subprocess_exec(*mount, stderr=DEVNULL)).wait() != 0:
+        raise NotHere("a small file system cannot be mounted here; that takes root")
+    try:
+        yield
+    finally:
+        await (await asyncio.create_subprocess_exec("umount", "-l", str(folder))).wait()
 
 
 def leftovers(stage: Stage) -> list[str]:
