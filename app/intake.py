@@ -8,6 +8,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from app.queue import Queue
 from app.store.deliveries import take
+from app.store.patience import patiently
 from app.store.store import Store
 from webhooks.intake import Decision, Delivery, NotDurable, Taken
 
@@ -26,7 +27,7 @@ class StoreIntake:
         """Commit, then enqueue if that goes quickly (the sweeper enqueues what is missing). Raises `NotDurable`."""
         try:
             async with asyncio.timeout(_COMMIT_SECONDS):
-                taken = await self._commit(delivery, decision)
+                taken = await patiently(lambda: self._commit(delivery, decision), _COMMIT_SECONDS)
         except (SQLAlchemyError, OSError) as error:
             raise NotDurable(f"the delivery could not be stored: {type(error).__name__}") from error
         if taken.attempt_id is not None and not taken.duplicate:

@@ -21,10 +21,12 @@ from app.store.database import Database, StoreError
 from app.store.leases import Lease, Terms, hold
 from app.store.memories import Embedder, Kept, RepositoryMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
+from app.store.patience import patiently
 from app.store.search import search_of
 from app.store.steering import Fork
 from app.store.values import Attempt, Fate, Status
 
+_PATIENCE = 30.0  # seconds that a database may be away; the attempt's lease may end the wait
 _RACES = 5  # for an attempt's number
 _FRESH = timedelta(minutes=10)  # content that was put within is not noted as put again
 
@@ -38,6 +40,13 @@ class Blobs:
 
     async def put(self, content: bytes) -> str:
         """Keep the content and answer its hash; the same content is kept once."""
+        return await patiently(lambda: self._put(content), _PATIENCE)
+
+    async def get(self, sha256: str) -> bytes:
+        """Raises `BlobMissing`."""
+        return await patiently(lambda: self._get(sha256), _PATIENCE)
+
+    async def _put(self, content: bytes) -> str:
         sha256 = hashlib.sha256(content).hexdigest()
         async with self._database.read() as session:
             known = await session.scalar(select(BlobRow.created_at).where(BlobRow.sha256 == sha256))
@@ -51,8 +60,7 @@ class Blobs:
                 await session.execute(update(BlobRow).where(BlobRow.sha256 == sha256).values(created_at=now))
         return sha256
 
-    async def get(self, sha256: str) -> bytes:
-        """Raises `BlobMissing`."""
+    async def _get(self, sha256: str) -> bytes:
         async with self._database.read() as session:
             row = await session.get(BlobRow, sha256)
             if row is None:
@@ -149,10 +157,10 @@ class Store:
             since = (oldest or self.clock.now() - self._terms.keep) - _FRESH
             await session.execute(delete(BlobRow).where(BlobRow.created_at < since))
 
-    def memory(self, repository_id: int, embedder: Embedder | None = None) -> RepositoryMemory | None:
-        """The memory of one repository; None where this kind of database cannot search yet."""
+    def memory(self, repository_id: int, embedder: Embedder | None = None) -> RepositoryMemory:
+        """The memory of one repository."""
         search = search_of(self.database.engine.dialect.name)
-        return RepositoryMemory(self.database, self.clock, search, repository_id, embedder) if search is not None else None
+        return RepositoryMemory(self.database, self.clock, search, repository_id, embedder)
 
     async def memories(self, *, repository: str | None = None, limit: int = 50) -> list[Kept]:
         """Newest first. `repository` is a full name, in any case."""
@@ -162,8 +170,6 @@ class Store:
     async def forget_memories(self, *, memory_id: int | None = None, repository: str | None = None) -> int:
         """Drop one memory, or all of a repository; how many there were."""
         search = search_of(self.database.engine.dialect.name)
-        if search is None:
-            return 0
         async with self.database.write() as session:
             return await memories.forget(session, search, memory_id=memory_id, repository=repository)
 
