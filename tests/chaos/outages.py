@@ -50,24 +50,24 @@ async def outage(of: Outage, seconds: float, stage: Stage, name: str) -> None:
 
 @contextlib.asynccontextmanager
 async def redis_killed(stage: Stage) -> AsyncIterator[None]:
-    assert stage.redis is not None
-    await stage.redis.stop()
+    assert stage.servers.redis is not None
+    await stage.servers.redis.stop()
     yield
-    await stage.redis.start()
+    await stage.servers.redis.start()
 
 
 @contextlib.asynccontextmanager
 async def redis_frozen(stage: Stage) -> AsyncIterator[None]:
-    assert stage.redis is not None
-    stage.redis.signal(signal.SIGSTOP)
+    assert stage.servers.redis is not None
+    stage.servers.redis.signal(signal.SIGSTOP)
     yield
-    stage.redis.signal(signal.SIGCONT)
+    stage.servers.redis.signal(signal.SIGCONT)
 
 
 @contextlib.asynccontextmanager
 async def redis_flushed(stage: Stage) -> AsyncIterator[None]:
     """Whatever is queued is gone, again and again."""
-    redis = stage.redis
+    redis = stage.servers.redis
     assert redis is not None
 
     async def flush() -> None:
@@ -103,6 +103,24 @@ async def database_locked(stage: Stage) -> AsyncIterator[None]:
     yield
     process.stdin.close()
     await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def postgres_stopped(stage: Stage) -> AsyncIterator[None]:
+    """As `systemctl stop` does it: every connection is cut, none is taken."""
+    assert stage.servers.postgres is not None
+    await asyncio.to_thread(stage.servers.postgres.stop)
+    yield
+    await asyncio.to_thread(stage.servers.postgres.start)
+
+
+@contextlib.asynccontextmanager
+async def postgres_killed(stage: Stage) -> AsyncIterator[None]:
+    """As when its machine goes."""
+    assert stage.servers.postgres is not None
+    await asyncio.to_thread(stage.servers.postgres.kill)
+    yield
+    await asyncio.to_thread(stage.servers.postgres.start)
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,37 +50,37 @@ class Report:
 
 
 async def run(scenarios: Iterable[Scenario], tell: Callable[[Report], None]) -> list[Report]:
-    """All of them, one at a time; those that follow each other under the same setting share a service."""
+    """All of them, one at a time, each told when it is over; those that follow each other under the same setting share a
+    service."""
     reports: list[Report] = []
     for _, group in itertools.groupby(scenarios, key=lambda scenario: scenario.setting):
-        async for report in _on_one_stage(list(group)):
-            tell(report)
-            reports.append(report)
+        reports += await _on_one_stage(list(group), tell)
     return reports
 
 
-async def _on_one_stage(scenarios: list[Scenario]) -> AsyncIterator[Report]:
+async def _on_one_stage(scenarios: list[Scenario], tell: Callable[[Report], None]) -> list[Report]:
     """The last report also tells what was left once the service had been stopped."""
-    last: Report | None = None
+    reports: list[Report] = []
     with tempfile.TemporaryDirectory(prefix="selfheal-chaos-", ignore_cleanup_errors=True) as made:
         folder, owner, wrong = Path(made), "", ""  # no owner: nothing was started
         try:
             async with open_stage(scenarios[0].setting, folder) as stage:
                 owner = stage.owner
                 for scenario in scenarios:
-                    if last is not None:
-                        yield last
-                    last = await _run_one(scenario, stage)
+                    reports.append(await _run_one(scenario, stage))
+                    if scenario is not scenarios[-1]:
+                        tell(reports[-1])
         except Violations as violations:
             wrong = f"GitHub's own description is violated: {violations}"
         except NotHere as error:
-            yield Report(scenarios[0].name, skipped=str(error))
-            return
+            reports.append(Report(scenarios[0].name, skipped=str(error)))
         except (NotStarted, Missed) as error:
-            wrong = str(error)
+            reports.append(Report(scenarios[0].name, missed=str(error)))
         left = await _gone(lambda: machine.everything(folder, owner)) if owner else []
-    last = last or Report(scenarios[0].name)
-    yield replace(last, missed=last.missed or wrong, leftovers=(*last.leftovers, *left))
+    last = reports.pop()
+    reports.append(replace(last, missed=last.missed or wrong, leftovers=(*last.leftovers, *left)))
+    tell(reports[-1])
+    return reports
 
 
 async def _run_one(scenario: Scenario, stage: Stage) -> Report:
@@ -99,16 +99,16 @@ async def _run_one(scenario: Scenario, stage: Stage) -> Report:
     elif None in takeovers:
         missed = missed or "nobody went on"
     return Report(
-        scenario.name,
-        verdict.acknowledged,
-        verdict.red,
-        verdict.lost,
-        verdict.doubled,
-        max((seconds for seconds in takeovers if seconds is not None), default=None),
-        tuple(await _gone(lambda: leftovers(stage))),
-        missed,
-        tuple(stage.notes),
-        time.monotonic() - began,
+        name=scenario.name,
+        acknowledged=verdict.acknowledged,
+        red=verdict.red,
+        lost=verdict.lost,
+        doubled=verdict.doubled,
+        takeover=max((seconds for seconds in takeovers if seconds is not None), default=None),
+        leftovers=tuple(await _gone(lambda: leftovers(stage))),
+        missed=missed,
+        notes=tuple(stage.notes),
+        seconds=time.monotonic() - began,
     )
 
 

@@ -85,6 +85,11 @@ OUTAGES = (
     _outage("sqlite-locked", "another process holds SQLite's write lock for 10 s", outages.database_locked, 10),
     _outage("github-502", "GitHub answers everything with 502 for 20 s", outages.github_away, 20),
     _outage("sqlite-locked-defaults", "SQLite locked for 10 s", outages.database_locked, 10, Setting(DEFAULTS)),
+    _outage("postgres-stopped", "stop PostgreSQL for 10 s", outages.postgres_stopped, 10, Setting(postgres=True)),
+    _outage("postgres-killed", "kill PostgreSQL for 10 s", outages.postgres_killed, 10, Setting(postgres=True)),
+    _outage(
+        "postgres-stopped-defaults", "stop PostgreSQL for 45 s", outages.postgres_stopped, 45, Setting(DEFAULTS, postgres=True)
+    ),
     _outage("disk-full", "no byte is left in the data folder for 15 s", outages.disk_full, 15, Setting(disk=96)),
 )
 OTHERS = (
@@ -103,7 +108,7 @@ OTHERS = (
         "the same work for one, two and four workers",
         partial(crowds.shared, 8),
         24,
-        Setting({**DEFAULTS, "SELFHEAL_WORKER_JOBS": "1"}, workers=1, redis=True),
+        Setting({**DEFAULTS, "SELFHEAL_WORKER_JOBS": "1"}, workers=1, redis=True, postgres=True),
     ),
 )
 SCENARIOS = (*KILLS, *OTHERS[:5], *OUTAGES, *OTHERS[5:])

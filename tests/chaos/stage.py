@@ -23,6 +23,7 @@ from tests.chaos import machine
 from tests.chaos.machine import RedisServer
 from tests.standins.github import GitHub
 from tests.standins.github.deliveries import Attempt as Delivery
+from tests.standins.postgres import Postgres, PostgresMissing, serving
 from tests.story.service import Service
 from tests.story.story import PYTEST, WORKFLOW, tidy
 from tests.story.test_healing import BROKEN, CALCULATOR
@@ -44,13 +45,14 @@ class NotHere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How the service runs. `redis`: a server of the scenario's own, else the embedded one. `disk`: MiB of the file system that
-    the data folder is on, else that of everything."""
+    """How the service runs. `redis`, `postgres`: servers of the scenario's own, else the embedded one and SQLite. `disk`: MiB
+    of a file system for the data folder alone."""
 
     variables: Mapping[str, str] = field(default_factory=lambda: QUICK)
     workers: int = 2
     program: str = "app"
     redis: bool = False
+    postgres: bool = False
     disk: int | None = None
 
 
@@ -62,11 +64,19 @@ class Blow:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What the service depends on and the scenario may strike."""
+
+    redis: RedisServer | None
+    postgres: Postgres | None
+
+
 class Stage:
     """One running service. Several scenarios may use it one after the other, each with repositories of its own."""
 
-    def __init__(self, github: GitHub, service: Service, store: Store, redis: RedisServer | None) -> None:
-        self.github, self.service, self.store, self.redis = github, service, store, redis
+    def __init__(self, github: GitHub, service: Service, store: Store, servers: Servers) -> None:
+        self.github, self.service, self.store, self.servers = github, service, store, servers
         self.folder = service.folder
         self.owner = f"chaos{secrets.token_hex(3)}"
         self.blows: list[Blow] = []
@@ -228,25 +238,35 @@ async def open_stage(setting: Setting, folder: Path) -> AsyncIterator[Stage]:
     async with contextlib.AsyncExitStack() as opened:
         github = await opened.enter_async_context(GitHub())
         variables = {**setting.variables, "TMPDIR": str(folder / "tmp")}
-        redis = None
-        if setting.redis:
-            redis = RedisServer(folder)
-            opened.push_async_callback(redis.stop)
-            await redis.start()
-            variables["SELFHEAL_REDIS_URL"] = redis.url
+        servers = Servers(RedisServer(folder) if setting.redis else None, await _postgres(opened) if setting.postgres else None)
+        if servers.redis is not None:
+            opened.push_async_callback(servers.redis.stop)
+            await servers.redis.start()
+            variables["SELFHEAL_REDIS_URL"] = servers.redis.url
+        if servers.postgres is not None:
+            variables["SELFHEAL_DATABASE_URL"] = servers.postgres.url(await asyncio.to_thread(servers.postgres.create))
         if setting.disk is not None:
             await opened.enter_async_context(small_disk(folder / "data", setting.disk))
         service = Service(github, folder, variables, setting.program)
         opened.push_async_callback(service.stop)
         await service.start(setting.workers)
-        store = await opened.enter_async_context(open_store(load(data_dir=folder / "data"), SystemClock()))
-        stage = Stage(github, service, store, redis)
+        settings = load(data_dir=folder / "data", database_url=variables.get("SELFHEAL_DATABASE_URL"))
+        store = await opened.enter_async_context(open_store(settings, SystemClock()))
+        stage = Stage(github, service, store, servers)
         await stage.are_ready(setting.workers)
         yield stage
 
 
 def _is_about(path: str, full_name: str) -> bool:
     return path.startswith(f"/repos/{full_name}/")
+
+
+async def _postgres(opened: contextlib.AsyncExitStack) -> Postgres:
+    """A server until `opened` is closed. Raises `NotHere`."""
+    try:
+        return await asyncio.to_thread(opened.enter_context, serving())
+    except PostgresMissing as error:
+        raise NotHere(str(error)) from error
 
 
 @contextlib.asynccontextmanager

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -88,6 +89,19 @@ asyncio.run(main())
     assert [await process.wait() for process in starting] == [0, 0, 0]
 
 
+async def test_opening_waits_for_who_has_the_file_locked(tmp_path: Path) -> None:
+    """Another process is putting it into WAL mode: SQLite answers "locked" at once, without its own waiting."""
+    path = tmp_path / "selfheal.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("PRAGMA locking_mode=EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    opening = asyncio.create_task(Database.open(f"sqlite+aiosqlite:///{path}"))
+    await asyncio.wait({opening}, timeout=6.5)  # longer than the driver waits
+    assert not opening.done()
+    other.close()
+    await (await opening).close()
+
+
 async def test_opening_again_changes_nothing(url: str) -> None:
     for _ in range(2):
         await (await Database.open(url)).close()
@@ -98,9 +112,7 @@ async def test_a_database_of_a_newer_version_is_refused_by_name(url: str) -> Non
     async with database.write() as session:
         await session.execute(text("UPDATE alembic_version SET version_num = 'from the future'"))
     await database.close()
-    with pytest.raises(
-        StoreError, match="newer one .*nothing in it was changed: .* SELFHEAL_DATABASE_URL"
-    ):
+    with pytest.raises(StoreError, match="newer one .*nothing in it was changed: .* SELFHEAL_DATABASE_URL"):
         await Database.open(url)
 
 
