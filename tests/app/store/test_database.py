@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import re
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
