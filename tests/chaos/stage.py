@@ -29,7 +29,7 @@ from tests.story.story import PYTEST, WORKFLOW, tidy
 from tests.story.test_healing import BROKEN, CALCULATOR
 
 DEFAULTS: Mapping[str, str] = {"SELFHEAL_MODEL": "none"}
-QUICK: Mapping[str, str] = {**DEFAULTS, "SELFHEAL_LEASE_SECONDS": "6", "SELFHEAL_SWEEP_SECONDS": "1"}
+QUICK: Mapping[str, str] = {**DEFAULTS, "SELFHEAL_LEASE_SECONDS": "12", "SELFHEAL_SWEEP_SECONDS": "1"}
 PATH = "calculator.py"
 GREEN, RED = tidy(CALCULATOR), tidy(BROKEN)
 PATIENCE = 240.0  # seconds for anything that must happen, on a machine that is busy
