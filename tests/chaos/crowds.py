@@ -54,7 +54,7 @@ async def web_killed(stage: Stage, name: str) -> None:
     github, web = stage.github, f"{stage.service.url}/webhooks/github"
     repository = await stage.repository(name)
     taken = 0
-    for milliseconds in (0, 2, 5, 10, 30):
+    for milliseconds in (0, 5, 20, 80, 300):
         github.deliver_to(None)
         sha = await stage.turns_red(repository, f"after-{milliseconds}-ms")
         await github.settled()
