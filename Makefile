@@ -44,6 +44,7 @@ docs: setup ## write the configuration table of the README anew
 lock: setup ## lock the dependencies anew (hashed, for all platforms)
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" pyproject.toml --group dev -o requirements-dev.lock
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock" --group build -o requirements-build.lock
 
 clean: ## remove what was made here
 	@rm -rf .venv .selfheal .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

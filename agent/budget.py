@@ -1,13 +1,24 @@
-"""What an attempt may still spend: the one place where budgets are checked."""
+"""What an attempt may spend, and may still spend: the one place where budgets are checked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.task import Budget, Usage
+from agent.usage import Usage
 
 A_CALL = 4_000  # tokens that a call of a model takes about, before one was made
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What an attempt may spend, in all."""
+
+    iterations: int = 8
+    tokens: int = 200_000
+    cost: float = 2.0  # US dollars
+    seconds: float = 1800.0
+    reserve: float = 60.0  # seconds kept back to publish what is found
 
 
 @dataclass(frozen=True, slots=True)

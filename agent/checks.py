@@ -24,7 +24,7 @@ from agent.protected import DECIDING
 from agent.reading_go import read_go
 from agent.reading_java import read_java
 from agent.reading_rust import read_rust
-from agent.task import Check, CheckRun, Conditions, Failure, Frame, Service, Step, Verdict, VerdictId
+from agent.verdicts import Check, CheckRun, Conditions, Failure, Frame, Service, Step, Verdict, VerdictId
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
 GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own limit, to say what it saw

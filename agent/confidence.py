@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from agent.challenge.judgement import Challenged
 from agent.edits import changed_lines
-from agent.task import Candidate
+from agent.proposal import Candidate
 
 SURE = 0.6  # below it, a repair says that it is not sure
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent import words
 from agent.events import RungSpent
 from agent.state import Work
-from agent.task import RungCost
+from agent.usage import RungCost
 
 
 async def tell_cost(work: Work, cost: RungCost) -> None:

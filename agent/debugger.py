@@ -15,11 +15,13 @@ from agent.debugger_tools import Toolbox
 from agent.diagnosis import CATEGORIES, UNSURE
 from agent.model import ModelError, Unavailable
 from agent.models import Models
+from agent.outcome import Iteration
+from agent.proposal import Diagnosis
 from agent.proposers.base import Situation
 from agent.reflection import fenced
 from agent.refuting import causes_left
 from agent.salvage import fraction, line, lines, read_object
-from agent.task import Diagnosis, Iteration, Usage
+from agent.usage import Usage
 
 STEPS = 6  # messages with tool calls that are answered
 TOKENS = 24_000  # of one diagnosis; the conversation grows with every step

@@ -14,9 +14,10 @@ from agent.debugger_calls import TOOLS, Call
 from agent.edits import EditProblem, read_text
 from agent.failing import condensed
 from agent.guest.text import clean
+from agent.outcome import Iteration
 from agent.outline import Definition, Module
 from agent.proposers.base import Situation
-from agent.task import Check, Iteration, VerdictId
+from agent.verdicts import Check, VerdictId
 from sandbox.base import KIB, Command, DeadlinePassed, LimitExceeded
 
 LONGEST = 3_000  # characters of one answer

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from agent import words
 from agent.edits import added, removed
-from agent.task import Candidate, Diagnosis, Failure
+from agent.proposal import Candidate, Diagnosis
+from agent.verdicts import Failure
 
 BY_VERDICTS = "verdicts and change"  # in place of a model
 UNSURE = 0.5  # confidence below which other causes are tried beside

@@ -10,7 +10,7 @@ import difflib
 import hashlib
 from dataclasses import dataclass
 
-from agent.task import Edits, FileChange
+from agent.proposal import Edits, FileChange
 from sandbox.base import MIB, LimitExceeded, Workspace
 
 EDITABLE = MIB  # bytes of the largest file that is edited

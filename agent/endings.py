@@ -8,7 +8,10 @@ from types import MappingProxyType
 
 from agent import words
 from agent.oracle import Round
-from agent.task import Chance, CheckRun, Flakiness, Outcome, RungCost, Span, Usage, VerdictId
+from agent.outcome import Chance, Flakiness, Outcome
+from agent.proposal import Span
+from agent.usage import RungCost, Usage
+from agent.verdicts import CheckRun, VerdictId
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from agent.places import Place, Sources, widened
 from agent.proposers.base import Situation
 from agent.surroundings import surroundings
 from agent.suspicion import called, suspects
-from agent.task import Failure
 from agent.testfiles import is_test
+from agent.verdicts import Failure
 
 TESTS, SUSPECTS, LESSONS, OTHERS = 3, 16, 4, 12
 RELATED = 4  # files of one test

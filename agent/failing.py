@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from agent.model import estimate_tokens
 from agent.oracle import failures
 from agent.proposers.base import Situation
-from agent.task import Failure
+from agent.verdicts import Failure
 
 MOST = 12  # verdicts that are named
 LONGEST = 40  # lines of one traceback

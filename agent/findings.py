@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from agent.guest.text import LINE_LIMIT, clean, identity, one_line
-from agent.task import Failure, Frame, VerdictId
+from agent.verdicts import Failure, Frame, VerdictId
 
 LIMIT = 2000  # findings
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from agent import words
 from agent.guest.ordering import ordered
-from agent.task import Chance, Conditions, Flakiness, VerdictId
+from agent.outcome import Chance, Flakiness
+from agent.verdicts import Conditions, VerdictId
 
 EAST, WEST = "<+14>-14", "<-12>12"  # the first and the last zone to see a day, as POSIX writes them
 OTHERS = 3  # other seeds that are tried before a seed counts as of no account

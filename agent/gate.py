@@ -19,8 +19,10 @@ from agent import words
 from agent.edits import apply
 from agent.endings import named
 from agent.oracle import EXIT, Verification, broken, failures, meddling, perhaps_luck, turned, unexplained, unmoved
+from agent.outcome import CheckEvidence
+from agent.proposal import Edits
 from agent.state import Work
-from agent.task import Check, CheckEvidence, CheckRun, Edits, Oracle, VerdictId
+from agent.verdicts import Check, CheckRun, Oracle, VerdictId
 from sandbox.base import InstallFailed, LimitExceeded, Packages
 
 Runs = Mapping[str, CheckRun]  # by the check's name

@@ -47,9 +47,12 @@ from agent.nodes.reproduce import reproduce
 from agent.nodes.review import review
 from agent.nodes.select import select
 from agent.nodes.verify import verify
+from agent.outcome import NoRepair, Repair
 from agent.proposers.model import DIRECT
+from agent.question import Question, Reply, Waiting
 from agent.state import Context, Opinion, State, Work, pack, spent, unpack
-from agent.task import NoRepair, Question, Repair, Reply, Task, Usage, Waiting
+from agent.task import Task
+from agent.usage import Usage
 
 GRAPH_VERSION = 4  # raise it when a node is renamed or the state changes its meaning
 MOST_STEPS = 1000  # a bound for loops that should not be; the budget ends a repair long before

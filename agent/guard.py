@@ -25,9 +25,11 @@ from agent.guard_code import code_findings, differs_in_requirements_alone, same_
 from agent.guard_exits import leaving_may_pass, tells_an_exit_code_alone, verdicts_are_printed
 from agent.guard_judges import judge_findings
 from agent.guard_requirements import new_names, requirement_findings
+from agent.proposal import Candidate, FileChange
 from agent.protected import BUILD_SETTINGS, CI_FILES, LINT_SETTINGS, LOCKS, START_UP, TEST_SETTINGS
-from agent.task import Candidate, FileChange, Oracle, Policy
+from agent.task import Policy
 from agent.testfiles import is_snapshot, is_test
+from agent.verdicts import Oracle
 
 TESTS = "tests"  # the one rule that a person may want to lift: the test itself may be wrong
 

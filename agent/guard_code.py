@@ -18,7 +18,7 @@ from agent.guard_exits import exit_findings, exit_lines
 from agent.guard_lines import line_findings
 from agent.guard_prints import print_lines
 from agent.guard_reach import TEST_TOOLS, Names, reach_findings
-from agent.task import FileChange
+from agent.proposal import FileChange
 
 Finding = tuple[str, str]  # rule, sentence
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from agent.guard_reach import Names
 from agent.kinship import GO, JVM, NODE, RUST, family
-from agent.task import Oracle
+from agent.verdicts import Oracle
 
 Finding = tuple[str, str]  # rule, sentence
 

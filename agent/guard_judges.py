@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from agent.task import Check, FileChange, Oracle, Step
+from agent.proposal import FileChange
+from agent.verdicts import Check, Oracle, Step
 
 Finding = tuple[str, str]  # rule, sentence
 

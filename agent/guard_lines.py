@@ -15,7 +15,7 @@ from agent.guard_inline import inline_findings
 from agent.guard_macros import macro_findings
 from agent.guard_node import node_findings
 from agent.kinship import GO, JVM, NODE, RUST, family
-from agent.task import FileChange
+from agent.proposal import FileChange
 
 Finding = tuple[str, str]  # rule, sentence
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from agent.proposal import Edits
 from agent.proposers.tools.distributions import distribution_of, normalised
-from agent.task import Edits
 
 Finding = tuple[str, str]  # rule, sentence
 

@@ -6,7 +6,7 @@ import re
 
 from agent.edits import lines, opcodes
 from agent.outline import Module
-from agent.task import Edits, FileChange
+from agent.proposal import Edits, FileChange
 
 _NAME = re.compile(r"[^\W\d]\w*")
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from agent.edits import apply
 from agent.findings import read_findings
-from agent.task import Edits
+from agent.proposal import Edits
 from sandbox.base import Command, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
 LONGEST = 20.0  # seconds of one run

@@ -14,9 +14,10 @@ import msgspec
 
 from agent.checks import Runner
 from agent.events import Degraded, Emit
+from agent.proposal import Span
 from agent.sampling import question
-from agent.task import Check, CheckRun, Oracle, Span
 from agent.testfiles import is_test
+from agent.verdicts import Check, CheckRun, Oracle
 from sandbox.base import Sandbox
 
 RED, GREEN = 20, 60  # tests that are traced at most

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.task import Failure, Outcome
+from agent.outcome import Outcome
+from agent.verdicts import Failure
 
 LONGEST = 2_000  # characters of a signature
 

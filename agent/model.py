@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict
 
-from agent.task import Usage
+from agent.usage import Usage
 
 Role = Literal["diagnose", "repair", "review", "challenge"]
 

@@ -29,7 +29,7 @@ from agent.model import (
     Unavailable,
 )
 from agent.provider import Provider, load
-from agent.task import Usage
+from agent.usage import Usage
 
 UNAVAILABLE_TRIES = 3
 EMBEDDING_SECONDS = 30.0

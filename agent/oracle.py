@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent.task import Check, CheckEvidence, CheckRun, Edits, Failure, Oracle, Verdict, VerdictId
+from agent.outcome import CheckEvidence
+from agent.proposal import Edits
+from agent.verdicts import Check, CheckRun, Failure, Oracle, Verdict, VerdictId
 
 EXIT = VerdictId("exit")  # the command as a whole, where no verdict of its own says what is wrong
 MARKS_LIMIT = 300  # marks of meddling that a run tells

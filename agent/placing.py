@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from agent.answer import Block, Change, WholeFile, WholeFunction, clean_path, splits
 from agent.edits import EditProblem, lines
-from agent.task import Edits, FileChange
+from agent.proposal import Edits, FileChange
 
 
 def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], shown: Sequence[str] = ()) -> Edits | EditProblem:

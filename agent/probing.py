@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from agent import flakiness, words
 from agent.events import Probed
 from agent.oracle import EXIT, Round, failures, unsteady
+from agent.outcome import Chance, Flakiness
 from agent.state import Work
-from agent.task import Chance, CheckRun, Conditions, Flakiness, VerdictId
+from agent.verdicts import CheckRun, Conditions, VerdictId
 from sandbox.base import LimitExceeded
 
 SHARE, LONGEST = 0.25, 300.0  # of the attempt's time, and seconds, that everything here may take

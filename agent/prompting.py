@@ -13,10 +13,10 @@ from agent import excerpts, failing
 from agent.diagnosis import CATEGORIES
 from agent.excerpts import View
 from agent.model import Prompt
+from agent.outcome import Iteration
 from agent.prompts import render
 from agent.proposers.base import Situation
 from agent.reflection import fenced
-from agent.task import Iteration
 from agent.testfiles import is_test
 
 FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_400  # tokens, as `estimate_tokens` counts them

@@ -28,7 +28,7 @@ from agent.model import (
     Unavailable,
     estimate_tokens,
 )
-from agent.task import Usage
+from agent.usage import Usage
 
 LONGEST_ANSWER = 1024 * 1024  # characters that are kept of one
 KEYLESS = "none"  # the OpenAI client wants a key, also for a server that asks for none

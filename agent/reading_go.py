@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from agent.guest.text import ID_LIMIT, LINE_LIMIT
-from agent.task import Failure, Frame, Verdict, VerdictId
+from agent.verdicts import Failure, Frame, Verdict, VerdictId
 
 _VERDICTS = {"pass": Verdict.PASSED, "fail": Verdict.FAILED, "skip": Verdict.SKIPPED}
 _PLACE = re.compile(r"^\s*(?:panic: .*(?<![\w./-]))?([\w./-]+\.go):(\d{1,9}):? ?(.*)")

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 
 from agent.guest.text import LINE_LIMIT
-from agent.task import Failure, Frame, Verdict, VerdictId
 from agent.testfiles import is_test
+from agent.verdicts import Failure, Frame, Verdict, VerdictId
 
 _CLASS = re.compile(
     r"^(?:\[\w+\] +)?Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9}), Skipped: (\d{1,9}),? [^T]*Time elapsed: "

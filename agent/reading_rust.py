@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from agent.guest.text import LINE_LIMIT
-from agent.task import Failure, Frame, Verdict, VerdictId
+from agent.verdicts import Failure, Frame, Verdict, VerdictId
 
 _TARGET = re.compile(r"^\s*(?:Running (?:unittests )?(\S+\.rs) \(|(Doc-tests) )")
 _TEST = re.compile(r"^test (.+?)(?: - should panic| - compile(?: fail)?)? \.\.\. (ok|FAILED|ignored)\b")

@@ -7,8 +7,10 @@ import re
 
 from agent.edits import diff
 from agent.oracle import Verification
+from agent.outcome import Iteration, ReflectionLog
+from agent.proposal import Candidate, Diagnosis
 from agent.state import Context, State, unpack
-from agent.task import Candidate, Diagnosis, Iteration, ReflectionLog, RungCost
+from agent.usage import RungCost
 
 
 async def log_of(state: State, context: Context, last: Iteration | None, diagnosis: Diagnosis | None) -> ReflectionLog:

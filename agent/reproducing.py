@@ -11,8 +11,11 @@ from agent.endings import Ending
 from agent.events import StepStarted
 from agent.nodes.probe import probe
 from agent.nodes.reproduce import reproduce
+from agent.outcome import NoRepair, ReflectionLog
 from agent.state import Context, Work, unpack
-from agent.task import CheckRun, NoRepair, Oracle, ReflectionLog, Task, Usage
+from agent.task import Task
+from agent.usage import Usage
+from agent.verdicts import CheckRun, Oracle
 
 
 @dataclass(frozen=True, slots=True)

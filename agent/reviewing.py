@@ -12,8 +12,8 @@ from agent.model import Prompt
 from agent.outline import Definition, Module, changed
 from agent.passages import nearest
 from agent.prompts import render
+from agent.proposal import Candidate, Edits, FileChange
 from agent.proposers.base import Situation
-from agent.task import Candidate, Edits, FileChange
 
 TEST, DIFF, WHOLE, CONTEXT = 1_500, 3_000, 1_800, 700
 ERROR = 200  # tokens of what the failing tests say

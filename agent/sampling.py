@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.checks import prelude_of
-from agent.task import Check, CheckRun, Oracle, VerdictId
+from agent.verdicts import Check, CheckRun, Oracle, VerdictId
 
 
 def red_check(oracle: Oracle) -> Check | None:

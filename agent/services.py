@@ -13,7 +13,7 @@ import msgspec
 
 from agent.checks import Runner, service_request
 from agent.guest.text import one_line
-from agent.task import Service
+from agent.verdicts import Service
 from sandbox.base import Workspace
 
 SECONDS = 20.0

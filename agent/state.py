@@ -1,8 +1,8 @@
 """What the graph remembers (`State`) and what its steps work with (`Context`, `Work`).
 
 The state is written after every node and read by another process, so it holds plain data alone: numbers, short texts, names of
-blobs, and small dataclasses of `agent.task` turned into plain data by `pack`. Whatever is heavy lies in the blobs. The context
-is never written: it is handed in again at every resume.
+blobs, and small dataclasses turned into plain data by `pack`. Whatever is heavy lies in the blobs. The context is never
+written: it is handed in again at every resume.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from agent.events import Degraded, Emit
 from agent.memory import Memory
 from agent.oracle import failures
 from agent.proposers.base import Proposer
-from agent.task import Check, CheckRun, Failure, Oracle, Task, Usage
+from agent.task import Task
+from agent.usage import Usage
+from agent.verdicts import Check, CheckRun, Failure, Oracle
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver

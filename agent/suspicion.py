@@ -14,8 +14,8 @@ from agent.implicit import made, maker, operated
 from agent.localization import SPANS
 from agent.outline import Definition, Module
 from agent.places import Place, Sources, widened
+from agent.proposal import Span
 from agent.proposers.base import Situation
-from agent.task import Span
 from agent.testfiles import is_test
 
 CLOSE, TOLD, CALLED = 1.0, 0.5, 0.2  # suspiciousness that a failing test's name adds, its comments, being called in it

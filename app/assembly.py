@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.task import Budget, Policy
+from agent.budget import Budget
+from agent.task import Policy
 from app.settings import PREFIX, Settings, SettingsError
 from sandbox.base import MIB, Limits, Sandboxes
 from sandbox.e2b.plan import Account

@@ -21,7 +21,8 @@ from agent.bench.score import Entry
 from agent.bench.specimen import Benchmark, NotPosed, Skipped, Specimen, packed
 from agent.blobs import MemoryBlobs
 from agent.events import AnyEvent
-from agent.task import NoRepair, Outcome, Repair, Waiting
+from agent.outcome import NoRepair, Outcome, Repair
+from agent.question import Waiting
 from app.assembly import budget_of, e2b_of, limits_of, models_of
 from app.bench_state import State
 from app.engine import Engine

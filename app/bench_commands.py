@@ -5,13 +5,14 @@ Exit codes: 0 every task was measured (healed or not), 1 some could not be, or t
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
+
+from app.commands import Json, end
 
 if TYPE_CHECKING:
     from agent.bench.score import Entry
@@ -28,7 +29,6 @@ Resume = Annotated[
     typer.Option("--resume", metavar="FILE", help="Keep results here as they come; a rerun skips what is done."),
 ]
 Model = Annotated[str, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model; without it no model is asked.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, for scripts.")]
 Oracle = Annotated[
     str, typer.Option("--oracle", metavar="all|half", help="Show all tests, or every second one and judge by the others.")
 ]
@@ -138,7 +138,7 @@ def _oracle(given: str) -> Literal["all", "half"]:
         return "all"
     if given == "half":
         return "half"
-    return _end(f"--oracle {given!r} is not known; say all or half", 2)
+    return end(f"--oracle {given!r} is not known; say all or half", 2)
 
 
 def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
@@ -156,7 +156,7 @@ def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
         told = {**benchmark.options, "budget": f"{options.seconds:g}", "model": options.model}
         state = open_state(options.resume, Head(benchmark.name, told))
     except (BadInput, SettingsError) as error:
-        _end(str(error), 2)
+        end(str(error), 2)
     # Seconds of imports, which wrong use need not wait for.
     from app import bench_report, terminal
     from app.bench import Run
@@ -174,9 +174,9 @@ def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
         with bar:
             complete = _until_stopped(run)
     except SandboxUnavailable as error:
-        _end(f"there is no sandbox: {error.reason}", 1)
+        end(f"there is no sandbox: {error.reason}", 1)
     except StateLost as error:
-        _end(str(error), 1)
+        end(str(error), 1)
     entries = run.results()
     if options.json:
         typer.echo(bench_report.as_json(benchmark.name, told, entries, complete=complete))
@@ -209,9 +209,3 @@ def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:
         if id_ not in known:
             raise BadInput(f"there is no task {id_!r}; the ids are like {', '.join(known[:3])}")
     return [id_ for id_ in known if id_ in ids]
-
-
-def _end(message: str, code: int) -> NoReturn:
-    for line in message.splitlines():
-        typer.secho(f"selfheal: {line}", err=True, fg="red" if sys.stderr.isatty() else None)
-    raise typer.Exit(code)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import IO
 
-from agent.task import Edits
+from agent.proposal import Edits
 from sandbox.archive import ArchiveLimits, leads_outside
 from sandbox.base import MIB
 

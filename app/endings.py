@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 
 if TYPE_CHECKING:  # `selfheal fix` reads this table and starts without GitHub's client
     from app.github.types import Conclusion

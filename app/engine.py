@@ -12,10 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.blobs import Blobs, MemoryBlobs
+from agent.budget import Budget
 from agent.ci.legs import image_of
 from agent.events import Degraded, Emit
 from agent.memory import Memory
-from agent.task import Budget, NoRepair, Policy, Repair, Reply, Waiting
+from agent.outcome import NoRepair, Repair
+from agent.question import Reply, Waiting
+from agent.task import Policy
 from app.preparing import Case, Prepared, prepare
 from sandbox.base import Housed, Limits, Sandbox, Sandboxes
 

@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from agent.blobs import MemoryBlobs
 from agent.ci.legs import ChosenJob
-from agent.task import NoRepair, Repair, Waiting
+from agent.outcome import NoRepair, Repair
+from agent.question import Waiting
 from app import checkout, local, terminal
 from app.choosing import Wish, choose
 from app.preparing import Case

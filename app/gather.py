@@ -15,7 +15,7 @@ from agent.ci.contexts import Run
 from agent.ci.legs import FailedJob
 from agent.ci.logs import LogReading, excerpt, is_infrastructure, read_log
 from agent.ci.seeds import told_seed
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.github import NotFound, Repository
 from app.github.types import Job, WorkflowRun
 from app.redaction import redact

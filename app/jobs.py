@@ -16,7 +16,8 @@ from typing import Literal
 import structlog
 
 from agent.events import StepStarted
-from agent.task import NoRepair, Outcome, Repair, Waiting
+from agent.outcome import NoRepair, Outcome, Repair
+from agent.question import Waiting
 from app import publish
 from app.endings import ENDINGS
 from app.engine import Engine
@@ -38,7 +39,8 @@ from app.github import (
 from app.messages import Publication
 from app.preparing import Case, without_a_run
 from app.rerunning import rerun
-from app.store.leases import AttemptCancelled, Lease, NotClaimed, Postponed
+from app.store.claims import NotClaimed, Postponed
+from app.store.leases import AttemptCancelled, Lease
 from app.store.memories import Embedder
 from app.store.store import Store
 from app.store.values import Attempt, PullRequest

@@ -17,7 +17,7 @@ from platformdirs import user_cache_path
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
 from agent.ci.configuration import PATH as CONFIGURATION
 from agent.events import Degraded
-from agent.task import NoRepair, Outcome
+from agent.outcome import NoRepair, Outcome
 from app.assembly import budget_of, e2b_of, extensions_of, limits_of, models_of
 from app.checkout import CheckoutUnreadable
 from app.engine import Engine

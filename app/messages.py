@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from agent import words
-from agent.task import Evidence, NoRepair, Outcome, Question, ReflectionLog, Repair
+from agent.outcome import Evidence, NoRepair, Outcome, ReflectionLog, Repair
+from agent.question import Question
 from app import proof
 from app.endings import ENDINGS
 from app.markdown import Quoter, link, shortened

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from psycopg.conninfo import make_conninfo
-from psycopg.rows import dict_row
+from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from app.store.address import SETTING, Postgres, StoreError
@@ -60,6 +60,7 @@ async def opened(address: Postgres, serde: SerializerProtocol) -> AsyncIterator[
         min_size=1,
         max_size=_POOL_SIZE,
         open=False,
+        connection_class=psycopg.AsyncConnection[DictRow],
         timeout=_CONNECT_SECONDS,
         kwargs={"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row},
         check=AsyncConnectionPool.check_connection,

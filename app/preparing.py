@@ -9,13 +9,17 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from agent.budget import Budget
 from agent.checks import Runner
 from agent.ci.configuration import NO_CONFIGURATION, Configuration
 from agent.ci.legs import ChosenJob, FailedJob
 from agent.ci.plan import Plan, complete, plan
 from agent.ci.replay import Stage
 from agent.events import Emit, StepDone, StepStarted
-from agent.task import Budget, Check, CheckRun, NoRepair, Outcome, Policy, ReflectionLog, Task, Usage
+from agent.outcome import NoRepair, Outcome, ReflectionLog
+from agent.task import Policy, Task
+from agent.usage import Usage
+from agent.verdicts import Check, CheckRun
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
 from sandbox.install.interpreters import runs_as
 

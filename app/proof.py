@@ -11,7 +11,8 @@ from collections import Counter
 from agent import words
 from agent.confidence import SURE
 from agent.diagnosis import BY_VERDICTS, CATEGORIES
-from agent.task import CheckEvidence, Diagnosis, Evidence, FileChange, Repair
+from agent.outcome import CheckEvidence, Evidence, Repair
+from agent.proposal import Diagnosis, FileChange
 from app.markdown import Quoter
 
 _ROWS = 30  # checks in the evidence table

@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agent.task import FileChange, NoRepair, Outcome, Question, Repair
+from agent.outcome import NoRepair, Outcome, Repair
+from agent.proposal import FileChange
+from agent.question import Question
 from app import messages
 from app.endings import ENDINGS
 from app.github import Conflict, Repository

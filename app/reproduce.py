@@ -20,8 +20,8 @@ from rich.table import Table
 from agent import words
 from agent.ci.leg import Told as Step
 from agent.ci.legs import ChosenJob
+from agent.outcome import NoRepair
 from agent.reproducing import Red
-from agent.task import NoRepair
 from app import checkout, local, terminal
 from app.choosing import Wish, choose
 from app.engine import Reproduction

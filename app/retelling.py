@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent import words
-from agent.task import Iteration, ReflectionLog, RungCost, Usage
+from agent.outcome import Iteration, ReflectionLog
+from agent.usage import RungCost, Usage
 from app.markdown import Quoter
 
 _SHRINK = (2000, 600, 0)

@@ -13,12 +13,13 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
-from agent.task import Autonomy
+from agent.question import Autonomy
 
 PREFIX = "SELFHEAL_"
 ENV_FILE = ".env"
@@ -52,7 +53,9 @@ class Settings(BaseSettings):
     # Where things are kept
     data_dir: Path = Field(Path(".selfheal"), description="Folder for the SQLite database, checkpoints, caches and sockets.")
     database_url: SecretStr | None = Field(
-        None, description="SQLAlchemy URL of the database. Default: SQLite in the data folder."
+        None,
+        description="The database: `postgresql://user:password@host/database`, as a hosted PostgreSQL hands it out "
+        "(`?sslmode=require`), or `sqlite:////folder/file.db`. Default: SQLite in the data folder.",
     )
     redis_url: SecretStr | None = Field(
         None, description="URL of Redis. Default: an embedded redis-server on a Unix socket in the data folder."
@@ -205,7 +208,7 @@ class Settings(BaseSettings):
 
     @cached_property
     def database(self) -> str:
-        """SQLAlchemy URL with an async driver."""
+        """URL of the database; `app/store/address.py` reads it."""
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite+aiosqlite:///{(self.data_dir / 'selfheal.db').resolve()}"
@@ -215,6 +218,8 @@ class Settings(BaseSettings):
         """Every secret that is set, the key in its file too, to be taken out of whatever is published or logged."""
         set_here = (getattr(self, name) for name in type(self).model_fields)
         secrets = {value.get_secret_value() for value in set_here if isinstance(value, SecretStr)}
+        urls = (value.get_secret_value() for value in (self.database_url, self.redis_url) if value is not None)
+        secrets |= {spelled for url in urls for spelled in _passwords(url)}
         with suppress(SettingsError):  # a file that cannot be read gives nothing away
             secrets.add(self.private_key or "")
         return tuple(sorted(secrets - {""}))
@@ -230,6 +235,14 @@ class Settings(BaseSettings):
             return self.github_private_key_file.read_text()
         except OSError as error:
             raise SettingsError(f"{PREFIX}GITHUB_PRIVATE_KEY_FILE: {error.strerror}: {self.github_private_key_file}") from error
+
+
+def _passwords(url: str) -> set[str]:
+    """The password in a URL, as it is written there and as it is."""
+    with suppress(ValueError):  # what is no URL is refused by who uses it
+        written = urlsplit(url).password or ""
+        return {written, unquote(written)}
+    return set()
 
 
 def load(*, env_file: str | None = None, **overrides: object) -> Settings:

@@ -19,7 +19,7 @@ from rich.table import Table
 from agent import words
 from agent.edits import diff
 from agent.events import AnyEvent, Degraded, Ended, StepStarted
-from agent.task import NoRepair, Outcome, ReflectionLog, Repair
+from agent.outcome import NoRepair, Outcome, ReflectionLog, Repair
 from app import terminal
 from app.endings import ENDINGS
 from app.proof import headline, sureness

@@ -28,7 +28,8 @@ from app.clock import SystemClock
 from app.queue import FUNCTION, Queue, deserialize, job_seconds, serialize, sweep_for_ever
 from app.redis import open_redis
 from app.settings import Settings
-from app.store.leases import AttemptCancelled, LeaseLost, NotClaimed
+from app.store.claims import NotClaimed
+from app.store.leases import AttemptCancelled, LeaseLost
 from app.store.store import Store, open_store
 
 if TYPE_CHECKING:

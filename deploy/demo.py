@@ -22,7 +22,7 @@ from pathlib import Path
 from rich.syntax import Syntax
 
 from agent.events import Ended
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app import terminal
 from app.clock import SystemClock
 from app.settings import load

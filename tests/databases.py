@@ -23,6 +23,16 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture(params=KINDS)
 def database_url(request: pytest.FixtureRequest) -> Iterator[str | None]:
     """A fresh database: None for SQLite's default in the data folder, else the URL of one in PostgreSQL."""
+    yield from _fresh(request)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def module_database_url(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """As `database_url`, one for all tests of a module."""
+    yield from _fresh(request)
+
+
+def _fresh(request: pytest.FixtureRequest) -> Iterator[str | None]:
     if request.param == "sqlite":
         yield None
         return

@@ -11,7 +11,8 @@ from agent.bench.differential import Function, compare
 from agent.bench.lab import Lab, Labs
 from agent.bench.specimen import File, Judgement, NotPosed, Specimen, changed
 from agent.ci.configuration import Configuration, TestCommand
-from agent.task import CheckRun, Repair, Verdict
+from agent.outcome import Repair
+from agent.verdicts import CheckRun, Verdict
 from sandbox.base import Packages
 
 OracleKind = Literal["all", "half"]

@@ -18,8 +18,8 @@ from agent.bench.specimen import BadInput, File, Skipped, Specimen, text_of
 from agent.bench.suites import SuiteTrial, edits_of, verdicts
 from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
 from agent.ci.configuration import PATH as CONFIGURATION
-from agent.task import Verdict
 from agent.testfiles import is_test
+from agent.verdicts import Verdict
 
 LOOKED_THROUGH = 50  # commits for each one that is wanted
 _PROSE = (".md", ".rst", ".txt")

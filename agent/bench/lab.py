@@ -10,7 +10,7 @@ from agent.bench.specimen import Files, NotPosed, packed
 from agent.checks import Runner
 from agent.ci.configuration import Configuration
 from agent.ci.plan import plan
-from agent.task import Check, CheckRun
+from agent.verdicts import Check, CheckRun
 from sandbox.base import MIB, Command, Completed, Limits, Sandbox, Sandboxes, Workspace
 
 Changes = Mapping[str, bytes | None]

@@ -11,7 +11,7 @@ import msgspec
 
 from agent.bench.specimen import Judgement
 from agent.edits import diff
-from agent.task import NoRepair, Outcome, Repair
+from agent.outcome import NoRepair, Outcome, Repair
 
 BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # edges of the bands of confidence
 _Z = 1.959964  # of a two-sided 95 % interval
@@ -22,7 +22,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     group: str
-    outcome: str  # of `agent.task.Outcome`
+    outcome: str  # of `agent.outcome.Outcome`
     plausible: bool  # a repair went through the gate
     heldout_correct: bool | None = None
     judged_by: str | None = None

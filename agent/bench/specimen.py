@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.ci.configuration import Configuration
-from agent.task import Edits, Repair
+from agent.outcome import Repair
+from agent.proposal import Edits
 from sandbox.base import MIB
 
 if TYPE_CHECKING:

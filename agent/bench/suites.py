@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from agent.bench.lab import Changes, Lab
 from agent.bench.specimen import Judgement, Specimen, changed
 from agent.edits import added, changed_lines, removed
-from agent.task import Edits, FileChange, Repair, Verdict, VerdictId
+from agent.outcome import Repair
+from agent.proposal import Edits, FileChange
+from agent.verdicts import Verdict, VerdictId
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ import msgspec
 
 from agent.challenge.touched import Touched
 from agent.checks import Runner
+from agent.proposal import Edits
 from agent.sampling import question, red_check, run_of
-from agent.task import CheckRun, Edits, Oracle
+from agent.verdicts import CheckRun, Oracle
 from sandbox.base import Sandbox
 
 SECONDS = 8.0  # for all of it, at most

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agent.challenge.specification import body_of, comments_above, cut
 from agent.challenge.touched import Definition
-from agent.task import VerdictId
+from agent.verdicts import VerdictId
 
 MOST = 5  # tests
 LONGEST = 2_400  # characters of all

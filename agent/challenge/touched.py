@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.task import Edits, FileChange
+from agent.proposal import Edits, FileChange
 from agent.testfiles import is_test
 
 MOST = 12  # functions that are played with

@@ -21,8 +21,10 @@ from agent.events import Emit
 from agent.model import Unavailable
 from agent.models import Models
 from agent.prompts import render
+from agent.proposal import Edits
 from agent.state import Work
-from agent.task import Check, Edits, Usage, Verdict
+from agent.usage import Usage
+from agent.verdicts import Check, Verdict
 from sandbox.base import LimitExceeded
 
 SECONDS = 60.0  # for the model

@@ -10,7 +10,7 @@ from agent.ci import ecosystems
 from agent.ci.python_call import is_python, module_of, without_options
 from agent.ci.shell import commands
 from agent.ci.shell_words import assignments
-from agent.task import Check, Reader
+from agent.verdicts import Check, Reader
 from sandbox.base import Packages
 
 # How a tool is called → what installs it, for those whose output is read as findings.

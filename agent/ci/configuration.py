@@ -15,8 +15,10 @@ from typing import Annotated, Literal, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
+from agent.budget import Budget
 from agent.guest.text import one_line
-from agent.task import Autonomy, Budget, Policy
+from agent.question import Autonomy
+from agent.task import Policy
 from sandbox.base import KIB, Packages
 
 PATH = ".github/selfheal.yml"

@@ -12,7 +12,8 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agent.task import Check
+from agent.ci.tables import strings
+from agent.verdicts import Check
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is looked into
@@ -109,9 +110,9 @@ def detect_packages(project: Project) -> Packages:
             requirements += _poetry(project.table("tool", "poetry", "group", group, "dependencies"))
         requirements += _poetry(project.table("tool", "poetry", "dev-dependencies"))
     else:
-        requirements += _strings(project.table("project").get("dependencies"))
+        requirements += strings(project.table("project").get("dependencies"))
         for extra in extras:
-            requirements += _strings(project.table("project", "optional-dependencies").get(extra))
+            requirements += strings(project.table("project", "optional-dependencies").get(extra))
     return Packages(
         requirements=tuple(dict.fromkeys(requirements)),
         requirement_files=tuple(files),
@@ -163,10 +164,6 @@ def _extras(project: Project) -> list[str]:
 def _poetry(dependencies: Mapping[str, object]) -> list[str]:
     """Poetry's own table as names; its version syntax is not PEP 508, and its constraints rarely decide here."""
     return [name for name in dependencies if name != "python"]
-
-
-def _strings(value: object) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 async def _text(workspace: Workspace, path: str) -> str:

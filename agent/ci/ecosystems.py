@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.task import Check, Reader
+from agent.verdicts import Check, Reader
 from sandbox.base import Packages
 
 FOLDERS = 4  # with a package.json of their own that are looked at where the root has none

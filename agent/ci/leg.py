@@ -11,7 +11,7 @@ from agent.ci.expressions import Value
 from agent.ci.services import Wanted
 from agent.ci.workflows.model import Job, Workflow
 from agent.endings import Ending
-from agent.task import Check, CheckRun
+from agent.verdicts import Check, CheckRun
 from sandbox.base import Packages
 
 Does = Literal["runs", "fails", "installs", "sets up", "nothing", "left out", "skipped", "not reached"]
@@ -63,13 +63,45 @@ Perform = Callable[[Check], Awaitable[Performed]]
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
-    """Where the walk led: to the `check` that shows the failure, to an `ending`, or to what only a run can tell (`asks`)."""
+class Found:
+    """The step that shows the failure, with the steps before it that it cannot do without."""
 
+    check: Check
+    tool: str  # what the check's command calls
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Only running the steps can tell `what`."""
+
+    what: str  # for people, behind "to see"
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No step of the job tests or checks anything."""
+
+
+End = Found | Asked | Ending | Nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """Where the walk led, and what was seen on the way."""
+
+    end: End
     told: tuple[Told, ...]
     packages: Packages
-    check: Check | None = None
-    tool: str = ""  # what the check's command calls
-    ending: Ending | None = None
-    asks: str = ""  # what must be known to go on
     notes: tuple[str, ...] = ()
+
+    @property
+    def check(self) -> Check | None:
+        return self.end.check if isinstance(self.end, Found) else None
+
+    @property
+    def ending(self) -> Ending | None:
+        return self.end if isinstance(self.end, Ending) else None
+
+    @property
+    def asks(self) -> str:
+        return self.end.what if isinstance(self.end, Asked) else ""

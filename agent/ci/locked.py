@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from packaging.markers import Marker, default_environment
 from packaging.utils import canonicalize_name
 
+from agent.ci.tables import Table, as_table, strings
+
 _PACKAGES = 5000
-_Table = Mapping[str, object]
 
 
 class LockError(ValueError):
@@ -41,7 +42,7 @@ def from_uv(text: str, member: str, extras: Collection[str], groups: Collection[
     """`member` is the name of the project whose dependencies are wanted ("" for the one at the root). Raises `LockError`."""
     environment = _environment(python)
     packages = _tables(_toml(text).get("package"))
-    by_name: dict[str, list[_Table]] = {}
+    by_name: dict[str, list[Table]] = {}
     for package in packages:
         by_name.setdefault(_name(package), []).append(package)
     root = next((package for package in packages if _is_root(package, member)), {})
@@ -49,11 +50,11 @@ def from_uv(text: str, member: str, extras: Collection[str], groups: Collection[
         raise LockError("uv.lock does not hold the project")
     pins: dict[str, None] = {}
     elsewhere: dict[str, None] = {}
-    waiting: list[_Table] = [*_tables(root.get("dependencies"))]
+    waiting: list[Table] = [*_tables(root.get("dependencies"))]
     for extra in extras:
-        waiting += _tables(_table(root.get("optional-dependencies")).get(extra))
+        waiting += _tables(as_table(root.get("optional-dependencies")).get(extra))
     for group in groups:
-        waiting += _tables(_table(root.get("dev-dependencies")).get(group))
+        waiting += _tables(as_table(root.get("dev-dependencies")).get(group))
     seen: set[tuple[str, str, str]] = set()
     while waiting:
         wanted = waiting.pop()
@@ -63,13 +64,13 @@ def from_uv(text: str, member: str, extras: Collection[str], groups: Collection[
         locked = next((p for p in by_name.get(name, []) if version in ("", str(p.get("version", "")))), None)
         if locked is None:
             continue
-        for extra in ("", *_strings(wanted.get("extra"))):
+        for extra in ("", *strings(wanted.get("extra"))):
             if (key := (name, version, extra)) in seen:
                 continue
             seen.add(key)
-            more = _table(locked.get("optional-dependencies")).get(extra) if extra else locked.get("dependencies")
+            more = as_table(locked.get("optional-dependencies")).get(extra) if extra else locked.get("dependencies")
             waiting += _tables(more)
-        source = _table(locked.get("source"))
+        source = as_table(locked.get("source"))
         if "registry" in source:
             pins[f"{name}=={locked.get('version')}"] = None
         elif locked is not root and not ({"editable", "virtual"} & source.keys()):
@@ -80,7 +81,7 @@ def from_uv(text: str, member: str, extras: Collection[str], groups: Collection[
 def from_poetry(text: str, names: Mapping[str, Collection[str]], python: str | None) -> Locked:
     """`names` are the project's own dependencies, each with its extras; theirs follow. Raises `LockError`."""
     environment = _environment(python)
-    by_name: dict[str, list[_Table]] = {}
+    by_name: dict[str, list[Table]] = {}
     for package in _tables(_toml(text).get("package")):
         by_name.setdefault(_name(package), []).append(package)
     pins: dict[str, None] = {}
@@ -95,19 +96,19 @@ def from_poetry(text: str, names: Mapping[str, Collection[str]], python: str | N
         for package in by_name.get(name, []):
             if not _suits(package, environment):
                 continue
-            if _table(package.get("source")).get("type") in ("git", "url", "file", "directory"):
+            if as_table(package.get("source")).get("type") in ("git", "url", "file", "directory"):
                 elsewhere[name] = None
             else:
                 pins[f"{name}=={package.get('version')}"] = None
             if extra:
-                listed = _strings(_table(package.get("extras")).get(extra))
+                listed = strings(as_table(package.get("extras")).get(extra))
                 waiting += [(canonicalize_name(item.split(" ")[0].split("[")[0]), "") for item in listed]
                 continue
-            for needed, rows in _table(package.get("dependencies")).items():
+            for needed, rows in as_table(package.get("dependencies")).items():
                 for row in rows if isinstance(rows, list) else [rows]:
-                    told = _table(row)
+                    told = as_table(row)
                     if not told.get("optional") and _holds(str(told.get("markers", "")), environment):
-                        waiting += [(canonicalize_name(needed), item) for item in ("", *_strings(told.get("extras")))]
+                        waiting += [(canonicalize_name(needed), item) for item in ("", *strings(told.get("extras")))]
     return Locked(tuple(sorted(pins)), tuple(elsewhere))
 
 
@@ -117,7 +118,7 @@ def from_pdm(text: str, groups: Collection[str], python: str | None) -> Locked:
     pins: dict[str, None] = {}
     elsewhere: dict[str, None] = {}
     for package in _tables(_toml(text).get("package")):
-        listed = _strings(package.get("groups")) or ["default"]
+        listed = strings(package.get("groups")) or ["default"]
         if not set(listed) & set(groups) or not _holds(str(package.get("marker", "")), environment):
             continue
         if {"git", "url", "path"} & package.keys():
@@ -137,8 +138,8 @@ def from_pipenv(text: str, sections: Collection[str], python: str | None) -> Loc
     pins: dict[str, None] = {}
     elsewhere: dict[str, None] = {}
     for section in sections:
-        for name, row in _table(_table(content).get(section)).items():
-            package = _table(row)
+        for name, row in as_table(as_table(content).get(section)).items():
+            package = as_table(row)
             if not _holds(str(package.get("markers", "")), environment):
                 continue
             version = str(package.get("version", ""))
@@ -149,14 +150,14 @@ def from_pipenv(text: str, sections: Collection[str], python: str | None) -> Loc
     return Locked(tuple(sorted(pins)), tuple(elsewhere))
 
 
-def _is_root(package: _Table, member: str) -> bool:
+def _is_root(package: Table, member: str) -> bool:
     if member and _name(package) == canonicalize_name(member):
         return True
-    source = _table(package.get("source"))
+    source = as_table(package.get("source"))
     return not member and "." in (source.get("editable"), source.get("virtual"), source.get("directory"))
 
 
-def _suits(package: _Table, environment: Mapping[str, str]) -> bool:
+def _suits(package: Table, environment: Mapping[str, str]) -> bool:
     markers = package.get("markers", "")
     texts = [str(text) for text in markers.values()] if isinstance(markers, dict) else [str(markers)]
     return any(_holds(text, environment) for text in texts)
@@ -184,30 +185,22 @@ def _environment(python: str | None) -> dict[str, str]:
     }
 
 
-def _toml(text: str) -> _Table:
+def _toml(text: str) -> Table:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as wrong:
         raise LockError("the lock file is not valid TOML") from wrong
 
 
-def _name(package: _Table) -> str:
+def _name(package: Table) -> str:
     return canonicalize_name(str(package.get("name", "")))
 
 
-def _table(value: object) -> _Table:
-    return value if isinstance(value, dict) else {}
-
-
-def _tables(value: object) -> list[_Table]:
+def _tables(value: object) -> list[Table]:
     return list(_each(value)) if isinstance(value, list) else []
 
 
-def _each(rows: list[object]) -> Iterator[_Table]:
+def _each(rows: list[object]) -> Iterator[Table]:
     for row in rows[:_PACKAGES]:
         if isinstance(row, dict):
             yield row
-
-
-def _strings(value: object) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from agent.endings import Ending
-from agent.task import Outcome
+from agent.outcome import Outcome
 
 
 class Needs(Exception):
-    """A step cannot be as in CI: it needs `what`, "secrets.TOKEN" or whatever else only GitHub has."""
+    """A step cannot be as in CI: it needs `what`, "secrets.TOKEN" or whatever else only GitHub has. `note` says more of it."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, note: str = "") -> None:
         super().__init__(what)
-        self.what = what
+        self.what, self.note = what, note
 
 
 def named(what: str) -> str:

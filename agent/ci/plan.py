@@ -18,7 +18,7 @@ from agent.ci.detect import Project
 from agent.ci.expressions.scope import Files
 from agent.ci.hashed import Hashed
 from agent.ci.installing import merge
-from agent.ci.leg import Leg, Told, Walked
+from agent.ci.leg import Found, Leg, Told, Walked
 from agent.ci.legs import ChosenJob, FailedJob, leg_of
 from agent.ci.obstacles import needs_services
 from agent.ci.replay import Stage
@@ -28,8 +28,9 @@ from agent.ci.walking import walk
 from agent.ci.workflows.document import Problem
 from agent.endings import Ending
 from agent.guest.text import one_line
+from agent.outcome import Outcome
 from agent.services import stock
-from agent.task import Check, Outcome, Service
+from agent.verdicts import Check, Service
 from sandbox.base import Packages, Workspace
 
 READING = 20.0  # seconds for reading the workflows of all jobs; one that means no harm takes milliseconds
@@ -188,10 +189,10 @@ class _Planner:
     def take(self, leg: Leg, walked: Walked) -> None:
         self.legs.append(PlannedLeg(leg, walked))
         self.notes += walked.notes
-        if walked.check is not None:
-            runs_tests = walked.check.runs_tests
-            name = self._free_name("tests" if runs_tests else walked.tool or walked.check.name)
-            self._add(replace(walked.check, name=name), walked.tool)
+        if isinstance(walked.end, Found):
+            check, tool = walked.end.check, walked.end.tool
+            name = self._free_name("tests" if check.runs_tests else tool or check.name)
+            self._add(replace(check, name=name), tool)
 
     def ending(self) -> Ending | None:
         return self.refused or next((planned.walked.ending for planned in self.legs if planned.walked.ending is not None), None)

@@ -17,7 +17,7 @@ from agent.ci.expressions.scope import Files
 from agent.ci.leg import Leg, Performed, Walked
 from agent.ci.walking import walk
 from agent.guest import stepping
-from agent.task import Check, CheckRun
+from agent.verdicts import Check, CheckRun
 from sandbox.base import MIB, LimitExceeded, Sandbox, Workspace
 
 LEFT_LIMIT = 4 * MIB  # characters that the steps of a job leave in `GITHUB_ENV`, `GITHUB_OUTPUT` and `GITHUB_PATH`

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Literal
 
 from agent.guest.text import one_line
-from agent.task import Service
+from agent.verdicts import Service
 
 SERVICES = 20  # that one job may ask for
 NAME_LIMIT, VALUE_LIMIT = 100, 4000  # characters

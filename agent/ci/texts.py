@@ -10,7 +10,7 @@ import math
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.ci.contexts import Seen, scope_of, with_an_empty_token
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, render, value_of
@@ -39,7 +39,7 @@ class Asks(Exception):
         self.what = what
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Frame:
     """Steps that share their defaults and outputs: the job's own, or those of one action of the repository."""
 
@@ -52,6 +52,12 @@ class Frame:
     depth: int = 0
     steps: dict[str, Value] = field(default_factory=dict)  # the context of that name
     own: Mapping[str, str] = field(default_factory=dict)  # variables of the one step that is looked at
+
+    def conclude(self, step: Step, outputs: Value, conclusion: str = "success", *, outcome: Value = None) -> None:
+        """What later steps see of one. `outcome` is from before `continue-on-error`; the same where none is given."""
+        if step.id is not None:
+            outcome = conclusion if outcome is None else outcome
+            self.steps[step.id] = {"outputs": outputs, "outcome": outcome, "conclusion": conclusion}
 
 
 class Texts:
@@ -77,7 +83,7 @@ class Texts:
             raise Needs(text.what)
         return text
 
-    def worded(self, template: str, frame: Frame) -> Value:
+    def worded(self, template: str, frame: Frame) -> str | Unknown:
         """As text, where it is known."""
         return render(template, self.scope(frame))
 
@@ -86,29 +92,34 @@ class Texts:
 
     def known(self, template: str, frame: Frame) -> str:
         """An input of a known action; what is not known here is rarely what matters of it."""
-        text = render(template, self.scope(frame))
+        text = self.worded(template, frame)
         return "" if isinstance(text, Unknown) else text
+
+    def job(self) -> Frame:
+        """Where the job's own steps are. Raises `Needs`."""
+        leg, env = self.leg, dict[str, str]()
+        for templates in (leg.job.container.env if leg.job.container else {}, leg.workflow.env, leg.job.env):
+            env = self._outer(env, templates)
+        own, outer = leg.job.defaults, leg.workflow.defaults
+        frame = Frame(env, leg.inputs, ".", SHELL)
+        shell = self.text(own.shell or outer.shell or SHELL, frame)
+        return replace(frame, shell=shell, cwd=self.text(own.working_directory or outer.working_directory or ".", frame))
 
     def own(self, step: Step, frame: Frame) -> dict[str, str]:
         """The step's own variables; a step needs what they need."""
         return {name: self.text(text, frame) for name, text in step.env.items()}
-
-    def outer(self, env: Mapping[str, str], templates: Mapping[str, str]) -> dict[str, str]:
-        """Those of a workflow or a job: steps mostly do without one that is not known here."""
-        found = dict(env)
-        for name, template in templates.items():
-            text = render(template, self.scope(Frame(found, self.leg.inputs, ".", SHELL)))
-            if isinstance(text, Unknown):
-                self.notes.append(f"the variable {one_line(name, 60)} is left out: it needs {named(text.what)}")
-            else:
-                found[name] = text
-        return found
 
     def ask_for(self, what: str) -> None:
         """Ends the walk where running the steps so far would tell it."""
         context, _, rest = what.lower().partition(".")
         if not self.runs and (what == "env" or (context == "steps" and rest.partition(".")[0] in self.unseen)):
             raise Asks(what)
+
+    def pass_by(self, step: Step, text: str, frame: Frame, *, may_fail: bool) -> None:
+        """One that would run `text`, and is not run here: what it would print, export and come to only a run tells."""
+        self.unseen |= {(step.id or "").lower(), *(("env",) if "GITHUB_ENV" in text else ())}
+        outcome: Value = Unknown(f"steps.{step.id}.outcome") if may_fail else "success"
+        frame.conclude(step, unseen_outputs(step), outcome=outcome)
 
     def scope(self, frame: Frame) -> Scope:
         path = posixpath.join(self.leg.run.root, frame.action) if frame.action else ""
@@ -118,7 +129,7 @@ class Texts:
     def title(self, step: Step, frame: Frame) -> str:
         template = title_of(step)
         try:
-            text = render(template, self.scope(frame))
+            text = self.worded(template, frame)
         except ExpressionError:
             text = template
         return " ".join((template if isinstance(text, Unknown) else text).split())
@@ -137,6 +148,21 @@ class Texts:
         if cwd.startswith(self.leg.run.root + "/") or cwd == self.leg.run.root:
             cwd = cwd[len(self.leg.run.root) :].lstrip("/")
         return posixpath.normpath(cwd or ".")
+
+    def _outer(self, env: Mapping[str, str], templates: Mapping[str, str]) -> dict[str, str]:
+        """Those of a workflow or a job: steps mostly do without one that is not known here."""
+        found = dict(env)
+        for name, template in templates.items():
+            text = self.worded(template, Frame(found, self.leg.inputs, ".", SHELL))
+            if isinstance(text, Unknown):
+                self.notes.append(f"the variable {one_line(name, 60)} is left out: it needs {named(text.what)}")
+            else:
+                found[name] = text
+        return found
+
+
+def unseen_outputs(step: Step) -> Unknown:
+    return Unknown(f"steps.{step.id}.outputs")
 
 
 def program_of(shell: str) -> str:

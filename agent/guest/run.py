@@ -2,12 +2,11 @@
 
 Reads a JSON request from stdin, writes one line `NONCE JSON` to stdout. The command cannot write there: it gets pipes of its
 own, and this process is closed to its peers of the same user. What tests do arrives over the private channel as it happens,
-so that a timeout or a crash keeps what was seen before.
+so that a timeout or a crash keeps what was seen before; what of it is believed is for `hearing.py` to say.
 """
 
 import json
 import os
-import secrets
 import selectors
 import signal
 import socket
@@ -15,13 +14,9 @@ import sys
 import threading
 import time
 
-from . import channel, peers, starting
-from .text import Tail, clean, identity
+from . import channel, hearing, peers, starting
+from .text import Tail, clean
 
-TESTS = 100000  # verdicts kept
-MARKS = 300  # of meddling, kept
-FAILURES = 300  # failures kept with their details
-MESSAGE_BYTES = 262144  # of one message
 DRAIN = 1.0  # seconds to wait for output after the command has ended
 
 
@@ -52,41 +47,13 @@ def _close_to_peers():
         return False
 
 
-class Session:
-    """What one process that runs tests has told."""
-
-    def __init__(self, pid=0, speaks=True):
-        self.pid, self.speaks = pid, speaks  # one that may not speak of tests can still tell of meddling
-        self.buffer = bytearray()
-        self.greeted = self.ended = self.left = self.green = self.told = False
-        self.ready = self.idle = False  # of Node: its reporter was made; it was not asked to run tests
-        self.running = {}  # ids; several where the runner does several things at once
-        self.sentinel = None  # what was told of the test that must fail
-        self.key, self.is_foreign = None, False  # the first message's, and whether a later one came without it
-
-    def is_forged(self, is_whole):
-        """Whether failing tests are told as passed. Who tells of green tests to the end tells of the one that must fail too."""
-        return self.is_foreign or self.sentinel == "passed" or (is_whole and self.green and self.sentinel is None)
-
-    def has_told_all(self, has_sentinel):
-        """Whether it told of tests, or at least of the one that there always is, to the end."""
-        believable = self.sentinel in ("failed", "error") if has_sentinel else self.told
-        return self.greeted and self.ended and believable and not self.is_foreign
-
-
 class Supervisor:
     def __init__(self, request):
         self.request = request
         self.output = Tail(int(request["output_limit"]))
-        self.sessions = []
-        self.verdicts = {}  # id -> [verdict, seconds]
-        self.failures = {}  # id -> {message, details, frames}
-        self.notes = []
-        self.marks = set()
-        self.sentinel = "test_" + secrets.token_hex(4)
-        self.forged = False
         self.is_node = request["reader"] == "javascript"
-        self.has_sentinel = not self.is_node  # a runner of Node's cannot be given one more test without its exit code
+        self.hearing = hearing.Hearing(self.is_node, float(request["timeout"]))
+        self.notes = []
         self.starter = starting.Starter(request)
         self.services = None
         self.before, self.prepared = None, []
@@ -101,40 +68,24 @@ class Supervisor:
                 self.services.stop()
             left = self.starter.left()
             self.starter.close()
+        exit_code = None if process is None else process.returncode
+        heard = self.hearing
+        undone = heard.close(exit_code, timed_out)
         # A server that does not start says nothing of the code.
-        ending = "timeout" if timed_out else "crashed" if process is None else "finished"
-        for session in self.sessions:
-            # An orderly exit without an end is a wrong use that pytest itself has told about, before any test.
-            is_orderly = session.left and not session.running and not session.green
-            if self.is_node:  # any code could leave so; only with a code that means failure it turns nothing green
-                is_orderly = session.idle or (is_orderly and process is not None and process.returncode)
-            died = session.greeted and not session.ended and not is_orderly
-            forged = session.is_forged(is_whole=self.has_sentinel and not timed_out and not died)
-            if forged:
-                self.forged = True
-            if ending == "finished" and (died or forged):
-                ending = "crashed"
-            why = "the process died while this ran (exit code %s)" % process.returncode
-            if timed_out:
-                why = "did not finish in %g s" % float(self.request["timeout"])
-            for running in () if session.ended else session.running:
-                self._verdict(running, "error", 0.0, {"message": why, "details": "", "frames": []})
-        if self.forged:
-            self.notes.append("a test that must fail was not told as failed by its runner: nothing of this run is believed")
-            self.verdicts, self.failures = {}, {}
+        ending = "timeout" if timed_out else "crashed" if process is None or undone else "finished"
         return {
             "ending": ending,
-            "exit_code": None if process is None else process.returncode,
+            "exit_code": exit_code,
             "seconds": time.monotonic() - started,
-            "observed": any(session.ready if self.is_node else session.greeted for session in self.sessions),
-            "verdicts": self.verdicts,
-            "failures": self.failures,
+            "observed": heard.is_observed(),
+            "verdicts": heard.verdicts,
+            "failures": heard.failures,
             "output": clean(self.output.text(), self.output.limit),
             "truncated": self.output.dropped,
-            "notes": self.notes,
+            "notes": self.notes + heard.notes,
             "marks": sorted(self._marks()),
             "prepared": self.prepared,
-            "told_all": any(session.has_told_all(self.has_sentinel) for session in self.sessions),
+            "told_all": heard.has_told_all(),
             "stopped_at": stopped_at,
             "left": {} if stopped_at else left,
         }
@@ -152,7 +103,7 @@ class Supervisor:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(os.path.join(self.starter.folder, channel.SOCKET))
             listener.listen(16)
-            process = self.starter.check(self.sentinel)
+            process = self.starter.check(self.hearing.sentinel)
             return process, self._listen(listener, process, deadline), ""
 
     def _steps(self, deadline):
@@ -183,9 +134,10 @@ class Supervisor:
 
     def _marks(self):
         """A file that a step made does what a change to what makes it has it do: such a mark counts without a name too."""
+        marks = self.hearing.marks
         if self.before is None:
-            return self.marks
-        return self.marks | {": " + mark for mark in self.marks if self.before.is_of_the_steps(mark.partition(":")[0])}
+            return marks
+        return marks | {": " + mark for mark in marks if self.before.is_of_the_steps(mark.partition(":")[0])}
 
     def _serve(self, deadline):
         """Start the servers; returns the name of the one that could not be started, or ""."""
@@ -223,9 +175,7 @@ class Supervisor:
                 for key, _ in selector.select(left):
                     if key.data == "listener":
                         connection, _ = listener.accept()
-                        session = self._session(connection, process)
-                        self.sessions.append(session)
-                        selector.register(connection, selectors.EVENT_READ, session)
+                        selector.register(connection, selectors.EVENT_READ, self._session(connection, process))
                     elif key.data == "ended":
                         selector.unregister(ended)
                         if not over:
@@ -240,7 +190,7 @@ class Supervisor:
                         elif key.data == "output":
                             self.output.add(data)
                         else:
-                            self._take(key.data, data)
+                            self.hearing.take(key.data, data)
                 waiting = [key for key in selector.get_map().values() if key.data != "listener"]
                 if over and not waiting:
                     break
@@ -249,87 +199,11 @@ class Supervisor:
 
     def _session(self, connection, process):
         if not self.is_node:
-            return Session()
+            return self.hearing.begin()
         pid = peers.pid_of(connection)
         # Whoever connected before, as its first words may still be on their way.
-        return Session(pid, peers.may_speak(pid, process.pid, [other.pid for other in self.sessions]))
-
-    def _take(self, session, data):
-        session.buffer += data
-        if len(session.buffer) > 16 * MESSAGE_BYTES and b"\n" not in session.buffer:
-            session.buffer.clear()
-            session.is_foreign = True
-        while True:
-            line, newline, rest = session.buffer.partition(b"\n")
-            if not newline:
-                return
-            session.buffer = rest
-            try:
-                message = json.loads(line.decode("ascii")) if len(line) <= MESSAGE_BYTES else None
-                if session.key is None and message["kind"] == "hello":
-                    session.key = str(message["key"])
-                if session.key is None or message["key"] != session.key:
-                    raise ValueError("not one of ours")
-                self._message(session, message)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                session.is_foreign = True
-
-    def _message(self, session, message):
-        kind = message["kind"]
-        if kind == "hello":
-            session.greeted = session.speaks
-            session.idle = bool(message.get("idle"))
-        elif kind == "mark":
-            self._mark([message["mark"]])
-        elif not session.speaks:
-            raise ValueError("not one that runs tests")
-        elif kind in ("start", "verdict") and str(message["id"]).endswith(("::" + self.sentinel, "." + self.sentinel)):
-            if kind == "verdict" and session.sentinel != "passed":
-                session.sentinel = str(message["verdict"])
-        elif kind == "start":
-            if not self.is_node:
-                session.running.clear()
-            session.running[identity(str(message["id"]))] = True
-        elif kind == "over":
-            session.running.pop(identity(str(message["id"])), None)
-        elif kind == "verdict":
-            if self.is_node:
-                session.running.pop(identity(str(message["id"])), None)
-            else:
-                session.running.clear()
-            session.told, session.green = True, session.green or message["verdict"] == "passed"
-            seconds = min(max(0.0, float(message["seconds"])), float(self.request["timeout"]))
-            self._verdict(str(message["id"]), message["verdict"], seconds, message["failure"])
-        elif kind == "ready":
-            session.ready = True
-        elif kind == "end":
-            session.ended = True
-            self._mark(message["marks"])
-        elif kind == "bye":
-            session.left = True
-        elif kind == "note":
-            self.notes.append(clean(str(message["text"]), 500))
-
-    def _mark(self, marks):
-        for mark in marks[:MARKS]:
-            if len(self.marks) < MARKS:
-                self.marks.add(identity(str(mark)))
-
-    def _verdict(self, name, verdict, seconds, failure):
-        name = identity(name)
-        rank = ("skipped", "passed", "failed", "error")
-        known = self.verdicts.get(name)
-        if known is None:
-            if len(self.verdicts) >= TESTS:
-                return
-        elif rank.index(verdict) <= rank.index(known[0]):
-            return  # the same test run twice by one command: the worse counts
-        self.verdicts[name] = [rank[rank.index(verdict)], seconds]
-        if verdict in ("failed", "error"):
-            failure = dict(failure or {"message": "", "details": "", "frames": []})
-            if len(self.failures) >= FAILURES:
-                failure["details"], failure["frames"] = "", failure["frames"][-3:]
-            self.failures[name] = failure
+        earlier = [other.pid for other in self.hearing.sessions]
+        return self.hearing.begin(pid, peers.may_speak(pid, process.pid, earlier))
 
 
 def _kill(process):

@@ -13,8 +13,9 @@ from agent.edits import diff
 from agent.endings import rejected
 from agent.events import Answered
 from agent.oracle import Verification
+from agent.proposal import Candidate
+from agent.question import Autonomy, Question, Reply
 from agent.state import State, Work, pack, unpack
-from agent.task import Autonomy, Candidate, Question, Reply
 
 _ROUNDS: tuple[Autonomy, ...] = ("review_repairs", "review_all")
 

@@ -20,9 +20,11 @@ from agent.edits import changed_lines, diff, read_text
 from agent.events import Opined
 from agent.model import ModelError
 from agent.oracle import Verification
+from agent.proposal import Candidate, Edits
 from agent.sampling import red_check, test_files
 from agent.state import Objection, State, Work, fell_back, pack
-from agent.task import Candidate, Check, CheckRun, Edits, Oracle, Usage
+from agent.usage import Usage
+from agent.verdicts import Check, CheckRun, Oracle
 
 RIVALS = 5  # other candidates of the round whose behaviour is compared
 MOST_FILES = 3  # of failing tests that a model is shown

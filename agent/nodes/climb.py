@@ -9,7 +9,7 @@ from agent.costs import tell_cost
 from agent.nodes.propose import situation_of
 from agent.proposers.base import Strategist
 from agent.state import Round, State, Work, fell_back, pack, remember, unpack
-from agent.task import RungCost, Usage
+from agent.usage import RungCost, Usage
 
 FRUITLESS = 2  # rounds in a row without anything new to judge, after which a rung is left
 STUCK = 4  # changes in a row that failed in the very same way, after which a model is left

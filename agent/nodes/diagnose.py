@@ -9,9 +9,10 @@ from agent.debugger import Debugger
 from agent.events import Diagnosed
 from agent.model import ModelError
 from agent.nodes.propose import situation_of
+from agent.outcome import Iteration
 from agent.proposers.base import Strategist
 from agent.state import State, Work, fell_back, pack, red_of
-from agent.task import Iteration, Usage
+from agent.usage import Usage
 
 
 async def diagnose(state: State, work: Work) -> State:

@@ -12,8 +12,9 @@ from agent.edits import digest
 from agent.events import Guarded
 from agent.hunks import together
 from agent.oracle import Verification
+from agent.proposal import Candidate
 from agent.state import Round, State, Work, pack, red_of, unpack
-from agent.task import Candidate, Oracle
+from agent.verdicts import Oracle
 
 
 async def guard(state: State, work: Work) -> State:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from agent import words
 from agent.events import Localized
 from agent.localization import localize as suspects_of
+from agent.proposal import Span
 from agent.state import State, Work, fell_back
-from agent.task import CheckRun, Oracle, Span
+from agent.verdicts import CheckRun, Oracle
 from sandbox.base import DeadlinePassed, LimitExceeded
 
 LONGEST = 30.0  # seconds

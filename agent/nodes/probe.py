@@ -12,9 +12,10 @@ from dataclasses import replace
 from agent import endings, flakiness
 from agent.nodes.reproduce import kept, tell, why_not_red
 from agent.oracle import Round, base_of
+from agent.outcome import Flakiness
 from agent.probing import Prober
 from agent.state import State, Work, pack
-from agent.task import Check, CheckRun, Conditions, Flakiness, Oracle
+from agent.verdicts import Check, CheckRun, Conditions, Oracle
 from sandbox.base import LimitExceeded
 
 SHARE = 0.1  # of what the attempt has left: what one series of runs may take

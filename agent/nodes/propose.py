@@ -12,9 +12,12 @@ from agent.events import AnyEvent, Degraded, ModelCalled, Proposed
 from agent.gate import proof_seconds
 from agent.memory import Recollection
 from agent.model import ModelError
+from agent.outcome import Iteration
+from agent.proposal import Diagnosis, Span
 from agent.proposers.base import Proposal, Situation
 from agent.state import Round, State, Work, pack, unpack
-from agent.task import CheckRun, Diagnosis, Iteration, Oracle, RungCost, Span, Usage
+from agent.usage import RungCost, Usage
+from agent.verdicts import CheckRun, Oracle
 from sandbox.base import DeadlinePassed, LimitExceeded
 
 EARLIER = 2  # failed changes that a rung is told of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from agent import gate
 from agent.events import Proven
 from agent.oracle import Verification
+from agent.proposal import Candidate
 from agent.state import State, Work, base_of, pack, unpack
-from agent.task import Candidate, Oracle
+from agent.verdicts import Oracle
 
 
 async def prove(state: State, work: Work) -> State:

@@ -14,11 +14,13 @@ from agent.alike import alike
 from agent.edits import digest
 from agent.events import Reflected
 from agent.oracle import Verification
+from agent.outcome import Iteration
 from agent.outline import Module, changed
+from agent.proposal import Candidate, Diagnosis, FileChange
 from agent.reflection import told
 from agent.refuting import causes_left
 from agent.state import Context, Objection, State, Work, pack, remember, unpack
-from agent.task import Candidate, Diagnosis, FileChange, Iteration, Oracle
+from agent.verdicts import Oracle
 
 NAMED = 4  # places that a lesson names
 

@@ -12,19 +12,12 @@ from agent.endings import Ending
 from agent.events import Ended
 from agent.memory import Recollection, signature, worth_keeping
 from agent.oracle import Verification
+from agent.outcome import Evidence, NoRepair, Outcome, Repair
+from agent.proposal import Candidate, Diagnosis, Span
 from agent.reflection import log_of, told
 from agent.state import State, Work, red_of, spent, unpack
-from agent.task import (
-    Candidate,
-    Diagnosis,
-    Evidence,
-    NoRepair,
-    Oracle,
-    Outcome,
-    Repair,
-    RungCost,
-    Span,
-)
+from agent.usage import RungCost
+from agent.verdicts import Oracle
 
 MEMORABLE = 8_000  # characters of a repair's diff that are remembered
 NAMED = 5  # failing ids, and suspicious places, that a person is told when there is no repair

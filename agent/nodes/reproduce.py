@@ -10,8 +10,9 @@ from agent.events import Reproduced
 from agent.flakiness import named_in, speaks_of_network
 from agent.gate import is_brief
 from agent.oracle import EXIT, Round, base_of, differ, failures, oracle_of, unsteady
+from agent.outcome import Flakiness, Outcome
 from agent.state import State, Work, pack
-from agent.task import CheckRun, Flakiness, Oracle, Outcome, VerdictId
+from agent.verdicts import CheckRun, Oracle, VerdictId
 from sandbox.base import LimitExceeded
 
 CERTAIN = 5  # times that something has to be red where a person says that it comes and goes

@@ -16,9 +16,9 @@ from agent.challenge.judgement import Challenged
 from agent.events import Opined
 from agent.model import ModelError
 from agent.nodes.propose import situation_of
+from agent.proposal import Candidate
 from agent.salvage import line, read_object, truth
 from agent.state import Objection, State, Work, fell_back, pack, unpack
-from agent.task import Candidate
 
 SECONDS = 120.0
 UNREAD = ("tools",)  # rungs whose changes are not worth a reader: formatters and lock files explain themselves

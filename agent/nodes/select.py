@@ -17,8 +17,9 @@ from agent.hunks import hunks, leans_on_others, without_hunk
 from agent.lint import new_findings
 from agent.nodes.guard import refusal_of
 from agent.oracle import Verification
+from agent.proposal import Candidate
 from agent.state import State, Work, base_of, pack, unpack
-from agent.task import Candidate, Oracle
+from agent.verdicts import Oracle
 
 MOST_DROPS = 8  # hunks of one candidate that are tried to be dropped
 

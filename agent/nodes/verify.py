@@ -6,8 +6,9 @@ from agent import gate
 from agent.endings import named
 from agent.events import Verified
 from agent.oracle import Verification
+from agent.proposal import Candidate
 from agent.state import State, Work, base_of, pack
-from agent.task import Candidate, Oracle
+from agent.verdicts import Oracle
 
 
 async def verify(state: State, work: Work) -> State:

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from agent.events import Emit
 from agent.memory import Recollection
-from agent.task import Candidate, CheckRun, Diagnosis, Iteration, Oracle, Policy, Span, Usage
+from agent.outcome import Iteration
+from agent.proposal import Candidate, Diagnosis, Span
+from agent.task import Policy
+from agent.usage import Usage
+from agent.verdicts import CheckRun, Oracle
 from sandbox.base import Sandbox
 
 if TYPE_CHECKING:

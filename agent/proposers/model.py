@@ -19,9 +19,10 @@ from agent.model import Answer, ModelError, Prompt, Truncated
 from agent.models import Models
 from agent.placing import resolve
 from agent.prompting import Shown
+from agent.proposal import Candidate, Edits
 from agent.proposers.base import Proposal, Situation
-from agent.task import Candidate, Edits, Usage
 from agent.testfiles import is_test
+from agent.usage import Usage
 
 DIRECT, DIAGNOSED, TARGETED, MINIMAL = "direct", "diagnosed", "targeted", "minimal"
 FUNCTION, ANOTHER, AFRESH = "function", "another", "afresh"

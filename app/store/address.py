@@ -57,7 +57,14 @@ class Postgres:
     def asyncpg_dsn(self) -> str:
         """The parameters alone, for asyncpg's own reading of `sslmode` and its kin; empty without any."""
         known = {name: value for name, value in self.parameters.items() if name in _OF_BOTH}
+        if self.trusts_system:
+            del known["sslrootcert"]
         return f"postgresql://?{urlencode(known)}" if known else "postgresql://"
+
+    @property
+    def trusts_system(self) -> bool:
+        """`sslrootcert=system`, libpq's word for the machine's own authorities, for asyncpg the name of a file."""
+        return self.parameters.get("sslrootcert") == "system"
 
 
 def read(url: str) -> Sqlite | Postgres:

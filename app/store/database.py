@@ -8,8 +8,9 @@ fails at once instead of waiting.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = ["Database", "StoreError", "alembic_config"]
 
 _BUSY_SECONDS = 5.0  # GitHub hangs up on a webhook after ten
 _OPENING_SECONDS = 30.0
+_CLOSE_SECONDS = 10.0
 _MIGRATION_LOCK = 0x5E1F_4EA1  # any number, the same in every process
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -43,7 +45,9 @@ class Database:
         return cls(await (_open_postgres(address) if isinstance(address, Postgres) else _open_sqlite(address)))
 
     async def close(self) -> None:
-        await self.engine.dispose()
+        with suppress(TimeoutError):  # a server that does not answer is not waited for: the process is about to end
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self.engine.dispose()
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncSession]:
@@ -71,7 +75,7 @@ async def _open_sqlite(address: Sqlite) -> AsyncEngine:
 
 
 async def _open_postgres(address: Postgres) -> AsyncEngine:
-    # A second and more, and only for those who use it.
+    # Its driver is loaded only for those who use it.
     import asyncpg
 
     from app.store import postgres

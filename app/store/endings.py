@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.events import AnyEvent, Ended
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.events import encode
 from app.store.models import AttemptRow, EventRow
 

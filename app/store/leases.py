@@ -1,15 +1,11 @@
-"""Who works on an attempt: claim, heartbeat, fenced writes, release.
+"""Working on an attempt that was claimed: heartbeat, fenced writes, release.
 
-    NotClaimed               the attempt is not to be worked on now; there is nothing to undo
-    ├── HeadBusy             another attempt of that head runs; this one stays queued
-    ├── Postponed            raised by who works on it: it shall wait, and the try does not count     seconds
-    └── TriesExhausted       it has just been ended as `error`            attempt
     LeaseLost                another worker may have it: nothing may be written any more
     AttemptCancelled         a person or a newer commit ended it          outcome, reason
 
-A claim raises the attempt's lease token, and every write of a lease is made under "the token is still mine", so a worker
-that slept through its lease can change nothing. A database that is away is waited for, for as long as the lease lasts. Knows no
-queue and no GitHub.
+A claim (`claims.py`) raises the attempt's lease token, and every write of a lease is made under "the token is still mine", so a
+worker that slept through its lease can change nothing. A database that is away is waited for, for as long as the lease lasts.
+Knows no queue and no GitHub.
 """
 
 from __future__ import annotations
@@ -18,8 +14,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from typing import TypeVar
 
 from sqlalchemy import select, update
@@ -27,11 +23,14 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.events import AnyEvent, Asked, Degraded
-from agent.task import Outcome, Usage, Waiting
+from agent.outcome import Outcome
+from agent.question import Waiting
+from agent.usage import Usage
 from app.clock import Clock
 from app.events import as_json, encode, is_kept
 from app.redaction import redact
 from app.store import endings
+from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted, claim
 from app.store.database import Database
 from app.store.models import AttemptRow, PullRequestRow
 from app.store.patience import patiently
@@ -45,29 +44,6 @@ T = TypeVar("T")
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
 
 
-class NotClaimed(Exception):
-    """The attempt is not to be worked on now; the message says why."""
-
-
-class HeadBusy(NotClaimed):
-    def __init__(self) -> None:
-        super().__init__("another attempt of this commit is running")
-
-
-class Postponed(NotClaimed):
-    """What the work needs is away for now; the attempt goes back into the queue for so many seconds."""
-
-    def __init__(self, reason: str, seconds: float) -> None:
-        super().__init__(reason)
-        self.seconds = seconds
-
-
-class TriesExhausted(NotClaimed):
-    def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt.reason or "")
-        self.attempt = attempt
-
-
 class LeaseLost(Exception):
     pass
 
@@ -77,19 +53,6 @@ class AttemptCancelled(Exception):
         super().__init__(reason)
         self.outcome = outcome
         self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How leases are given: `silence` seconds lose one, `longest` seconds fail a try, `tries` failed ones end the attempt.
-
-    What an attempt was made from can be forked for `keep` after its end.
-    """
-
-    silence: float
-    longest: float
-    tries: int
-    keep: timedelta = timedelta(days=14)
 
 
 class Lease:
@@ -323,11 +286,11 @@ class Lease:
 
 @contextlib.asynccontextmanager
 async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> AsyncIterator[Lease]:
-    """Claim the attempt and keep it alive for the block; the module's tree says what it raises.
+    """Claim the attempt and keep it alive for the block; the trees of this module and of `claims.py` say what it raises.
 
     A block that leaves without `end` puts the attempt back into the queue.
     """
-    claimed = await patiently(lambda: _claim(database, clock, terms, attempt_id, worker), terms.silence)
+    claimed = await patiently(lambda: claim(database, clock, terms, attempt_id, worker), terms.silence)
     lease = Lease(database, clock, terms, claimed)
     body = asyncio.current_task()
     assert body is not None
@@ -359,51 +322,3 @@ async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, 
 
 def _cancelled(row: AttemptRow) -> AttemptCancelled | None:
     return AttemptCancelled(Outcome(row.cancel_outcome), row.cancel_reason or "") if row.cancel_outcome else None
-
-
-async def _claim(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> tuple[Attempt, int, float]:
-    began = time.monotonic()
-    refusal: str | None = None
-    attempt: Attempt | None = None
-    try:
-        async with database.write() as session:
-            row = await session.get(AttemptRow, attempt_id, with_for_update=True)
-            if row is None:
-                raise NotClaimed("there is no such attempt")
-            now = clock.now()
-            refusal = _refusal(row, now)
-            if refusal is None and row.cancel_outcome is not None:
-                refusal = row.cancel_reason or "it was cancelled"
-                endings.end(session, row, endings.ended(Outcome(row.cancel_outcome), refusal), now)
-            elif refusal is None and row.tries >= terms.tries:
-                endings.end(session, row, endings.exhausted(row), now)
-            elif refusal is None:
-                row.status, row.lease_owner, row.running_sha = "running", worker, row.head_sha
-                row.lease_token += 1
-                row.tries += 1
-                row.due_at = None
-                row.heartbeat_at = now
-                row.started_at = row.started_at or now
-                row.lease_expires_at = now + timedelta(seconds=terms.silence)
-            await session.flush()
-            token = row.lease_token
-            attempt = await read_attempt(session, attempt_id)
-    except IntegrityError as error:
-        raise HeadBusy from error
-    if refusal is not None or attempt is None:
-        raise NotClaimed(refusal)
-    if attempt.outcome is not None:
-        raise TriesExhausted(attempt)
-    return attempt, token, began
-
-
-def _refusal(row: AttemptRow, now: datetime) -> str | None:
-    if row.status == "ended":
-        return f"it has ended as {row.outcome}"
-    if row.status == "waiting":
-        return "it waits for a person"
-    if row.status == "queued" and row.due_at is not None and row.due_at > now:
-        return f"it is postponed until {row.due_at:%H:%M:%S} UTC"
-    if row.status == "running" and row.lease_expires_at is not None and row.lease_expires_at > now:
-        return f"{row.lease_owner} is working on it"
-    return None

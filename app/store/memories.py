@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.memory import Recollection
 from agent.model import ModelError
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.clock import Clock
 from app.store.database import Database
 from app.store.models import AttemptRow, MemoryRow, PullRequestRow, RepositoryRow

@@ -154,9 +154,11 @@ class AttemptRow(Base):
     cancel_reason: Mapped[str | None]
     told: Mapped[bool] = mapped_column(default=False)  # GitHub shows the end, or never showed the beginning
 
-    question: Mapped[str | None]  # a packed `agent.task.Question`, while a person is asked, and until the attempt ends
+    question: Mapped[str | None]  # a packed `agent.question.Question`, while a person is asked, and until the attempt ends
     asking: Mapped[str | None] = mapped_column(Words(64))  # which time of asking the reply answers
-    reply: Mapped[str | None]  # a packed `agent.task.Reply`; it stays, as the graph alone knows when it is past the question
+    reply: Mapped[
+        str | None
+    ]  # a packed `agent.question.Reply`; it stays, as the graph alone knows when it is past the question
     answered_at: Mapped[datetime | None]
 
     forked_from: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"), index=True)

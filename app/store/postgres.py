@@ -62,6 +62,7 @@ async def _connect(address: Postgres, seconds: float | None) -> asyncpg.Connecti
         user=address.user,
         password=address.password,
         database=address.database,
+        ssl=ssl.create_default_context() if address.trusts_system else None,
         timeout=CONNECT_SECONDS,
         command_timeout=seconds,
     )

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.events import StepStarted
-from agent.task import Reply
+from agent.question import Reply
 from app.events import as_json
 from app.store import endings
 from app.store.models import AttemptRow, RequestRow

@@ -12,13 +12,14 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.blobs import BlobMissing
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.clock import Clock
 from app.events import Stored
 from app.settings import Settings
 from app.store import endings, memories, queries, steering
+from app.store.claims import Terms
 from app.store.database import Database, StoreError
-from app.store.leases import Lease, Terms, hold
+from app.store.leases import Lease, hold
 from app.store.memories import Embedder, Kept, RepositoryMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
 from app.store.patience import patiently
@@ -78,7 +79,7 @@ class Store:
         self._terms = terms
 
     def lease(self, attempt_id: str, worker: str) -> AbstractAsyncContextManager[Lease]:
-        """Claim an attempt and keep it alive for the block; see `app/store/leases.py` for what it raises."""
+        """Claim an attempt and keep it alive for the block; see `app/store/claims.py` and `leases.py` for what it raises."""
         return hold(self.database, self.clock, self._terms, attempt_id, worker)
 
     async def attempt(self, attempt_id: str) -> Attempt | None:

@@ -8,7 +8,9 @@ from typing import Literal, cast
 
 import msgspec
 
-from agent.task import Outcome, Question, Reply, Usage
+from agent.outcome import Outcome
+from agent.question import Question, Reply
+from agent.usage import Usage
 from app.store.models import AttemptRow
 from webhooks.intake import RepairRequest, RepositoryRef
 

@@ -13,11 +13,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from agent import events
 from agent.blobs import MemoryBlobs
+from agent.budget import Budget
 from agent.graph import repair
 from agent.models import Models
+from agent.outcome import NoRepair, Repair
+from agent.proposal import Candidate, Edits, FileChange
 from agent.proposers.base import Proposal, Proposer, Situation
 from agent.state import Context, Opinion
-from agent.task import Budget, Candidate, Check, Edits, FileChange, NoRepair, Policy, Repair, Task
+from agent.task import Policy, Task
+from agent.verdicts import Check
 from sandbox.base import Sandbox
 from sandbox.install.index_access import configured
 from sandbox.install.packages import Shop

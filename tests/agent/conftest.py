@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from agent.checks import Runner
-from agent.task import Check, CheckRun, Reader, VerdictId
+from agent.verdicts import Check, CheckRun, Reader, VerdictId
 from sandbox.base import MIB, InstallFailed, Limits, Packages, Sandbox, SandboxUnavailable, Workspace
 from sandbox.install.index_access import configured
 from sandbox.install.packages import Shop

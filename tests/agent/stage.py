@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from agent.checks import Runner
 from agent.events import AnyEvent
 from agent.localization import localize
+from agent.proposal import Span
 from agent.proposers.base import Situation
-from agent.task import Check, CheckRun, Oracle, Policy, Reader, Span, Step
+from agent.task import Policy
+from agent.verdicts import Check, CheckRun, Oracle, Reader, Step
 from sandbox.base import Sandbox
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from agent.alike import alike
+from agent.proposal import Diagnosis
 from agent.refuting import causes_left
 from agent.state import remember
-from agent.task import Diagnosis
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,9 @@
-"""What was spent is added up, and bounded as far as it is known."""
+"""What may be spent is bounded, as far as it is known what was."""
 
 from __future__ import annotations
 
-import pytest
-
-from agent.budget import Ledger
-from agent.state import pack, unpack
-from agent.task import Budget, Usage
+from agent.budget import Budget, Ledger
+from agent.usage import Usage
 
 UNKNOWN = Usage(10, 5, 1, None)
 KNOWN = Usage(100, 50, 2, 1.5)
@@ -14,19 +11,6 @@ KNOWN = Usage(100, 50, 2, 1.5)
 
 def ledger(usage: Usage, budget: Budget) -> Ledger:
     return Ledger(budget, 0, usage, 0.0, 0.0, lambda: 0.0)
-
-
-@pytest.mark.parametrize("usages", [(KNOWN, UNKNOWN), (UNKNOWN, KNOWN), (Usage(), KNOWN, Usage(), UNKNOWN)])
-def test_a_call_of_unknown_price_keeps_the_known_part(usages: tuple[Usage, ...]) -> None:
-    total = sum(usages, Usage())
-    assert total == Usage(110, 55, 3, 1.5, unpriced=1)
-    assert unpack(Usage, pack(total)) == total
-
-
-def test_without_any_known_price_there_is_no_cost() -> None:
-    assert sum((UNKNOWN, UNKNOWN), Usage()) == Usage(20, 10, 2, None, unpriced=2)
-    assert sum((Usage(), Usage()), Usage()) == Usage(cost=0.0)
-    assert unpack(Usage, {"calls": 3, "cost": None}).unpriced == 3
 
 
 def test_the_known_part_of_the_money_is_a_bound() -> None:

@@ -4,7 +4,7 @@ import textwrap
 import pytest
 
 from agent.checks import Runner
-from agent.task import Check, Frame, Reader, Verdict, VerdictId
+from agent.verdicts import Check, Frame, Reader, Verdict, VerdictId
 from sandbox.base import Command, Completed, Sandbox
 from tests.agent.conftest import RunCheck
 

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from agent.task import Frame, Verdict, VerdictId
+from agent.verdicts import Frame, Verdict, VerdictId
 from tests.agent.conftest import RunCheck
 
 pytestmark = [

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from agent.checks import Runner
-from agent.task import Check, CheckRun, Verdict
+from agent.verdicts import Check, CheckRun, Verdict
 from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable
 from sandbox.install.index_access import configured
 from sandbox.install.packages import Shop

@@ -6,7 +6,7 @@ import pytest
 
 from agent.checks import Runner
 from agent.oracle import EXIT
-from agent.task import Check, Step, Verdict
+from agent.verdicts import Check, Step, Verdict
 from sandbox.base import Sandbox
 from tests.agent.conftest import Repository
 

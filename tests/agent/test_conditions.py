@@ -10,7 +10,7 @@ import pytest
 
 from agent.checks import Runner
 from agent.guest.ordering import ordered
-from agent.task import Check, CheckRun, Conditions, Reader
+from agent.verdicts import Check, CheckRun, Conditions, Reader
 from sandbox.base import Sandbox
 from tests.agent.conftest import Repository
 

@@ -2,7 +2,7 @@
 
 from agent.challenge.judgement import Challenged
 from agent.confidence import SURE, estimate
-from agent.task import Candidate, FileChange
+from agent.proposal import Candidate, FileChange
 
 SMALL = Candidate("patterns", (FileChange("a.py", "x = 1\n", "x = 2\n"),), "small")
 LONG = "".join(f"x{n} = 1\n" for n in range(60))

@@ -15,8 +15,9 @@ from agent.debugger_calls import Call
 from agent.debugger_tools import LONGEST, Toolbox
 from agent.model import ModelSettings
 from agent.models import Models
+from agent.outcome import Iteration
+from agent.proposal import Diagnosis
 from agent.proposers.base import Situation
-from agent.task import Diagnosis, Iteration
 from sandbox.base import Sandbox
 from tests.agent.bench import PYTEST, sandbox_with
 from tests.agent.stage import situation

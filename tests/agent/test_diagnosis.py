@@ -3,7 +3,8 @@
 import pytest
 
 from agent.diagnosis import CATEGORIES, from_verdicts
-from agent.task import Candidate, Failure, FileChange, Frame, VerdictId
+from agent.proposal import Candidate, FileChange
+from agent.verdicts import Failure, Frame, VerdictId
 
 CHANGE = Candidate(
     "patterns",

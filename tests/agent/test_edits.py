@@ -11,7 +11,7 @@ from agent import edits
 from agent.answer import clean_path, parse
 from agent.edits import EditProblem, added, diff, opcodes, removed
 from agent.placing import resolve
-from agent.task import FileChange
+from agent.proposal import FileChange
 
 SOURCE = """\
 def add(a, b):

@@ -10,9 +10,9 @@ from agent.affinity import affinities
 from agent.excerpts import failing_tests, view
 from agent.model import ModelSettings
 from agent.models import Models
+from agent.proposal import Diagnosis, Span
 from agent.proposers.base import Situation
 from agent.proposers.model import DIRECT, ModelProposer
-from agent.task import Diagnosis, Span
 from sandbox.base import Sandbox
 from tests.agent.bench import PYTEST, sandbox_with
 from tests.agent.stage import situation

@@ -9,7 +9,8 @@ import pytest
 from agent import extensions
 from agent.events import Degraded
 from agent.extensions import Extensions
-from agent.task import Policy, Repair
+from agent.outcome import Repair
+from agent.task import Policy
 from tests.agent.bench import RIGHT, Bench, Scripted
 
 BROKEN = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.failing import told
-from agent.task import Failure, VerdictId
+from agent.verdicts import Failure, VerdictId
 
 DETAILS = "\n".join(
     [

@@ -13,12 +13,16 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from agent import events
 from agent.blobs import MemoryBlobs
+from agent.budget import Budget
 from agent.flakiness import EAST, in_words, named_in, series, trials, varied
 from agent.graph import repair
+from agent.outcome import Flakiness, NoRepair, Outcome, Repair
 from agent.probing import TRIALS
+from agent.proposal import FileChange
 from agent.reproducing import Red, reproduced
 from agent.state import Context
-from agent.task import Budget, Check, Conditions, FileChange, Flakiness, NoRepair, Outcome, Repair, Task, VerdictId
+from agent.task import Task
+from agent.verdicts import Check, Conditions, VerdictId
 from sandbox.base import Sandbox
 from tests.agent.bench import PYTEST, Scripted, sandbox_with
 

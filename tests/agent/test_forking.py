@@ -12,9 +12,11 @@ from agent.blobs import MemoryBlobs
 from agent.events import AnyEvent, StepStarted
 from agent.forking import CannotFork, Checkpoints, Course, fork
 from agent.graph import repair
+from agent.outcome import NoRepair, Repair
 from agent.proposers.base import Proposer
+from agent.question import Waiting
 from agent.state import Context, Opinion, State, Work
-from agent.task import NoRepair, Policy, Repair, Task, Waiting
+from agent.task import Policy, Task
 from tests.agent.bench import PYTEST, RIGHT, SAMPLE, WRONG, Scripted, change, sandbox_with
 
 OTHER = change("a - b", "b - a")

@@ -7,9 +7,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agent import events
 from agent.blobs import MemoryBlobs
 from agent.graph import repair
+from agent.outcome import NoRepair, Repair
+from agent.proposal import FileChange
 from agent.proposers.base import Proposer
 from agent.state import Context
-from agent.task import Check, FileChange, NoRepair, Repair, Task
+from agent.task import Task
+from agent.verdicts import Check
 from sandbox.base import Sandbox
 from tests.agent.bench import Scripted, change
 

@@ -10,8 +10,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agent.blobs import MemoryBlobs
 from agent.gate import needs_install
 from agent.graph import repair
+from agent.outcome import NoRepair, Repair
+from agent.proposal import Edits, FileChange
 from agent.state import Context
-from agent.task import Check, Edits, FileChange, NoRepair, Policy, Repair, Task
+from agent.task import Policy, Task
+from agent.verdicts import Check
 from sandbox.base import Packages
 from tests.agent.bench import Scripted
 from tests.sandbox.install.test_packages import Index, index, make, tarball

@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.oracle import base_of, meddling
-from agent.task import CheckRun, FileChange, NoRepair, Repair, Step
+from agent.outcome import NoRepair, Repair
+from agent.proposal import FileChange
+from agent.verdicts import CheckRun, Step
 from tests.agent.bench import PYTEST, RIGHT, Bench, Scripted, change
 
 VALUES = 'echo "SUM=$(python -c "import calc; print(calc.add(1, 2))")" >> "$GITHUB_ENV"'

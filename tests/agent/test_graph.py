@@ -11,9 +11,13 @@ import pytest
 
 from agent import events
 from agent.blobs import MemoryBlobs
+from agent.budget import Budget
 from agent.graph import STEPS
+from agent.outcome import NoRepair, Outcome, Repair
+from agent.proposal import FileChange
 from agent.proposers.patterns.proposer import PatternsProposer
-from agent.task import Budget, Check, FileChange, NoRepair, Outcome, Policy, Repair
+from agent.task import Policy
+from agent.verdicts import Check
 from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change
 
 JUDGED = ["guard", "verify", "select", "prove", "challenge", "review", "approve", "report"]
@@ -244,7 +248,8 @@ from agent import events
 from agent.blobs import FileBlobs
 from agent.graph import repair
 from agent.state import Context
-from agent.task import Repair, Task
+from agent.outcome import Repair
+from agent.task import Task
 from tests.agent.bench import PYTEST, RIGHT, SAMPLE, Scripted, sandbox_with
 
 folder, kill_at = Path(sys.argv[1]), sys.argv[2]

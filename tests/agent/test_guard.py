@@ -7,7 +7,9 @@ import json
 import pytest
 
 from agent.guard import doubts, refusal
-from agent.task import Candidate, Check, FileChange, Oracle, Policy, Reader, VerdictId
+from agent.proposal import Candidate, FileChange
+from agent.task import Policy
+from agent.verdicts import Check, Oracle, Reader, VerdictId
 from tests import data
 
 CODE = """\

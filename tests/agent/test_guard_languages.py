@@ -10,8 +10,10 @@ from agent.guard import refusal
 from agent.guard_inline import inline_items
 from agent.guard_lines import line_findings
 from agent.guard_prints import print_lines
-from agent.task import Candidate, Check, FileChange, Oracle, Policy, Reader, VerdictId
+from agent.proposal import Candidate, FileChange
+from agent.task import Policy
 from agent.testfiles import is_test
+from agent.verdicts import Check, Oracle, Reader, VerdictId
 
 PACKAGE = json.dumps({"name": "a", "scripts": {"test": "vitest run"}, "dependencies": {"x": "1"}, "vitest": {"a": 1}})
 RUST = """\

@@ -8,7 +8,7 @@ import pytest
 
 from agent.edits import changed_lines
 from agent.hunks import hunks, leans_on_others, together, without_hunk
-from agent.task import FileChange
+from agent.proposal import FileChange
 
 LINES = [f"line {n}\n" for n in range(30)]
 

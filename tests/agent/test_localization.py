@@ -7,7 +7,7 @@ import pytest
 from agent.checks import Runner
 from agent.events import AnyEvent, Degraded
 from agent.localization import localize
-from agent.task import Check, CheckRun, Failure, Frame, Oracle, Verdict, VerdictId
+from agent.verdicts import Check, CheckRun, Failure, Frame, Oracle, Verdict, VerdictId
 from sandbox.base import Sandbox
 from tests.agent.bench import sandbox_with
 from tests.agent.stage import situation

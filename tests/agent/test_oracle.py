@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.oracle import unmoved
-from agent.task import Check, CheckRun, Failure, Oracle, Verdict, VerdictId
+from agent.verdicts import Check, CheckRun, Failure, Oracle, Verdict, VerdictId
 
 A, B = VerdictId("t::a"), VerdictId("t::b")
 CHECK = Check("tests", "pytest", "pytest")

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent import events
-from agent.task import Check, Edits, FileChange, NoRepair, Outcome, Repair
+from agent.outcome import NoRepair, Outcome, Repair
+from agent.proposal import Edits, FileChange
+from agent.verdicts import Check
 from tests.agent.bench import PYTEST, RIGHT, Bench, Scripted
 
 MODEL = "model:scripted"

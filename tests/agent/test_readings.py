@@ -11,7 +11,7 @@ from agent.findings import read_findings, read_traceback
 from agent.reading_go import read_go
 from agent.reading_java import read_java
 from agent.reading_rust import read_rust
-from agent.task import Frame, Verdict
+from agent.verdicts import Frame, Verdict
 from tests.agent.conftest import RunCheck
 
 PASSED, FAILED, ERROR, SKIPPED = Verdict.PASSED, Verdict.FAILED, Verdict.ERROR, Verdict.SKIPPED

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent import reviewing
-from agent.task import Candidate, FileChange
+from agent.proposal import Candidate, FileChange
 from tests.agent.bench import PYTEST, sandbox_with
 from tests.agent.stage import situation
 

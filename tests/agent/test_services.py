@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from agent.checks import Runner
 from agent.services import stock
-from agent.task import Check, CheckRun, Service, Step, Verdict
+from agent.verdicts import Check, CheckRun, Service, Step, Verdict
 from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable
 from sandbox.install.index_access import configured
 from sandbox.install.packages import Shop

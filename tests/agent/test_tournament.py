@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from agent import events
+from agent.outcome import Repair
+from agent.proposal import Candidate, Edits, FileChange
 from agent.proposers.base import Proposal, Situation
-from agent.task import Candidate, Check, Edits, FileChange, Repair
+from agent.verdicts import Check
 from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change
 
 SUM = change("a - b", "sum((a, b))")

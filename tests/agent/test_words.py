@@ -5,7 +5,9 @@ import pytest
 from agent import words
 from agent.endings import gave_up
 from agent.graph import STEPS
-from agent.task import Outcome, RungCost, Span, Usage
+from agent.outcome import Outcome
+from agent.proposal import Span
+from agent.usage import RungCost, Usage
 
 
 def test_numbers_agree_with_their_nouns() -> None:

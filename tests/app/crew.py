@@ -14,7 +14,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.process import stop_on_signals
 from app.settings import Settings, load
 from app.store.store import Store

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from agent.task import Budget
+from agent.budget import Budget
 from app.checkpoints import open_checkpoints
 from app.clock import SystemClock
 from app.engine import Engine

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.task import FileChange
+from agent.proposal import FileChange
 from app.checkout import CheckoutChanged, CheckoutUnreadable, CheckoutUnwritable, apply, packed
 from sandbox.archive import unpack
 from sandbox.tree import FOLDER, Tree

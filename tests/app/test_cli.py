@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.events import StepStarted
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.clock import SystemClock
 from app.settings import Settings
 from app.store.store import open_store
@@ -110,7 +110,7 @@ async def two_attempts(settings: Settings) -> tuple[str, str]:
 
 def test_attempts_are_listed_newest_first(settings: Settings, two_attempts: tuple[str, str]) -> None:
     healed, waiting = two_attempts
-    data = {"SELFHEAL_DATA_DIR": str(settings.data_dir)}
+    data = {"SELFHEAL_DATA_DIR": str(settings.data_dir), "SELFHEAL_DATABASE_URL": settings.database}
     listed = selfheal("attempts", "list", **data)
     assert listed.returncode == 0
     rows = listed.stdout.splitlines()[1:]
@@ -127,7 +127,7 @@ def test_attempts_are_listed_newest_first(settings: Settings, two_attempts: tupl
 
 def test_an_attempt_is_shown_with_its_timeline(settings: Settings, two_attempts: tuple[str, str]) -> None:
     healed, _ = two_attempts
-    data = {"SELFHEAL_DATA_DIR": str(settings.data_dir)}
+    data = {"SELFHEAL_DATA_DIR": str(settings.data_dir), "SELFHEAL_DATABASE_URL": settings.database}
     shown = selfheal("attempts", "show", healed[:8], **data)
     assert shown.returncode == 0
     for said in (healed, "healed", "It works.", "Review it.", "https://example.org/pulls/4", "Unpacking"):

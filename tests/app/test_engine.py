@@ -8,10 +8,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agent.blobs import MemoryBlobs
+from agent.budget import Budget
 from agent.ci.legs import FailedJob
 from agent.events import AnyEvent, Degraded, Verified
+from agent.outcome import NoRepair, Repair
 from agent.reproducing import Red
-from agent.task import Budget, NoRepair, Repair
 from app import checkout
 from app.engine import Engine
 from app.preparing import Case

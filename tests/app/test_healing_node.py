@@ -11,9 +11,10 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agent.blobs import MemoryBlobs
+from agent.budget import Budget
 from agent.events import AnyEvent, Degraded
 from agent.models import Models, ModelSettings
-from agent.task import Budget, Repair
+from agent.outcome import Repair
 from app import checkout
 from app.engine import Case, Engine
 from sandbox.base import Limits, SandboxUnavailable

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from agent.budget import Budget
 from agent.ci.legs import ChosenJob, FailedJob
 from agent.events import AnyEvent
+from agent.outcome import NoRepair
 from agent.reproducing import Red
-from agent.task import Budget, NoRepair
 from app.engine import Engine, Reproduction
 from app.preparing import Case
 from sandbox.base import MIB, Limits

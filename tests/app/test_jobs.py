@@ -14,7 +14,8 @@ from sqlalchemy import select, update
 from agent.blobs import Blobs
 from agent.events import Emit, Remembered, StepStarted
 from agent.memory import Memory
-from agent.task import NoRepair, Outcome, Reply
+from agent.outcome import NoRepair, Outcome
+from agent.question import Reply
 from app.engine import Engine
 from app.github import Repository
 from app.jobs import heal

@@ -6,21 +6,11 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
-from agent.task import (
-    CheckEvidence,
-    Diagnosis,
-    Evidence,
-    FileChange,
-    Iteration,
-    NoRepair,
-    Outcome,
-    Question,
-    ReflectionLog,
-    Repair,
-    RungCost,
-    Usage,
-    VerdictId,
-)
+from agent.outcome import CheckEvidence, Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair
+from agent.proposal import Diagnosis, FileChange
+from agent.question import Question
+from agent.usage import RungCost, Usage
+from agent.verdicts import VerdictId
 from app import messages
 from app.endings import ENDINGS
 from app.messages import BODY_LIMIT, Publication

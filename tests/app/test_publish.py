@@ -9,19 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.task import (
-    CheckEvidence,
-    Diagnosis,
-    Evidence,
-    FileChange,
-    Iteration,
-    NoRepair,
-    Outcome,
-    ReflectionLog,
-    Repair,
-    Usage,
-    VerdictId,
-)
+from agent.outcome import CheckEvidence, Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair
+from agent.proposal import Diagnosis, FileChange
+from agent.usage import Usage
+from agent.verdicts import VerdictId
 from app import messages, publish
 from app.endings import ENDINGS
 from app.github import PUBLISHING, Conflict, GitHub, Patience, Repository

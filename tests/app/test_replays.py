@@ -22,11 +22,11 @@ import pytest_asyncio
 from langgraph.checkpoint.memory import InMemorySaver
 from platformdirs import user_cache_path
 
+from agent.budget import Budget
 from agent.ci.contexts import Run
 from agent.ci.legs import FailedJob
 from agent.events import AnyEvent
 from agent.reproducing import Red
-from agent.task import Budget
 from app import checkout
 from app.engine import Engine
 from app.preparing import Case

@@ -8,7 +8,8 @@ from dataclasses import replace
 from rich.console import Console
 
 from agent import endings
-from agent.task import Conditions, Flakiness, VerdictId
+from agent.outcome import Flakiness
+from agent.verdicts import Conditions, VerdictId
 from app.engine import Reproduction
 from app.preparing import without_a_run
 from app.reproduce import Told

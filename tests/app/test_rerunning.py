@@ -9,7 +9,9 @@ import pytest
 from agent.blobs import Blobs
 from agent.events import Emit, StepStarted
 from agent.memory import Memory
-from agent.task import Flakiness, NoRepair, Outcome, Reply, VerdictId
+from agent.outcome import Flakiness, NoRepair, Outcome
+from agent.question import Reply
+from agent.verdicts import VerdictId
 from app.engine import Engine
 from app.jobs import Deps, heal
 from app.preparing import Case, without_a_run

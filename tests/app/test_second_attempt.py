@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from agent.budget import Budget
 from agent.ci.legs import FailedJob
 from agent.events import AnyEvent
 from agent.reproducing import Red
-from agent.task import Budget
 from app.engine import Engine
 from app.preparing import Case
 from sandbox.base import Limits

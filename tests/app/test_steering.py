@@ -12,7 +12,9 @@ import pytest
 from pydantic import SecretStr
 
 from agent.memory import Recollection
-from agent.task import Outcome, Question, Reply, Usage, Waiting
+from agent.outcome import Outcome
+from agent.question import Question, Reply, Waiting
+from agent.usage import Usage
 from app import steering
 from app.assembly import models_named
 from app.clock import SystemClock
@@ -44,7 +46,8 @@ async def waiting(store: Store, sha: str = SHA) -> str:
 
 
 async def cli(settings: Settings, *argv: str) -> tuple[int, str, str]:
-    done = await asyncio.to_thread(selfheal, *argv, SELFHEAL_DATA_DIR=str(settings.data_dir), SELFHEAL_MODEL="none")
+    kept = {"SELFHEAL_DATA_DIR": str(settings.data_dir), "SELFHEAL_DATABASE_URL": settings.database}
+    done = await asyncio.to_thread(selfheal, *argv, **kept, SELFHEAL_MODEL="none")
     return done.returncode, done.stdout, done.stderr
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from agent.events import Answered, Asked, Reflected
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.jobs import heal
 from app.settings import Settings
-from app.store.leases import NotClaimed
+from app.store.claims import NotClaimed
 from tests.app.plant import NAME, Plant
 from tests.app.requests import taken
 
@@ -43,6 +43,7 @@ async def elsewhere(settings: Settings, attempt_id: str, kill_at: str = "") -> i
         env={
             **inherited,
             "SELFHEAL_DATA_DIR": str(settings.data_dir),
+            "SELFHEAL_DATABASE_URL": settings.database,
             "SELFHEAL_MODEL": "none",
             "SELFHEAL_GITHUB_APP_ID": str(settings.github_app_id),
             "SELFHEAL_GITHUB_PRIVATE_KEY": key.get_secret_value(),

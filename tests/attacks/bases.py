@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from agent.task import Check, Step
+from agent.verdicts import Check, Step
 from tests.agent.bench import CALC, PYTEST, SAMPLE
 
 _CASES = """\

@@ -19,12 +19,16 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from agent import events, gate
 from agent.blobs import MemoryBlobs
-from agent.budget import Ledger
+from agent.budget import Budget, Ledger
 from agent.checks import Runner
 from agent.guard import refusal
 from agent.oracle import oracle_of
+from agent.outcome import NoRepair
+from agent.proposal import Candidate, Edits, FileChange
 from agent.state import Context, Work
-from agent.task import Budget, Candidate, Check, CheckRun, Edits, FileChange, NoRepair, Oracle, Policy, Task, Usage, VerdictId
+from agent.task import Policy, Task
+from agent.usage import Usage
+from agent.verdicts import Check, CheckRun, Oracle, VerdictId
 from tests.agent.bench import PYTEST, Bench, Scripted, sandbox_with
 from tests.attacks.bases import BASES, CHECKS
 

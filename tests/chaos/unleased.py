@@ -12,7 +12,7 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.cli import main
-from app.store import leases
+from app.store import claims
 from app.store.leases import Lease
 from app.store.models import AttemptRow
 
@@ -29,10 +29,10 @@ async def _unfenced(self: Lease) -> AsyncIterator[tuple[AsyncSession, AttemptRow
 
 def disable() -> None:
     """Take the fences away; fails when they are not where they were."""
-    assert callable(leases._refusal)
+    assert callable(claims._refusal)
     assert callable(Lease._fenced)
     assert callable(Lease.check)
-    leases._refusal = _claims_all
+    claims._refusal = _claims_all
     Lease._fenced = _unfenced  # type: ignore[method-assign]
     Lease.check = lambda self: None  # type: ignore[method-assign]
 

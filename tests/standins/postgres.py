@@ -18,6 +18,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -27,8 +28,10 @@ PASSWORD = "p@ss/w:rd"
 _QUOTED = "p%40ss%2Fw%3Ard"
 _START_SECONDS = 30.0
 _TEMPLATE = "selfheal_template"
+# `read` answers when the last writer of our pipe is gone, however that one ended.
+_WATCHED = '"$0" "$@" </dev/null & server=$!; read -r _; kill -QUIT "$server"; wait "$server"'
 _SETTINGS = (
-    "listen_addresses=127.0.0.1", "fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=16MB",
+    "listen_addresses=127.0.0.1", "fsync=off", "full_page_writes=off", "shared_buffers=16MB",
     "max_connections=100", "autovacuum=off",
 )  # fmt: skip
 
@@ -64,8 +67,11 @@ class Postgres:
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", self._folder / "data", "-p", str(self.port), "-k", self._folder, *settings],
-                stdout=log, stderr=log, **_as_other(),
+                [
+                    "sh", "-c", _WATCHED, self._programs / "postgres",
+                    "-D", self._folder / "data", "-p", str(self.port), "-k", self._folder, *settings,
+                ],
+                stdin=subprocess.PIPE, stdout=log, stderr=log, **_as_other(),
             )  # fmt: skip
         deadline = time.monotonic() + _START_SECONDS
         while True:
@@ -78,16 +84,26 @@ class Postgres:
             else:
                 return
 
-    def stop(self, how: int = signal.SIGINT) -> None:
-        """SIGINT ends it as `systemctl stop` does, cutting every connection; SIGQUIT as a crash."""
-        if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait(_START_SECONDS)
-            self._process = None
+    def stop(self) -> None:
+        """As `systemctl stop` does: every connection is cut."""
+        self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """All of its processes, as when the machine goes."""
-        self.stop(signal.SIGQUIT)
+        """As a crash: it recovers when it starts again."""
+        self._end(signal.SIGQUIT)
+
+    def _end(self, how: int) -> None:
+        if self._process is None:
+            return
+        with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended already
+            os.kill(int((self._folder / "data" / "postmaster.pid").read_text().split()[0]), how)
+        deadline = time.monotonic() + _START_SECONDS
+        while (self._folder / "data" / "postmaster.pid").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(_START_SECONDS)
+        self._process = None
 
     def initialise(self) -> None:
         password = self._folder / "password"
@@ -102,7 +118,8 @@ class Postgres:
         )  # fmt: skip
         self.start()
         self._administer(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(_TEMPLATE)))
-        asyncio.run(_migrate(self.url(_TEMPLATE)))
+        with ThreadPoolExecutor(1) as beside:  # whoever asks may be in an event loop
+            beside.submit(asyncio.run, _migrate(self.url(_TEMPLATE))).result()
 
     def _administer(self, statement: sql.Composable) -> None:
         with psycopg.connect(
@@ -136,7 +153,7 @@ def serving() -> Iterator[Postgres]:
             server.initialise()
             yield server
         finally:
-            server.stop(signal.SIGQUIT)
+            server.kill()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from tests.data import DataMissing
 from tests.standins.model import Asked, ScriptedModel
 from tests.story.packages import OutOfReach, PackageBug, as_blocks, find, red_files
@@ -46,7 +46,7 @@ async def authors() -> AsyncIterator[tuple[Authors, ScriptedModel]]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def story(
-    tmp_path_factory: pytest.TempPathFactory, authors: tuple[Authors, ScriptedModel]
+    tmp_path_factory: pytest.TempPathFactory, authors: tuple[Authors, ScriptedModel], module_database_url: str | None
 ) -> AsyncIterator[tuple[Story, Authors]]:
     said, model = authors
     variables = FAST | {
@@ -55,7 +55,7 @@ async def story(
         "SELFHEAL_MODEL_API_KEY": "none",
         "SELFHEAL_MAX_SECONDS": "400",
     }
-    async with told(tmp_path_factory.mktemp("packages"), variables) as story:
+    async with told(tmp_path_factory.mktemp("packages"), variables, database_url=module_database_url) as story:
         yield story, said
 
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from agent.ci.installing import merge
 from agent.ci.runners import manifest
 from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Result, Unfollowed
-from agent.ci.runners.manifest import Manifest, split_options, strings
+from agent.ci.runners.manifest import Manifest, split_options
 from agent.ci.runners.pythons import one_of_each
 from agent.ci.runners.tox_config import toml
 from agent.ci.runners.tox_values import ToxError
+from agent.ci.tables import as_table, strings
 from sandbox.base import Packages
 
 _NESTED = 20
@@ -101,19 +102,19 @@ def _tables(found: Manifest, place: Place) -> dict[str, Mapping[str, object]]:
             raise HatchError(str(wrong)) from wrong
         raw |= own if isinstance(own, dict) else {}
     raw.setdefault("default", {})
-    test = _table(raw.get("hatch-test"))
-    raw["hatch-test"] = {**_TEST, **test, "scripts": {**_table(_TEST["scripts"]), **_table(test.get("scripts"))}}
+    test = as_table(raw.get("hatch-test"))
+    raw["hatch-test"] = {**_TEST, **test, "scripts": {**as_table(_TEST["scripts"]), **as_table(test.get("scripts"))}}
 
     def settled(name: str, above: tuple[str, ...]) -> Mapping[str, object]:
-        own = _table(raw.get(name))
+        own = as_table(raw.get(name))
         template = str(own.get("template") or ("default" if name not in ("default", "hatch-test") else name))
         if name in above or len(above) > _NESTED:
             raise HatchError(f"its environment {name[:60]} is a template of itself")
         if template == name or own.get("detached") is True or template not in raw:
             return own
         base = {key: value for key, value in settled(template, (*above, name)).items() if key != "matrix"}
-        scripts = {**_table(base.get("scripts")), **_table(own.get("scripts"))}
-        env = {**_table(base.get("env-vars")), **_table(own.get("env-vars"))}
+        scripts = {**as_table(base.get("scripts")), **as_table(own.get("scripts"))}
+        env = {**as_table(base.get("env-vars")), **as_table(own.get("env-vars"))}
         return {**base, **own, "scripts": scripts, "env-vars": env}
 
     return {name: settled(name, ()) for name in raw}
@@ -128,7 +129,7 @@ def _settled(name: str, environments: Mapping[str, Mapping[str, object]], place:
     made: dict[str, dict[str, str]] = {}
     rows = table.get("matrix")
     for row in rows if isinstance(rows, list) else []:
-        axes = {str(key): strings(values) for key, values in _table(row).items()}
+        axes = {str(key): strings(values) for key, values in as_table(row).items()}
         for combined in itertools.islice(itertools.product(*axes.values()), _MATRIX):
             values = dict(zip(axes, combined, strict=True))
             parts = [
@@ -180,7 +181,7 @@ def _test(arguments: list[str], environments: Mapping[str, Mapping[str, object]]
 def _followed(text: str, environment: _Environment, notes: tuple[str, ...], found: Manifest, again: Again) -> Followed:
     env = {
         key: _field(str(value), environment, [], found.place)
-        for key, value in _table(environment.table.get("env-vars")).items()
+        for key, value in as_table(environment.table.get("env-vars")).items()
     }
     inner = again(text, replace(found.place.with_env(env), python=environment.python or found.place.python))
     if environment.table.get("overrides"):
@@ -193,7 +194,7 @@ def _followed(text: str, environment: _Environment, notes: tuple[str, ...], foun
 def _script(environment: _Environment, name: str, arguments: list[str], place: Place, above: tuple[str, ...]) -> str:
     """A script by its name, with scripts that it names in turn; what is no script is a command line."""
     place.steps.take()
-    scripts = _table(environment.table.get("scripts"))
+    scripts = as_table(environment.table.get("scripts"))
     if name not in scripts:
         return " ".join([name, *map(shlex.quote, arguments)]) if above else shlex.join([name, *arguments])
     if name in above or len(above) > _NESTED:
@@ -238,7 +239,3 @@ def _packages(environment: _Environment, found: Manifest) -> Packages:
     project = found.project(strings(table.get("features"))) if installed else Packages()
     groups = found.of_groups(strings(table.get("dependency-groups")))
     return merge(project, merge(groups, Packages(requirements=tuple(item for item in requirements if "://" not in item))))
-
-
-def _table(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}

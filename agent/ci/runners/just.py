@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent.ci.runners.braces import Unfilled, filled
 from agent.ci.runners.followed import TEXT_LIMIT, Again, Place, Result, Steps, Unfollowed
 
 _FILES = ("justfile", "Justfile", ".justfile")
@@ -40,7 +41,7 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
         name = given[0] if given else next(iter(recipes), "")
         rest = list(words[words.index(name) + 1 :]) if name in words else []
         lines = _lines(recipes, [name, *rest], variables, (), place.steps)
-    except (JustError, RecursionError) as wrong:
+    except (JustError, Unfilled, RecursionError) as wrong:
         return Unfollowed(str(wrong) or "its recipes are nested too deeply")
     return again("\n".join(lines), place.with_env({key: variables[key] for key in exported if key in variables}))
 
@@ -130,10 +131,10 @@ def _lines(
     if recipe.lines and recipe.lines[0].startswith("#!"):
         if not re.search(r"\b(?:ba|da)?sh\b", recipe.lines[0]):
             raise JustError(f"its recipe {name[:60]} is a program of its own")
-        return [*lines, "(\n" + "\n".join(_filled(line, own) for line in recipe.lines[1:]) + "\n)"]
+        return [*lines, "(\n" + "\n".join(filled(line, own) for line in recipe.lines[1:]) + "\n)"]
     for line in recipe.lines:
         careless = re.match(r"^@?-", line) is not None
-        text = _filled(line.lstrip("@-"), own).strip()
+        text = filled(line.lstrip("@-"), own).strip()
         # Each line is a shell of its own.
         text = f"(\n{text}\n)" if re.match(r"cd\b|export\b|set\b", text) and "&&" not in text else text
         lines.append(f"{text} || true" if careless else text)
@@ -141,15 +142,3 @@ def _lines(
             raise JustError("what it runs is too long")
     # Arguments that are left over are further recipes.
     return [*lines, *(_lines(recipes, arguments, variables, above, steps) if arguments and not above else [])]
-
-
-def _filled(text: str, variables: Mapping[str, str]) -> str:
-    def fill(match: re.Match[str]) -> str:
-        if match[1] not in variables:
-            raise JustError(f"the value of `{match[0][:60]}` is not known")
-        return variables[match[1]]
-
-    filled = re.sub(r"\{\{\s*(\w+)\s*\}\}", fill, text)
-    if (at := filled.find("{{")) >= 0 and (end := filled.find("}}", at)) >= 0:
-        raise JustError(f"the expression `{filled[at : end + 2][:60]}` is not read")
-    return filled

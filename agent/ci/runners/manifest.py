@@ -6,7 +6,7 @@ Shared by the project managers; knows none of their command lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from packaging.utils import canonicalize_name
@@ -15,9 +15,8 @@ from agent.ci.locked import Locked, LockError
 from agent.ci.runners.followed import Place
 from agent.ci.runners.tox_config import toml
 from agent.ci.runners.tox_values import ToxError
+from agent.ci.tables import Table, group_members, strings
 from sandbox.base import Packages
-
-Table = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +65,7 @@ class Manifest:
         wanted = tuple(name for name in dict.fromkeys(names) if name in self.groups)
         if self.place.path(".") == ".":
             return Packages(groups=wanted)
-        found: list[str] = []
-        waiting, seen = list(wanted), set[str]()
-        while waiting:
-            name = waiting.pop(0)
-            if name in seen:
-                continue
-            seen.add(name)
-            members = self.table("dependency-groups").get(name)
-            for member in members if isinstance(members, list) else []:
-                if isinstance(member, str):
-                    found.append(member)
-                elif isinstance(member, dict):
-                    waiting.append(str(member.get("include-group")))
-        return Packages(requirements=tuple(found))
+        return Packages(requirements=tuple(group_members(self.table("dependency-groups"), wanted)))
 
     def member(self, name: str) -> Place | None:
         """Where the member of this name of a uv workspace lies."""
@@ -106,10 +92,6 @@ def locked(reading: Callable[[], Locked]) -> tuple[Packages, tuple[str, ...]]:
     except LockError as wrong:
         return Packages(), (f"{wrong}; the project's own ranges are taken",)
     return Packages(requirements=found.requirements), found.notes
-
-
-def strings(value: object) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def split_options(arguments: list[str], valued: Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Steps, Unfollowed
-from agent.ci.runners.manifest import strings
 from agent.ci.runners.shell import subshell
+from agent.ci.tables import strings
 
 _NESTED = 20
 _SEQUENCES = ("composite", "sequence", "chain", "parallel")

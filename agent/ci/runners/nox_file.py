@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.ci.runners.python_values import UNKNOWN, Scope, dotted, value
+from agent.ci.tables import as_table, group_members
 
 _SESSIONS = 500
 
@@ -134,28 +135,10 @@ def _project(name: str, arguments: list[object], toml: Mapping[str, object]) -> 
         case "load_toml", [] | ["pyproject.toml"]:
             return dict(toml)
         case "dependency_groups", [dict() as table, *names]:
-            groups = table.get("dependency-groups")
-            return _group_members(groups if isinstance(groups, dict) else {}, [str(one) for one in names])
+            return group_members(as_table(table.get("dependency-groups")), [str(one) for one in names])
         case "python_versions", [dict() as table, *_]:
             project = table.get("project")
             classifiers = project.get("classifiers", []) if isinstance(project, dict) else []
             found = [re.fullmatch(r"Programming Language :: Python :: (\d+\.\d+)", str(line)) for line in classifiers]
             return sorted((match[1] for match in found if match), key=lambda text: [int(part) for part in text.split(".")])
     return UNKNOWN
-
-
-def _group_members(groups: Mapping[str, object], names: list[str]) -> list[object]:
-    found: list[object] = []
-    waiting, seen = list(names), set[str]()
-    while waiting:
-        name = waiting.pop(0)
-        if name in seen:
-            continue
-        seen.add(name)
-        members = groups.get(name)
-        for member in members if isinstance(members, list) else []:
-            if isinstance(member, str):
-                found.append(member)
-            elif isinstance(member, dict):
-                waiting.append(str(member.get("include-group")))
-    return found

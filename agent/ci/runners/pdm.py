@@ -10,6 +10,7 @@ from agent.ci.installing import merge
 from agent.ci.runners import manifest, named_scripts
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import names, split_options
+from agent.ci.tables import Table, strings
 from sandbox.base import Packages
 
 _VALUED = (
@@ -70,7 +71,7 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
     return None
 
 
-def _run(command: list[str], scripts: manifest.Table, place: Place, again: Again) -> Followed | Unfollowed:
+def _run(command: list[str], scripts: Table, place: Place, again: Again) -> Followed | Unfollowed:
     if not command:
         return Unfollowed("it names no command")
     shared = scripts.get("_")
@@ -92,7 +93,7 @@ def _packages(options: dict[str, list[str]], place: Place) -> tuple[Packages, tu
     wanted = [name for name in dict.fromkeys(wanted) if name not in left_out and name != ":all"]
     extras = [name for name in wanted if name in found.extras]
     project = Packages() if {"--no-self", "--no-default"} & options.keys() else found.project(extras)
-    listed = [item for name in wanted for item in manifest.strings(old.get(name)) if "://" not in item and item[:2] != "-e"]
+    listed = [item for name in wanted for item in strings(old.get(name)) if "://" not in item and item[:2] != "-e"]
     if text := place.text("pdm.lock"):
         groups = [*([] if "--no-default" in options else ["default"]), *wanted]
         pins, notes = manifest.locked(lambda: locked.from_pdm(text, groups, place.python))

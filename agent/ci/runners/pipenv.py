@@ -15,6 +15,7 @@ from agent.ci.runners.manifest import names, split_options
 from agent.ci.runners.poetry import requirement
 from agent.ci.runners.tox_config import toml
 from agent.ci.runners.tox_values import ToxError
+from agent.ci.tables import as_table, strings
 from sandbox.base import Packages
 
 _VALUED = (
@@ -40,7 +41,7 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
         return Unfollowed("its Pipfile cannot be read")
     match rest:
         case ["run", *command] if command:
-            scripts = _table(pipfile.get("scripts"))
+            scripts = as_table(pipfile.get("scripts"))
             if command[0] in scripts:
                 return named_scripts.run(
                     named_scripts.Tables(scripts, steps=place.steps, hooks=None), command[0], command[1:], place, again
@@ -63,7 +64,7 @@ def _install(arguments: list[str], pipfile: Mapping[str, object], place: Place) 
             options.setdefault(option, []).extend(values)
         named += rest[:1]
         rest = rest[1:]
-    told = str(_table(pipfile.get("requires")).get("python_version") or "")
+    told = str(as_table(pipfile.get("requires")).get("python_version") or "")
     python = next((match[0] for text in [*options.get("--python", []), told] if (match := re.match(r"3\.\d{1,2}", text))), None)
     develop = "--dev" in options or "-d" in options
     sections = names(options.get("--categories", [])) or ["packages", *(["dev-packages"] if develop else [])]
@@ -79,17 +80,13 @@ def _install(arguments: list[str], pipfile: Mapping[str, object], place: Place) 
         pins, notes = manifest.locked(lambda: locked.from_pipenv(text, wanted, python or place.python))
         found = merge(found, pins)
     for section in sections:
-        for name, given in _table(pipfile.get(section)).items():
+        for name, given in as_table(pipfile.get(section)).items():
             path = given.get("path") if isinstance(given, dict) else None
             if isinstance(path, str):
-                extras = manifest.strings(given.get("extras")) if isinstance(given, dict) else []
+                extras = strings(given.get("extras")) if isinstance(given, dict) else []
                 found = merge(found, Packages(projects=(path + (f"[{','.join(extras)}]" if extras else ""),)))
             elif not text and (one := requirement(name, given)) is not None:
                 found = merge(found, Packages(requirements=(one,)))
             elif not text:
                 notes = (*notes, f"{name[:60]} is fetched from elsewhere and left out")
     return Followed("", replace(place.packages(found), python=python), place.env, place.cwd, python, notes)
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}

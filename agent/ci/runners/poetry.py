@@ -13,6 +13,7 @@ from agent.ci.installing import merge
 from agent.ci.runners import manifest
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import Manifest, names, split_options
+from agent.ci.tables import strings
 from sandbox.base import Packages
 
 _VALUED = ("--with", "--without", "--only", "-E", "--extras", "-C", "--directory", "-P", "--project")
@@ -49,7 +50,7 @@ def _packages(options: dict[str, list[str]], place: Place) -> tuple[Packages, tu
     if old := found.table("tool", "poetry", "dev-dependencies"):
         tables["dev"] = {**tables.get("dev", {}), **old}
     for name in found.groups:
-        listed = manifest.strings(found.table("dependency-groups").get(name))
+        listed = strings(found.table("dependency-groups").get(name))
         tables[name] = {**tables.get(name, {}), **dict.fromkeys(listed, "*")}
     optional = [name for name in tables if found.table("tool", "poetry", "group", name).get("optional") is True]
     only = names(options.get("--only", []))
@@ -89,7 +90,7 @@ def requirement(name: str, told: object) -> str | None:
     table = told if isinstance(told, dict) else {"version": told}
     if table.get("git") or table.get("path") or table.get("url") or table.get("optional") is True:
         return None
-    extras = manifest.strings(table.get("extras"))
+    extras = strings(table.get("extras"))
     markers = [str(table["markers"])] if table.get("markers") else []
     if isinstance(table.get("python"), str):
         markers += [f"python_version {clause}" for clause in _clauses(str(table["python"]))]
@@ -140,13 +141,13 @@ def _roots(found: Manifest, tables: Sequence[Mapping[str, object]], extras: Sequ
             optional = isinstance(told, dict) and told.get("optional") is True
             if name != "python" and not optional:
                 roots.setdefault(re.split(r"[\s\[<>=!~;]", name)[0], []).extend(
-                    manifest.strings(told.get("extras")) if isinstance(told, dict) else []
+                    strings(told.get("extras")) if isinstance(told, dict) else []
                 )
     if main:
-        listed = manifest.strings(found.table("project").get("dependencies"))
+        listed = strings(found.table("project").get("dependencies"))
         for extra in extras:
-            listed += manifest.strings(found.table("project", "optional-dependencies").get(extra))
-            listed += manifest.strings(found.table("tool", "poetry", "extras").get(extra))
+            listed += strings(found.table("project", "optional-dependencies").get(extra))
+            listed += strings(found.table("tool", "poetry", "extras").get(extra))
         for text in listed:
             try:
                 parsed = Requirement(text)

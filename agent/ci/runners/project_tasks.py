@@ -12,6 +12,7 @@ from agent.ci.runners.manifest import split_options
 from agent.ci.runners.named_scripts import Tables
 from agent.ci.runners.tox_config import toml
 from agent.ci.runners.tox_values import ToxError
+from agent.ci.tables import strings
 from sandbox.base import Packages
 
 
@@ -51,7 +52,7 @@ def task(words: Sequence[str], place: Place, again: Again) -> Result:
 def rye(words: Sequence[str], place: Place, again: Again) -> Result:
     found = manifest.read(place)
     project = found.project(found.extras if "--all-features" in words else [])
-    listed = manifest.strings(found.table("tool", "rye").get("dev-dependencies"))
+    listed = strings(found.table("tool", "rye").get("dev-dependencies"))
     packages = merge(project, Packages(requirements=tuple(item for item in listed if "://" not in item)))
     match list(words[1:]):
         case ["run", name, *arguments]:

@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
+from agent.ci.runners.braces import Unfilled, filled
 from agent.ci.runners.followed import TEXT_LIMIT, Again, Place, Result, Steps, Unfollowed
 from agent.ci.runners.shell import subshell
+from agent.ci.tables import as_table
 
 _FILES = ("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml", "Taskfile.dist.yml", "Taskfile.dist.yaml")
 _NESTED = 20
+_NAME = r"\.(\w+)"
 
 
 class TaskError(ValueError):
@@ -32,13 +35,15 @@ def follow(words: Sequence[str], place: Place, again: Again) -> Result:
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
             return Unfollowed("its Taskfile uses YAML aliases")
-        content = _table(yaml.safe_load(text))
+        content = as_table(yaml.safe_load(text))
         steps = place.steps
         variables = {**_strings(content.get("vars")), "CLI_ARGS": shlex.join(arguments), **variables}
-        tasks = _table(content.get("tasks"))
+        tasks = as_table(content.get("tasks"))
         lines = [line for name in wanted or ["default"] for line in _lines(tasks, name, variables, (), steps)]
-    except (yaml.YAMLError, ValueError, RecursionError) as wrong:
-        return Unfollowed(str(wrong).split("\n")[0][:120] if isinstance(wrong, TaskError) else "its Taskfile is not valid YAML")
+    except (TaskError, Unfilled) as wrong:
+        return Unfollowed(str(wrong).split("\n")[0][:120])
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return Unfollowed("its Taskfile is not valid YAML")
     return again("\n".join(lines), place.with_env(_strings(content.get("env"))))
 
 
@@ -65,34 +70,18 @@ def _lines(
         else:
             text = str(command.get("cmd") if isinstance(command, dict) else command)
             careless = isinstance(command, dict) and command.get("ignore_error") is True
-            own.append(_filled(text, variables).strip() + (" || true" if careless else ""))
-    folder = _filled(str(task["dir"]), variables) if task.get("dir") else None
+            own.append(filled(text, variables, _NAME).strip() + (" || true" if careless else ""))
+    folder = filled(str(task["dir"]), variables, _NAME) if task.get("dir") else None
     text = "\n".join(own)
     if len(text) > TEXT_LIMIT:
         raise TaskError("what it runs is too long")
     return [*lines, subshell(text, _strings(task.get("env")), folder)]
 
 
-def _filled(text: str, variables: Mapping[str, str]) -> str:
-    def fill(match: re.Match[str]) -> str:
-        if match[1] not in variables:
-            raise TaskError(f"the value of `{match[0][:60]}` is not known")
-        return variables[match[1]]
-
-    filled = re.sub(r"\{\{\s*\.(\w+)\s*\}\}", fill, text)
-    if (at := filled.find("{{")) >= 0 and (end := filled.find("}}", at)) >= 0:
-        raise TaskError(f"the expression `{filled[at : end + 2][:60]}` is not read")
-    return filled
-
-
 def _strings(value: object) -> dict[str, str]:
     """Plain values; those that a command gives (`sh:`) are not known."""
-    return {str(key): str(item) for key, item in _table(value).items() if isinstance(item, str | int | float)}
+    return {str(key): str(item) for key, item in as_table(value).items() if isinstance(item, str | int | float)}
 
 
 def _list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from agent.ci.runners import tox_values
 from agent.ci.runners.tox_config import Config, Line, marked, other_names
 from agent.ci.runners.tox_values import ToxError
+from agent.ci.tables import as_table
 
 _DEPTH = 20
 
@@ -32,12 +33,12 @@ class TomlConfig(Config):
         return list(dict.fromkeys(found))
 
     def known(self) -> list[str]:
-        return list(dict.fromkeys([*self.env_list(), *_table(self.content.get("env"))]))
+        return list(dict.fromkeys([*self.env_list(), *as_table(self.content.get("env"))]))
 
     def table(self, name: str) -> Mapping[str, str]:
-        found = _table(self.content.get(name))
+        found = as_table(self.content.get(name))
         return {
-            key: "\n".join(f"{k}: {', '.join(map(str, v)) if isinstance(v, list) else v}" for k, v in _table(value).items())
+            key: "\n".join(f"{k}: {', '.join(map(str, v)) if isinstance(v, list) else v}" for k, v in as_table(value).items())
             for key, value in found.items()
         }
 
@@ -45,11 +46,11 @@ class TomlConfig(Config):
         return next((self.content[name] for name in other_names(key) if name in self.content), None)
 
     def raw(self, env: str, key: str) -> object:
-        own = _table(_table(self.content.get("env")).get(env))
+        own = as_table(as_table(self.content.get("env")).get(env))
         chain: list[Mapping[str, object]] = [own]
         base = own.get("base", ["env_run_base"])
         for name in base if isinstance(base, list) else []:
-            chain.append(_table(self.content.get(str(name))) or _table(_table(self.content.get("env")).get(str(name))))
+            chain.append(as_table(self.content.get(str(name))) or as_table(as_table(self.content.get("env")).get(str(name))))
         for table in chain:
             for name in other_names(key):
                 if name in table:
@@ -74,7 +75,7 @@ class TomlConfig(Config):
         finally:
             self.chain.pop()
         for table in value if isinstance(value, list) else [value]:
-            for name, item in _table(table).items():
+            for name, item in as_table(table).items():
                 if name == "file":
                     self.notes.append(f"variables of {str(item)[:80]} are not read")
                 elif isinstance(item, dict):
@@ -130,7 +131,7 @@ class TomlConfig(Config):
             raise ToxError(f"its substitutions go in a circle: {name[:100]}")
         node: object = self.content
         for part in path:
-            node = _table(node).get(part)
+            node = as_table(node).get(part)
         self.chain.append(name)
         try:
             return self._settled(node, env, depth + 1)
@@ -167,7 +168,3 @@ def _product(item: Mapping[str, object]) -> list[str]:
     left_out = {str(name) for name in excluded} if isinstance(excluded, list) else set()
     made = itertools.islice(itertools.product(*groups), tox_values.NAMES_LIMIT) if groups else []
     return [name for parts in made if (name := "-".join(parts)) not in left_out]
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}

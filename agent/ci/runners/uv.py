@@ -12,6 +12,7 @@ from agent.ci.installing import merge
 from agent.ci.runners import manifest
 from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import Manifest, names, split_options
+from agent.ci.tables import strings
 from sandbox.base import Packages
 
 _VALUED = (
@@ -123,7 +124,7 @@ def _of_project(options: dict[str, list[str]], found: Manifest, python: str | No
     extras = [extra for extra in extras if extra not in options.get("--no-extra", [])]
     groups = _groups(options, found)
     only = options.get("--only-group") or "--only-dev" in options
-    legacy = manifest.strings(found.table("tool", "uv").get("dev-dependencies")) if "dev" in groups else []
+    legacy = strings(found.table("tool", "uv").get("dev-dependencies")) if "dev" in groups else []
     project = Packages() if only or "--no-install-project" in options else found.project(extras)
     packages = merge(project, merge(found.of_groups(groups), Packages(requirements=tuple(legacy))))
     place = found.place
@@ -143,7 +144,7 @@ def _groups(options: dict[str, list[str]], found: Manifest) -> list[str]:
     if "--only-dev" in options:
         return ["dev"]
     default = found.table("tool", "uv").get("default-groups", ["dev"])
-    groups = found.groups if default == "all" else manifest.strings(default)
+    groups = found.groups if default == "all" else strings(default)
     if "--no-default-groups" in options:
         groups = []
     groups = [*groups, *options.get("--group", []), *(["dev"] if "--dev" in options else [])]

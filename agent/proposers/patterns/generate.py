@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.proposal import Span
 from agent.proposers.patterns import (
     calls,
     conditions,
@@ -26,7 +27,6 @@ from agent.proposers.patterns import (
     values,
 )
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
-from agent.task import Span
 
 Pattern = Callable[[Source, ast.AST], Iterator[Rewrite]]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from agent.proposal import Edits, FileChange
 from agent.proposers.patterns.generate import Change
-from agent.task import Edits, FileChange
 
 PAIR = 0.3  # what a second change takes from the prior: few pairs that pass are right
 

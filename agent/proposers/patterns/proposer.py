@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent.edits import digest
+from agent.proposal import Candidate
 from agent.proposers.base import Proposal, Situation
 from agent.proposers.patterns.generate import Change, changes, still_parses, words
 from agent.proposers.patterns.hits import Hit, ranked
 from agent.proposers.patterns.search import Event, search
 from agent.proposers.patterns.source import LIMIT
 from agent.sampling import red_check, test_files
-from agent.task import Candidate
 from agent.testfiles import is_test
 from sandbox.base import LimitExceeded, Sandbox
 

@@ -9,12 +9,12 @@ import difflib
 import sys
 from collections.abc import Sequence
 
+from agent.proposal import Candidate, Edits, FileChange
 from agent.proposers.tools import imports, manifests
 from agent.proposers.tools.distributions import distribution_of, named
 from agent.proposers.tools.missing import Missing
 from agent.proposers.tools.origins import Known
 from agent.proposers.tools.trials import Trials
-from agent.task import Candidate, Edits, FileChange
 from agent.testfiles import is_test
 
 PLACES = 2  # manifests that are tried, one candidate each

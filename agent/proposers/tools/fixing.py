@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.guest.text import one_line
+from agent.proposal import Candidate, Edits
 from agent.proposers.tools.fixers import Fix, fixes
 from agent.proposers.tools.trials import Changed, Trials
-from agent.task import Candidate, Check, CheckRun, Edits
+from agent.verdicts import Check, CheckRun
 
 RUNG = "tools"
 MISSING = (126, 127)  # exit codes of a shell that finds no such program

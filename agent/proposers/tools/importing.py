@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from agent.proposal import Candidate, Edits, FileChange
 from agent.proposers.tools.missing import Missing, read_missing
 from agent.proposers.tools.origins import Known, Option, options, question, read_known, reexports
 from agent.proposers.tools.trials import Runs, Trials
-from agent.task import Candidate, Edits, FileChange
 from agent.testfiles import is_test
 
 STEPS = 12  # missing things that are brought back one after the other

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.task import Failure
+from agent.verdicts import Failure
 
 Kind = Literal["name", "import", "attribute", "module"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.edits import digest
+from agent.proposal import Candidate
 from agent.proposers.base import Proposal, Situation
 from agent.proposers.tools import locks
 from agent.proposers.tools.depending import name_dependencies
@@ -14,7 +15,6 @@ from agent.proposers.tools.importing import bring_back
 from agent.proposers.tools.missing import read_missing
 from agent.proposers.tools.recording import is_about_snapshots, record
 from agent.proposers.tools.trials import Trials
-from agent.task import Candidate
 
 
 class ToolsProposer:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from agent.proposal import Candidate
 from agent.proposers.tools.fixers import recordings
 from agent.proposers.tools.fixing import fixes_of
 from agent.proposers.tools.trials import Trials
-from agent.task import Candidate, Check, Failure
 from agent.testfiles import is_snapshot
+from agent.verdicts import Check, Failure
 
 _SAYS_SO = re.compile(r"\bsnapshots?\b", re.IGNORECASE)
 

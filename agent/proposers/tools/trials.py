@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from agent.answer import clean_path
 from agent.edits import EditProblem, apply, read_text
 from agent.oracle import turned
+from agent.proposal import Edits, FileChange
 from agent.proposers.base import Situation
-from agent.task import Check, CheckRun, Edits, FileChange
+from agent.verdicts import Check, CheckRun
 from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Workspace
 
 CHANGED = 200  # files that one tool's run may change

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agent.events import Opined
+from agent.proposal import Candidate
 from agent.state import Objection, Opinion, State, Work, pack
-from agent.task import Candidate
 
 NAME = "no-print"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agent.edits import EditProblem, read_text
+from agent.proposal import Candidate, FileChange
 from agent.proposers.base import Proposal, Situation
-from agent.task import Candidate, FileChange
 
 
 class OldCode:

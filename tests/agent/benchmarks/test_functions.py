@@ -13,7 +13,9 @@ from agent.bench.differential import Function, compare, mutations
 from agent.bench.functions import CONFIGURATION
 from agent.bench.lab import Labs
 from agent.bench.specimen import BadInput, File, NotPosed
-from agent.task import Diagnosis, Evidence, FileChange, ReflectionLog, Repair, Usage
+from agent.outcome import Evidence, ReflectionLog, Repair
+from agent.proposal import Diagnosis, FileChange
+from agent.usage import Usage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

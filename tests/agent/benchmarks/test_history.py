@@ -10,7 +10,9 @@ import pytest
 from agent.bench import gitlog, history
 from agent.bench.lab import Labs
 from agent.bench.specimen import BadInput, Skipped
-from agent.task import Diagnosis, Evidence, FileChange, ReflectionLog, Repair, Usage
+from agent.outcome import Evidence, ReflectionLog, Repair
+from agent.proposal import Diagnosis, FileChange
+from agent.usage import Usage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -16,7 +16,9 @@ from agent.bench.lab import Labs
 from agent.bench.releases import release
 from agent.bench.specimen import BadInput, NotPosed
 from agent.edits import diff
-from agent.task import Diagnosis, Evidence, FileChange, ReflectionLog, Repair, Usage
+from agent.outcome import Evidence, ReflectionLog, Repair
+from agent.proposal import Diagnosis, FileChange
+from agent.usage import Usage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

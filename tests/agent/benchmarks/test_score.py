@@ -6,18 +6,9 @@ import pytest
 
 from agent.bench.score import Entry, entry, failed, quantile, reliability, share, skipped, summary
 from agent.bench.specimen import Judgement
-from agent.task import (
-    Diagnosis,
-    Evidence,
-    FileChange,
-    Iteration,
-    NoRepair,
-    Outcome,
-    ReflectionLog,
-    Repair,
-    RungCost,
-    Usage,
-)  # fmt: skip
+from agent.outcome import Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair  # fmt: skip
+from agent.proposal import Diagnosis, FileChange  # fmt: skip
+from agent.usage import RungCost, Usage  # fmt: skip
 
 EDITS = (FileChange("a.py", "x = 1\n", "x = 2\n"),)
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent.bench.unified import DoesNotApply, applied
 from agent.edits import diff
-from agent.task import FileChange
+from agent.proposal import FileChange
 
 
 def test_what_was_told_as_a_diff_comes_back() -> None:

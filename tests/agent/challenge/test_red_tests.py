@@ -1,7 +1,7 @@
 """The failing tests as a writer of tests is shown them: word for word, with all that they stand on and nothing else."""
 
 from agent.challenge.red_tests import LONGEST, failing_tests
-from agent.task import VerdictId
+from agent.verdicts import VerdictId
 
 SUITE = """\
 import unittest

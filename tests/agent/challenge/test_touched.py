@@ -1,5 +1,5 @@
 from agent.challenge.touched import Function, touched
-from agent.task import FileChange
+from agent.proposal import FileChange
 
 BEFORE = """\
 def low(x):

@@ -3,7 +3,7 @@
 from agent.challenge.specification import LONGEST, is_stated, specification
 from agent.challenge.touched import touched
 from agent.challenge.written import read_tests
-from agent.task import FileChange
+from agent.proposal import FileChange
 
 ANSWER = """\
 Here they are:

@@ -1,7 +1,9 @@
 import pytest
 
+from agent.budget import Budget
 from agent.ci.configuration import Configuration, Problem, read_configuration
-from agent.task import Autonomy, Budget, Policy
+from agent.question import Autonomy
+from agent.task import Policy
 from sandbox.base import Packages
 
 

@@ -7,7 +7,7 @@ import pytest
 from agent.ci import ecosystems
 from agent.ci.commands import read_command
 from agent.ci.installing import installs
-from agent.task import Reader
+from agent.verdicts import Reader
 from sandbox.base import Packages
 
 

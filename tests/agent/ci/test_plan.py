@@ -3,7 +3,7 @@ import pytest
 from agent.ci.configuration import Configuration, read_configuration
 from agent.ci.legs import FailedJob
 from agent.ci.plan import plan
-from agent.task import Outcome
+from agent.outcome import Outcome
 from sandbox.base import Packages
 from tests.agent.conftest import Repository
 

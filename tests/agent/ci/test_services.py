@@ -3,7 +3,7 @@
 import pytest
 
 from agent.ci.services import ports_context, read_services
-from agent.task import Service
+from agent.verdicts import Service
 
 POSTGRES = {"image": "postgres:16-alpine", "env": {"POSTGRES_PASSWORD": "secret", "POSTGRES_DB": None}, "ports": ["5432:5432"]}
 

@@ -14,7 +14,8 @@ from agent.ci.legs import ChosenJob, FailedJob, leg_of
 from agent.ci.replay import Play, Stage
 from agent.ci.walking import walk
 from agent.ci.workflows.document import Problem
-from agent.task import Check, CheckRun, Outcome
+from agent.outcome import Outcome
+from agent.verdicts import Check, CheckRun
 from sandbox.base import Sandbox
 from tests.agent.conftest import Repository
 

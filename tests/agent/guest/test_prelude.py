@@ -11,8 +11,10 @@ from agent.challenge.touched import touched
 from agent.checks import Runner
 from agent.events import AnyEvent, Degraded
 from agent.localization import localize
+from agent.outcome import Repair
+from agent.proposal import FileChange
 from agent.proposers.patterns.proposer import PatternsProposer
-from agent.task import Check, CheckRun, FileChange, Oracle, Repair, Service, Step
+from agent.verdicts import Check, CheckRun, Oracle, Service, Step
 from sandbox.base import Sandbox
 from tests.agent.bench import PYTEST, Bench, sandbox_with
 

@@ -7,7 +7,8 @@ from textwrap import dedent
 import pytest
 
 from agent.oracle import MARKS_LIMIT, meddling
-from agent.task import CheckRun, FileChange, Reader
+from agent.proposal import FileChange
+from agent.verdicts import CheckRun, Reader
 from tests.agent.conftest import RunCheck
 
 TEST = "import unittest\nimport pkg\nclass T(unittest.TestCase):\n    def test_1(self): assert pkg.f(1) == 1\n"

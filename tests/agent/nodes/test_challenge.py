@@ -9,7 +9,8 @@ import pytest
 from agent import events
 from agent.model import ModelSettings
 from agent.models import Models
-from agent.task import FileChange, NoRepair, Repair
+from agent.outcome import NoRepair, Repair
+from agent.proposal import FileChange
 from tests.agent.bench import RIGHT, Bench, Scripted
 from tests.standins.model import Reply, ScriptedModel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.task import Repair
+from agent.outcome import Repair
 from tests.agent.bench import RIGHT, TESTS, WRONG, Bench, Scripted, change
 
 

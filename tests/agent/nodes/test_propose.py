@@ -9,8 +9,8 @@ import pytest
 
 from agent import events
 from agent.nodes import propose
+from agent.outcome import NoRepair
 from agent.proposers.base import Proposal, Situation
-from agent.task import NoRepair
 from tests.agent.bench import Bench
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent import events
+from agent.proposal import Edits, FileChange
 from agent.state import Objection, Opinion, State, Work, pack
-from agent.task import Edits, FileChange
 from tests.agent.bench import Bench, Scripted, change
 
 BEFORE = (

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from agent import events
+from agent.budget import Budget
 from agent.model import ModelSettings
 from agent.models import Models
 from agent.nodes.review import Review, read_review
-from agent.task import Budget, NoRepair, Policy, Repair
+from agent.outcome import NoRepair, Repair
+from agent.task import Policy
 from tests.agent.bench import RIGHT, Bench, Scripted, change
 from tests.standins.model import Reply, ScriptedModel, refused
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent import events
-from agent.task import FileChange, NoRepair, Repair
+from agent.outcome import NoRepair, Repair
+from agent.proposal import FileChange
 from tests.agent.bench import CALC, RIGHT, SAMPLE, Bench, Scripted
 
 NOW_AND_THEN = """\

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from agent import events
+from agent.budget import Budget
 from agent.debugger import read_diagnosis
 from agent.model import ModelSettings
 from agent.models import Models
+from agent.outcome import NoRepair, Outcome, Repair
 from agent.proposers.model import ModelProposer, model_rungs
-from agent.task import Budget, NoRepair, Outcome, Policy, Repair
+from agent.task import Policy
 from tests.agent.bench import SAMPLE, Bench
 from tests.standins.model import (
     Asked,

@@ -25,6 +25,14 @@ def test_what_hosts_add_is_translated_for_each_driver() -> None:
     assert address.parameters == {"sslmode": "require", "channel_binding": "require", "sslrootcert": "/a b/ca.pem"}
 
 
+def test_the_machines_own_authorities_are_no_file_for_asyncpg() -> None:
+    address = read("postgresql://me:x@h/app?sslmode=verify-full&sslrootcert=system")
+    assert isinstance(address, Postgres)
+    assert address.trusts_system
+    assert address.asyncpg_dsn == "postgresql://?sslmode=verify-full"
+    assert address.parameters["sslrootcert"] == "system"
+
+
 def test_a_unix_socket_and_the_name_that_sqlalchemy_has_for_tls() -> None:
     address = read("postgresql:///app?host=/run/postgresql&ssl=true")
     assert address == Postgres("/run/postgresql", 5432, None, None, "app", {"sslmode": "require"})

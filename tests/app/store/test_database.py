@@ -112,7 +112,7 @@ async def test_a_database_of_a_newer_version_is_refused_by_name(url: str) -> Non
     async with database.write() as session:
         await session.execute(text("UPDATE alembic_version SET version_num = 'from the future'"))
     await database.close()
-    with pytest.raises(StoreError, match="newer one .*nothing in it was changed: .* SELFHEAL_DATABASE_URL"):
+    with pytest.raises(StoreError, match=r"newer one .*nothing in it was changed: .* SELFHEAL_DATABASE_URL"):
         await Database.open(url)
 
 

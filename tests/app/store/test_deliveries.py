@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, select
 
-from agent.task import Outcome
+from agent.outcome import Outcome
 from app.intake import StoreIntake
 from app.queue import Queue
 from app.settings import Settings

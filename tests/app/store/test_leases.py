@@ -9,19 +9,12 @@ import pytest
 
 from agent.blobs import BlobMissing
 from agent.events import Degraded, Ended, StepStarted
-from agent.task import Outcome, Question, Usage, Waiting
+from agent.outcome import Outcome
+from agent.question import Question, Waiting
+from agent.usage import Usage
 from app.settings import Settings
-from app.store.leases import (
-    AttemptCancelled,
-    HeadBusy,
-    Lease,
-    LeaseLost,
-    NotClaimed,
-    Postponed,
-    Terms,
-    TriesExhausted,
-    hold,
-)
+from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted
+from app.store.leases import AttemptCancelled, Lease, LeaseLost, hold
 from app.store.store import Store, open_store
 from app.store.values import PullRequest
 from tests.app.requests import COMMAND, RUN, SHA, MovableClock, run_of, taken

@@ -11,7 +11,8 @@ import sqlite_vec
 
 from agent.memory import Memory, Recollection, signature
 from agent.model import Unavailable
-from agent.task import Failure, Frame, Outcome, VerdictId
+from agent.outcome import Outcome
+from agent.verdicts import Failure, Frame, VerdictId
 from app.clock import SystemClock
 from app.settings import Settings
 from app.store.memories import Embedder, RepositoryMemory

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from agent.guest import splice
+from agent.proposal import Span
 from agent.proposers.patterns.generate import PATTERNS, changes, still_parses, words
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
-from agent.task import Span
 
 
 def all_changes(text: str, path: str = "m.py") -> list[str]:

@@ -11,7 +11,8 @@ from agent.events import AnyEvent
 from agent.oracle import oracle_of
 from agent.proposers.base import Situation
 from agent.proposers.tools.proposer import ToolsProposer
-from agent.task import Check, Policy
+from agent.task import Policy
+from agent.verdicts import Check
 from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable
 from sandbox.install.index_access import configured
 from sandbox.install.packages import Shop

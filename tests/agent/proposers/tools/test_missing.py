@@ -3,7 +3,7 @@
 import pytest
 
 from agent.proposers.tools.missing import Missing, read_missing
-from agent.task import Failure, Frame, VerdictId
+from agent.verdicts import Failure, Frame, VerdictId
 
 AT = (Frame("test_a.py", 1, "test"), Frame("a.py", 3, "f"))
 

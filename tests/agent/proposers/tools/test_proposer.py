@@ -12,9 +12,11 @@ from agent.edits import digest
 from agent.events import AnyEvent
 from agent.guard import refusal
 from agent.oracle import oracle_of
+from agent.outcome import Repair
 from agent.proposers.base import Proposal, Situation
 from agent.proposers.tools.proposer import ToolsProposer
-from agent.task import Check, Policy, Repair
+from agent.task import Policy
+from agent.verdicts import Check
 from sandbox.base import Sandbox
 from tests.agent.bench import PYTEST, Bench, sandbox_with
 

@@ -1,0 +1,58 @@
+"""What every command does alike: it reads the settings, runs, and ends with an exit code and a line of what went wrong.
+
+Exit codes: 0 done, 1 not so or it failed, 2 wrong use or a wrong setting, 130 stopped.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+T = TypeVar("T")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, for scripts.")]
+OfRepository = Annotated[str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Only of this repository.")]
+
+
+def load_settings(**overrides: object) -> Settings:
+    """The settings, with those in the working folder's `.env` unless `env_file` says otherwise."""
+    from app.settings import ENV_FILE, SettingsError, load
+
+    try:
+        return load(**{"env_file": ENV_FILE, **overrides})  # type: ignore[arg-type]
+    except SettingsError as error:
+        wrong_use(str(error))
+
+
+def run(work: Coroutine[Any, Any, T], *expected: type[Exception]) -> T:
+    """Run a command to its end; what is `expected` to go wrong is one line, and no fault of the one who called."""
+    from app import stopping
+    from app.settings import SettingsError
+
+    try:
+        return stopping.run(work)
+    except SettingsError as error:
+        wrong_use(str(error))
+    except expected as error:
+        end(str(error), 1)
+    except KeyboardInterrupt:
+        typer.echo("selfheal: stopped, nothing is left behind", err=True)
+        raise typer.Exit(stopping.STOPPED) from None
+
+
+def wrong_use(message: str) -> NoReturn:
+    """The one who called can put it right: the message says how."""
+    end(message, 2)
+
+
+def end(message: str, code: int) -> NoReturn:
+    """Say it on standard error and end with the exit code."""
+    for line in message.splitlines():
+        typer.secho(f"selfheal: {line}", err=True, fg="red" if sys.stderr.isatty() else None)
+    raise typer.Exit(code)
