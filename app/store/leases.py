@@ -39,6 +39,7 @@ from app.store.values import Attempt, PullRequest
 from app.text import storable
 
 _BEATS_PER_LEASE = 6
+_BEAT_SECONDS = 5.0  # that a late heartbeat gets at least: a process that was starved still has what nobody else took
 _RELEASE_SECONDS = 10.0
 T = TypeVar("T")
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
@@ -241,7 +242,7 @@ class Lease:
                 why = TimeoutError(f"the try took more than {self._terms.longest:g} s")
                 break
             try:
-                async with asyncio.timeout(max(0.1, self._beaten + self._terms.silence - now)):
+                async with asyncio.timeout(max(_BEAT_SECONDS, self._beaten + self._terms.silence - now)):
                     why = await self._beat()
                 self._beaten = now
             except LeaseLost as lost:
