@@ -38,20 +38,24 @@ def everything(folder: Path, owner: str) -> list[str]:
     return found + [f"temporary {path.name}" for path in (folder / "tmp").glob("*")]
 
 
-def processes(folder: Path, program: str = "") -> list[int]:
-    """Ids of processes that were started for the folder's service and whose command line names `program`."""
+def processes(folder: Path) -> list[int]:
+    """Ids of processes that were started for the folder's service: by their environment, command line or working folder."""
     return [
         pid
         for pid in _pids()
         if pid != os.getpid()
-        and program in _read(pid, "cmdline")
-        and (f"SELFHEAL_DATA_DIR={folder}/" in _read(pid, "environ") or f"{folder}/" in _read(pid, "cmdline"))
+        and (
+            f"SELFHEAL_DATA_DIR={folder}/" in _read(pid, "environ")
+            or f"{folder}/" in _read(pid, "cmdline")
+            or _cwd(pid).is_relative_to(folder)
+        )
     ]
 
 
 def embedded_redis(folder: Path) -> int:
     """Process id of the service's own redis-server. Raises `ValueError` where there is not exactly one."""
-    (pid,) = (pid for pid in processes(folder, "redis-server") if "sh\0-c" not in _read(pid, "cmdline"))
+    # It writes its title over its command line and its environment.
+    (pid,) = (pid for pid in processes(folder) if _read(pid, "comm").strip() == "redis-server")
     return pid
 
 
@@ -103,3 +107,10 @@ def _read(pid: int, name: str) -> str:
         return (Path("/proc") / str(pid) / name).read_text(errors="replace")
     except OSError:
         return ""  # it has just ended, or is not ours to see
+
+
+def _cwd(pid: int) -> Path:
+    try:
+        return Path("/proc", str(pid), "cwd").readlink()
+    except OSError:
+        return Path("/")

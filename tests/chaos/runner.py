@@ -90,8 +90,10 @@ async def _run_one(scenario: Scenario, stage: Stage) -> Report:
     try:
         async with asyncio.timeout(2 * PATIENCE):
             await scenario.act(stage, scenario.name)
-    except (Missed, TimeoutError) as error:
-        missed = str(error) or "the scenario took too long"
+    except TimeoutError:
+        missed = "the scenario took too long"
+    except (Missed, AssertionError, OSError, ValueError) as error:
+        missed = f"{type(error).__name__}: {error}"
     verdict = await _settled(scenario, stage)
     takeovers = stage.takeovers()
     if not missed and not takeovers:
