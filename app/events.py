@@ -16,6 +16,8 @@ import msgspec
 from agent.events import AnyEvent, Ended
 from app.text import storable
 
+_LARGE = 200_000  # bytes of an event
+_LONGEST = 20_000  # characters of one text of a large event
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
@@ -34,7 +36,9 @@ def is_kept(event: AnyEvent) -> bool:
 
 
 def encode(event: AnyEvent) -> str:
-    return as_json(event)
+    """The event as JSON, of a size that everybody can read: texts are bounded where they are made; one that is not is cut."""
+    packed = as_json(event)
+    return packed if len(packed) <= _LARGE else as_json(_cut(msgspec.to_builtins(event)))
 
 
 def as_json(value: object) -> str:
@@ -52,6 +56,14 @@ def _whole(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {_whole(name): _whole(each) for name, each in value.items()}
     return [_whole(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return f"{value[:_LONGEST]}… ({len(value):,} characters; the rest was not kept)"
+    if isinstance(value, list):
+        return [_cut(each) for each in value]
+    return {name: _cut(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def decode(body: str) -> AnyEvent:

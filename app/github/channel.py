@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urljoin
 
@@ -35,6 +36,7 @@ from app.github.errors import (
     Unavailable,
 )
 from app.github.patience import Pace, Patience
+from app.redaction import minted
 
 RENEW_BEFORE = timedelta(minutes=5)
 API_VERSION = "2022-11-28"
@@ -212,6 +214,20 @@ class AppChannel(Channel):
         super().__init__(wire, api_url, patience, Pace(patience.burst, 0))
         self._app = self._open(AppAuthStrategy(app_id, private_key))
 
+    async def server_time(self) -> datetime | None:
+        """The time that GitHub's answers carry; nobody is named in the request. Raises `Unavailable`."""
+        request = httpx.Request("GET", f"{self._api_url}/app", headers={"User-Agent": "selfheal"})
+        try:
+            async with asyncio.timeout(self.patience.timeout):
+                response = await self._wire.handle_async_request(request)
+                await response.aclose()
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise Unavailable(f"it could not be reached: {type(error).__name__}") from error
+        try:
+            return parsedate_to_datetime(response.headers["date"]).astimezone(UTC)
+        except (KeyError, ValueError):
+            return None
+
     async def _kit(self) -> Kit[Any]:
         return self._app
 
@@ -229,6 +245,7 @@ class InstallationChannel(Channel):
         async with self._minting:
             if self._current is None or not self._current[0].fresh:
                 token = await self._mint()
+                minted(token.value)
                 self._current = token, self._open(TokenAuthStrategy(token.value))
             return self._current[1]
 

@@ -169,6 +169,11 @@ class Repository(Reads):
             await self._write("PATCH", f"{self._path}/check-runs/{run.id}", body, repeatable=True)
         return run
 
+    async def add_label(self, number: int, label: str) -> None:
+        """Add `label` to an issue or pull request; GitHub makes one that the repository does not have yet."""
+        path = f"{self._path}/issues/{number}/labels"
+        await self._channel.write("POST", path, {"labels": [label]}, repeatable=True)
+
     async def react(self, comment_id: int, reaction: Reaction) -> None:
         """React to a comment on an issue or pull request; GitHub keeps one of a kind."""
         path = f"{self._path}/issues/comments/{comment_id}/reactions"

@@ -44,6 +44,16 @@ class Database:
         address = read(url)
         return cls(await (_open_postgres(address) if isinstance(address, Postgres) else _open_sqlite(address)))
 
+    @classmethod
+    def connect(cls, url: str) -> Database:
+        """As it is, at whichever migration; nothing is asked of it yet. Raises `StoreError` for what is no URL."""
+        address = read(url)
+        if isinstance(address, Postgres):
+            from app.store import postgres
+
+            return cls(postgres.pool(address))
+        return cls(_sqlite(address))
+
     async def close(self) -> None:
         with suppress(TimeoutError):  # a server that does not answer is not waited for: the process is about to end
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -115,7 +125,7 @@ def _is_locked(error: BaseException) -> bool:
 def _sqlite(address: Sqlite) -> AsyncEngine:
     address.path.parent.mkdir(parents=True, exist_ok=True)
     url = URL.create("sqlite+aiosqlite", database=str(address.path))
-    engine = create_async_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+    engine = create_async_engine(url, connect_args={"timeout": _BUSY_SECONDS}, hide_parameters=True)
 
     @event.listens_for(engine.sync_engine, "connect")
     def prepare(connection: Any, _: object) -> None:

@@ -29,7 +29,7 @@ from agent.usage import Usage
 from app.clock import Clock
 from app.events import as_json, encode, is_kept
 from app.redaction import redact
-from app.store import endings
+from app.store import endings, meters
 from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted, claim
 from app.store.database import Database
 from app.store.models import AttemptRow, PullRequestRow
@@ -75,7 +75,7 @@ class Lease:
             raise LeaseLost(f"the lease on attempt {self.attempt.id} has not been prolonged for {self._terms.silence:g} s")
 
     async def record(self, event: AnyEvent) -> None:
-        """Add an event to the timeline. An end is not kept: `end` writes it."""
+        """Add an event to the timeline, and to the figures. An end is not kept: `end` writes it."""
         if not is_kept(event):
             return
         known: int | None = None  # events before it, once it may have been added
@@ -87,6 +87,7 @@ class Lease:
                     return
                 known = row.event_count
                 endings.add_event(session, row, event, self._clock.now())
+                await meters.count(session, event)
 
         await self._patiently(add)
 

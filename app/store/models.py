@@ -12,6 +12,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     DateTime,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -60,7 +61,7 @@ class Words(TypeDecorator[str]):
         self.length = length
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str]:
-        return dialect.type_descriptor(String(self.length) if self.length else Text())
+        return String(self.length) if self.length else Text()
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         return None if value is None else storable(value)
@@ -119,7 +120,7 @@ class DeliveryRow(Base):
     payload_sha256: Mapped[str] = mapped_column(Words(64))
     decision: Mapped[str] = mapped_column(Words(16))  # request, change, ignored, refused
     reason: Mapped[str]
-    attempt_id: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"))
+    attempt_id: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"), index=True)
     received_at: Mapped[datetime]
 
 
@@ -156,9 +157,7 @@ class AttemptRow(Base):
 
     question: Mapped[str | None]  # a packed `agent.question.Question`, while a person is asked, and until the attempt ends
     asking: Mapped[str | None] = mapped_column(Words(64))  # which time of asking the reply answers
-    reply: Mapped[
-        str | None
-    ]  # a packed `agent.question.Reply`; it stays, as the graph alone knows when it is past the question
+    reply: Mapped[str | None]  # a packed `agent.question.Reply`; it stays: the graph alone knows when it is past it
     answered_at: Mapped[datetime | None]
 
     forked_from: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"), index=True)
@@ -239,6 +238,17 @@ class BlobRow(Base):
     sha256: Mapped[str] = mapped_column(Words(64), primary_key=True)
     content: Mapped[bytes] = mapped_column(LargeBinary)
     created_at: Mapped[datetime]  # or put again: what the oldest attempt that is still kept may use is not older
+
+
+class MeterRow(Base):
+    """A counter with up to two labels (`app/store/meters.py`)."""
+
+    __tablename__ = "meters"
+
+    name: Mapped[str] = mapped_column(String(32), primary_key=True)
+    label: Mapped[str] = mapped_column(String(100), primary_key=True)
+    detail: Mapped[str] = mapped_column(String(32), primary_key=True)
+    value: Mapped[float] = mapped_column(Double)
 
 
 class MemoryRow(Base):

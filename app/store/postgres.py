@@ -37,6 +37,7 @@ def pool(address: Postgres) -> AsyncEngine:
         pool_timeout=_POOL_WAIT_SECONDS,
         pool_recycle=_POOL_AGE_SECONDS,
         pool_pre_ping=True,
+        hide_parameters=True,  # they hold what came from outside, and errors are logged
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
@@ -16,16 +16,17 @@ from agent.outcome import Outcome
 from app.clock import Clock
 from app.events import Stored
 from app.settings import Settings
-from app.store import endings, memories, queries, steering
+from app.store import endings, figures, memories, queries, steering
 from app.store.claims import Terms
 from app.store.database import Database, StoreError
+from app.store.figures import Figures
 from app.store.leases import Lease, hold
 from app.store.memories import Embedder, Kept, RepositoryMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
 from app.store.patience import patiently
 from app.store.search import search_of
 from app.store.steering import Fork
-from app.store.values import Attempt, Fate, Status
+from app.store.values import Attempt, Fate, Mark, Place, Status, Wanted
 
 _PATIENCE = 30.0  # seconds that a database may be away; the attempt's lease may end the wait
 _RACES = 5  # for an attempt's number
@@ -96,15 +97,35 @@ class Store:
         async with self.database.read() as session:
             return await queries.list_attempts(session, repository=repository, status=status, limit=limit)
 
+    async def origin(self, attempt_id: str) -> str | None:
+        """GUID of the delivery that caused the attempt; None for a fork, and for one that is not known."""
+        async with self.database.read() as session:
+            return await queries.origin(session, attempt_id)
+
+    async def figures(self) -> Figures:
+        """What all attempts and deliveries come to now. Reads every attempt: not for each request."""
+        async with self.database.read() as session:
+            return await figures.read(session, self.clock.now())
+
+    async def page_of_attempts(self, wanted: Wanted, before: Place | None = None, limit: int = 50) -> list[Attempt]:
+        """At most `limit` of them, newest first, those older than the place `before`."""
+        async with self.database.read() as session:
+            return await queries.page_of_attempts(session, wanted, before, limit)
+
+    async def marks(self, attempt_ids: Collection[str]) -> dict[str, Mark]:
+        """How far each of these attempts is, to see cheaply which of them changed."""
+        async with self.database.read() as session:
+            return await queries.marks(session, attempt_ids)
+
     async def fates(self, *, repository: str | None = None) -> list[Fate]:
         """How sure the repair of each pull request was, and what became of it."""
         async with self.database.read() as session:
             return await queries.fates(session, repository=repository)
 
-    async def timeline(self, attempt_id: str, after: int = 0) -> list[Stored]:
-        """The attempt's events in order, those beyond the sequence number `after`."""
+    async def timeline(self, attempt_id: str, after: int = 0, limit: int | None = None) -> list[Stored]:
+        """The attempt's events in order, those beyond the sequence number `after`; at most `limit` of them."""
         async with self.database.read() as session:
-            return await queries.timeline(session, attempt_id, after)
+            return await queries.timeline(session, attempt_id, after, limit)
 
     async def due(self) -> list[str]:
         """Ids of attempts that wait for a worker, oldest first.

@@ -26,6 +26,7 @@ def settings(tmp_path: Path, database_url: str | None) -> Settings:
         lease_seconds=1.2,
         sweep_seconds=0.2,
         port=0,
+        pages_port=0,
     )
 
 

@@ -62,9 +62,7 @@ async def web_killed(stage: Stage, name: str) -> None:
         github.deliver_to(web)
         sent = github.redeliver(failed)
         await asyncio.sleep(milliseconds / 1000)
-        assert stage.service.web is not None
-        stage.service.web.kill()
-        await stage.service.web.wait()
+        await stage.service.kill_web()
         await github.settled()
         taken += sent.status_code == 202
         await stage.service.start_web()

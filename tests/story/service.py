@@ -31,11 +31,13 @@ class Service:
 
     def __init__(self, github: GitHub, folder: Path, variables: Mapping[str, str] | None = None, program: str = "app") -> None:
         self.program = program  # the module that is run; the product's own, unless a test means to break it
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.pages_port = free_port()
+        self.pages = f"http://127.0.0.1:{self.pages_port}"
         self.folder = folder
         self.workers: list[Process] = []
-        self.web: Process | None = None
+        self._web: Process | None = None
         self._key = folder / "app.pem"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
         self.variables = {
@@ -45,6 +47,7 @@ class Service:
             "SELFHEAL_GITHUB_API_URL": github.url,
             "SELFHEAL_GITHUB_WEBHOOK_SECRET": github.webhook_secret,
             "SELFHEAL_PORT": str(self.port),
+            "SELFHEAL_PAGES_PORT": str(self.pages_port),
             **(variables or {}),
         }
         self._environment = {**inherited, **self.variables}
@@ -55,14 +58,9 @@ class Service:
 
     async def start(self, workers: int = 1) -> None:
         """Start the processes and wait until the web answers; workers may still be getting ready. Raises `NotStarted`."""
-        self.web = await self._run("serve")
+        self._web = await self._run("serve")
         for _ in range(workers):
             await self.start_worker()
-        await self._answers()
-
-    async def start_web(self) -> None:
-        """Start the web process once more, on the same address, and wait until it answers. Raises `NotStarted`."""
-        self.web = await self._run("serve")
         await self._answers()
 
     async def start_worker(self) -> Process:
@@ -70,9 +68,19 @@ class Service:
         self.workers.append(worker)
         return worker
 
+    async def kill_web(self) -> None:
+        assert self._web is not None
+        self._web.kill()
+        await self._web.wait()
+
+    async def start_web(self) -> None:
+        """Raises `NotStarted`."""
+        self._web = await self._run("serve")
+        await self._answers()
+
     async def stop(self) -> None:
         """Ask all processes to end, and kill those that do not."""
-        processes = [process for process in (*self.workers, self.web) if process is not None and process.returncode is None]
+        processes = [process for process in (*self.workers, self._web) if process is not None and process.returncode is None]
         for process in processes:
             process.send_signal(signal.SIGTERM)
         for process in processes:
@@ -97,11 +105,11 @@ class Service:
             )  # fmt: skip
 
     async def _answers(self) -> None:
-        assert self.web is not None
+        assert self._web is not None
         async with httpx.AsyncClient() as client:
             for _ in range(int(READY_SECONDS / 0.05)):
-                if self.web.returncode is not None:
-                    raise NotStarted(f"the web process ended with {self.web.returncode}:\n{self.log('serve')[-2000:]}")
+                if self._web.returncode is not None:
+                    raise NotStarted(f"the web process ended with {self._web.returncode}:\n{self.log('serve')[-2000:]}")
                 try:
                     if (await client.get(f"{self.url}/healthz")).is_success:
                         return
@@ -124,7 +132,7 @@ async def running(
         await service.stop()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
