@@ -185,7 +185,10 @@ async def tokens_expire(stage: Stage, name: str) -> None:
 
 
 async def worker_frozen(stage: Stage, name: str) -> None:
-    """SIGSTOP between "is there a check run?" and making one; another worker does it all, then SIGCONT."""
+    """SIGSTOP between "is there a check run?" and making one; SIGCONT when another worker has made it.
+
+    Sooner than the product's patience with an answer ends: it would ask again, and find what is there.
+    """
     repository = await stage.repository(name)
     frozen: list[int] = []
 
@@ -199,11 +202,11 @@ async def worker_frozen(stage: Stage, name: str) -> None:
     stage.github.faults.on("GET", f"/repos/{repository}/commits/*/check-runs", freeze, "after")
     await stage.turns_red(repository)
     try:
-        await stage.until("another worker has finished", lambda: _true(bool(frozen) and stage.is_concluded(repository)))
+        await stage.until("another worker goes on", lambda: _true(bool(frozen and stage.github.check_runs(repository))))
     finally:
         for pid in frozen:
             os.kill(pid, signal.SIGCONT)
-    await asyncio.sleep(5)  # long enough for what it still had in mind
+    await asyncio.sleep(5)  # long enough for what it had in mind
 
 
 async def _true(value: bool) -> bool:

@@ -97,7 +97,7 @@ OTHERS = (
     Scenario("token-expires", "every token expires in the middle, twice", outages.tokens_expire),
     Scenario(
         "worker-frozen",
-        "SIGSTOP the worker between looking and writing, SIGCONT when another is done",
+        "SIGSTOP the worker between looking and writing, SIGCONT when another goes on",
         outages.worker_frozen,
         brief=True,
     ),
