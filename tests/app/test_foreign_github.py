@@ -2,7 +2,7 @@
 
 Known differences, each held here so that a newer version tells when it is gone:
 - a comment does not say which App wrote it (`performed_via_github_app`), so ours is not found again;
-- a token is given for an installation that there is not, and to a key that is not the App's;
+- any key is taken for the App's, and an unknown installation gets a token that sees nothing;
 - no reactions, logs, archives, runs that run, commit signatures: what needs them is tried on our stand-in alone.
 """
 
@@ -148,7 +148,10 @@ async def test_what_is_missing_there_is_understood(github: GitHub) -> None:
         await github.repository(INSTALLATION, RepositoryRef(1, NAME)).commit("0" * 40)
 
 
-async def test_it_asks_for_less_than_github(url: str) -> None:
-    """The differences of its tokens: any installation, any key."""
+async def test_an_installation_that_is_not_there_sees_nothing(github: GitHub) -> None:
+    assert await github.repository(999, RepositoryRef(1, NAME)).branch_head("main") is None
+
+
+async def test_its_tokens_are_given_to_any_key(url: str) -> None:
     async with GitHub(APP, private_pem(), api_url=url, patience=QUICK) as stranger:
-        assert await stranger.repository(999, RepositoryRef(1, NAME)).branch_head("main")
+        assert await stranger.repository(INSTALLATION, RepositoryRef(1, NAME)).branch_head("main")
