@@ -159,6 +159,14 @@ def dev() -> None:
 
 
 @app.command()
+def migrate() -> None:
+    """Bring the database to this version and end. `serve` and `worker` do it too; this is for deploying before they start."""
+    from app import migrating
+
+    typer.echo(run(migrating.migrate(load_settings()), migrating.StoreError))
+
+
+@app.command()
 def doctor(json: Json = False) -> None:
     """Look at all that the service needs, prove the isolation on this machine, and say how to mend what is not right."""
     from app.doctor import report
