@@ -125,6 +125,8 @@ async def _settled(scenario: Scenario, stage: Stage) -> Verdict:
                 verdict.acknowledged, verdict.red, (*verdict.lost, "not every red run was taken"), verdict.doubled
             )
         quiet = time.monotonic() - stage.last_request() > QUIET_SECONDS
+        if verdict.doubled:  # which nothing mends: the rest gets a little time, to be told too
+            deadline = min(deadline, time.monotonic() + _TIDY_SECONDS)
         over = quiet and not verdict.lost and None not in stage.takeovers() and await stage.is_idle()
         if over or time.monotonic() > deadline:
             return verdict
