@@ -20,6 +20,7 @@ from tests.story.service import NotStarted
 TAKEOVER_SECONDS = 60.0
 QUIET_SECONDS = 3.0  # without any request to GitHub: whatever would be doubled has been by then
 _TIDY_SECONDS = 30.0
+_HEALING_SECONDS = 30.0  # of one head, on a machine that is busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ async def _run_one(scenario: Scenario, stage: Stage) -> Report:
     stage.begin()
     missed = ""
     try:
-        async with asyncio.timeout(2 * PATIENCE):
+        async with asyncio.timeout(4 * PATIENCE):
             await scenario.act(stage, scenario.name)
     except TimeoutError:
         missed = "the scenario took too long"
@@ -116,7 +117,7 @@ async def _run_one(scenario: Scenario, stage: Stage) -> Report:
 
 async def _settled(scenario: Scenario, stage: Stage) -> Verdict:
     """The verdict once nothing is missing and nothing happens any more, or when patience is over."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE + scenario.heads * _HEALING_SECONDS
     while True:
         await stage.github.settled()
         verdict = await judge(stage.github, stage.deliveries, GREEN[PATH], PATH)
