@@ -112,4 +112,4 @@ OTHERS = (
         Setting({**DEFAULTS, "SELFHEAL_WORKER_JOBS": "1"}, workers=1, redis=True, postgres=True),
     ),
 )
-SCENARIOS = (*KILLS, *OTHERS[:5], *OUTAGES, *OTHERS[5:])
+SCENARIOS = (*KILLS, *OTHERS[:-1], *OUTAGES, *OTHERS[-1:])
