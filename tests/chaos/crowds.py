@@ -22,7 +22,7 @@ async def storm(count: int, red: int, stage: Stage, name: str) -> None:
     any order, many at a time."""
     github = stage.github
     github.deliver_to(None)
-    repositories = [await stage.repository(f"{name}-{number}") for number in range(4)]
+    repositories = [await stage.repository(f"{name}-{number}") for number in range(min(4, red))]
     for number in range(red):
         await stage.turns_red(repositories[number % len(repositories)], f"topic-{number}")
     await github.settled()
