@@ -22,7 +22,7 @@ async def storm(count: int, red: int, stage: Stage, name: str) -> None:
     any order, many at a time."""
     github = stage.github
     github.deliver_to(None)
-    repositories = [await stage.repository(f"{name}-{number}") for number in range(4)]
+    repositories = [await stage.repository(f"{name}-{number}") for number in range(min(4, red))]
     for number in range(red):
         await stage.turns_red(repositories[number % len(repositories)], f"topic-{number}")
     await github.settled()
@@ -34,18 +34,20 @@ async def storm(count: int, red: int, stage: Stage, name: str) -> None:
     random.Random(_SEED).shuffle(thrice)  # the same in every run
     github.deliver_to(f"{stage.service.url}/webhooks/github")
     began = time.monotonic()
-    for repository in repositories:
-        stage.hit(repository)
     limit = asyncio.Semaphore(_AT_ONCE)
     async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
         await asyncio.gather(*(_send(client, limit, stage, delivery) for delivery in thrice))
     stage.notes.append(f"{len(thrice)} deliveries answered in {time.monotonic() - began:.1f} s")
+    if again := await stage.redeliver():
+        stage.notes.append(f"{again} were not acknowledged any of three times, and delivered again")
 
 
 async def _send(client: httpx.AsyncClient, limit: asyncio.Semaphore, stage: Stage, delivery: Delivery) -> None:
     async with limit:
         with contextlib.suppress(httpx.HTTPError):
             answer = await client.post(f"{stage.service.url}/webhooks/github", content=delivery.body, headers=delivery.headers)
+            if answer.status_code == 202 and delivery.status_code != 202 and delivery in stage.failed_runs():
+                stage.hit(delivery.payload["repository"]["full_name"])
             delivery.status_code = answer.status_code if delivery.status_code != 202 else 202
 
 

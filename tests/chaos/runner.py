@@ -20,6 +20,7 @@ from tests.story.service import NotStarted
 TAKEOVER_SECONDS = 60.0
 QUIET_SECONDS = 3.0  # without any request to GitHub: whatever would be doubled has been by then
 _TIDY_SECONDS = 30.0
+_HEALING_SECONDS = 30.0  # of one head, on a machine that is busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ async def _run_one(scenario: Scenario, stage: Stage) -> Report:
     stage.begin()
     missed = ""
     try:
-        async with asyncio.timeout(2 * PATIENCE):
+        async with asyncio.timeout(4 * PATIENCE):
             await scenario.act(stage, scenario.name)
     except TimeoutError:
         missed = "the scenario took too long"
@@ -116,7 +117,7 @@ async def _run_one(scenario: Scenario, stage: Stage) -> Report:
 
 async def _settled(scenario: Scenario, stage: Stage) -> Verdict:
     """The verdict once nothing is missing and nothing happens any more, or when patience is over."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE + scenario.heads * _HEALING_SECONDS
     while True:
         await stage.github.settled()
         verdict = await judge(stage.github, stage.deliveries, GREEN[PATH], PATH)
@@ -125,6 +126,8 @@ async def _settled(scenario: Scenario, stage: Stage) -> Verdict:
                 verdict.acknowledged, verdict.red, (*verdict.lost, "not every red run was taken"), verdict.doubled
             )
         quiet = time.monotonic() - stage.last_request() > QUIET_SECONDS
+        if verdict.doubled:  # which nothing mends: the rest gets a little time, to be told too
+            deadline = min(deadline, time.monotonic() + _TIDY_SECONDS)
         over = quiet and not verdict.lost and None not in stage.takeovers() and await stage.is_idle()
         if over or time.monotonic() > deadline:
             return verdict

@@ -8,14 +8,14 @@ import pytest
 
 from tests.chaos.run import table
 from tests.chaos.runner import Report, run
-from tests.chaos.scenarios import SCENARIOS
+from tests.chaos.scenarios import SCENARIOS, Scenario
 
 BRIEF = [scenario for scenario in SCENARIOS if scenario.brief]
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("scenario", BRIEF, ids=lambda scenario: scenario.name)
-async def test_nothing_is_lost_doubled_or_left(scenario) -> None:
+async def test_nothing_is_lost_doubled_or_left(scenario: Scenario) -> None:
     (report,) = await run([scenario], lambda report: None)
     assert report.good, f"{table([report])}\n{report}"
 
