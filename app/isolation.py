@@ -15,6 +15,8 @@ from pathlib import Path
 import structlog
 
 from app.settings import ENV_FILE, PREFIX, Settings
+from app.store import address
+from app.store.address import Sqlite, StoreError
 from sandbox.base import Sandboxes, SandboxUnavailable
 from sandbox.proof.findings import Finding
 from sandbox.proof.prove import Grounds, prove_decisive
@@ -30,7 +32,7 @@ class NotIsolated(SandboxUnavailable):
 def grounds_of(settings: Settings) -> Grounds:
     """What hostile code would look for: the data folder, the home, the database, keys, passwords."""
     data = settings.data_dir.resolve()
-    files = [SHADOW, data / "selfheal.db", Path(ENV_FILE).resolve()]
+    files = [SHADOW, *_database_files(settings), Path(ENV_FILE).resolve()]
     if settings.github_private_key_file is not None:
         files.append(settings.github_private_key_file.resolve())
     return Grounds((data, Path.home()), files)
@@ -54,6 +56,18 @@ async def require_isolation(settings: Settings, sandboxes: Sandboxes) -> None:
         raise NotIsolated(_refusal(sandboxes.isolation.name, failed))
     if not failed:
         _log.info("the isolation is proven", sandbox=sandboxes.isolation.name, seconds=round(time.monotonic() - began, 3))
+
+
+def _database_files(settings: Settings) -> list[Path]:
+    """Of SQLite, wherever it is; a server's files are no files of the worker's."""
+    try:
+        where = address.read(settings.database)
+    except StoreError:  # whoever opens it says so
+        return []
+    if not isinstance(where, Sqlite):
+        return []
+    path = where.path.resolve()
+    return [path, path.with_name(f"{path.name}-wal")]
 
 
 @asynccontextmanager

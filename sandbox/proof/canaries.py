@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
+from typing import TypedDict
 
 VARIABLE = "SELFHEAL_TEST_CANARY"
 LARGEST = 1 << 20  # bytes of a file that is compared
@@ -23,12 +24,20 @@ _IPC_PRIVATE, _IPC_CREAT, _IPC_RMID = 0, 0o1000, 0
 _RESOLVERS = Path("/etc/resolv.conf")
 
 
+class Mark(TypedDict):
+    """A file may be read as a copy, and may change while the attacks run: its content or its place tells that it is ours."""
+
+    digest: str  # SHA-256 of its first `LARGEST` bytes
+    device: int
+    inode: int
+
+
 @dataclass(slots=True)
 class Canaries:
-    """`files`: path → SHA-256. `ports`: on 127.0.0.1. `segment`: id of System V shared memory."""
+    """`files`: path → what tells it from a namesake. `ports`: on 127.0.0.1. `segment`: id of System V shared memory."""
 
     token: str
-    files: dict[str, str]
+    files: dict[str, Mark]
     ports: list[int]
     abstract: str
     segment: int | None
@@ -43,9 +52,9 @@ async def planted(folders: Sequence[Path], files: Sequence[Path]) -> AsyncIterat
         canaries = Canaries(token, {}, [], f"selfheal-{token}", _segment(opened))
         for folder in folders:
             opened.enter_context(_file(folder / f".canary-{token}", token))
-            canaries.files |= _digests(folder / f".canary-{token}")
+            canaries.files |= _marked(folder / f".canary-{token}")
         for file in files:
-            canaries.files |= _digests(file)
+            canaries.files |= _marked(file)
         opened.enter_context(_variable(token))
         await _listen(canaries, opened)
         await _process(token, opened)
@@ -135,14 +144,15 @@ def _file(path: Path, token: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def _digests(path: Path) -> dict[str, str]:
-    """Of a file that we may read, and that is no giant."""
+def _marked(path: Path) -> dict[str, Mark]:
+    """Of a file that we may read; empty for any other."""
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST)
+            content, about = file.read(LARGEST), os.fstat(file.fileno())
     except OSError:
         return {}
-    return {str(path.resolve()): hashlib.sha256(content).hexdigest()}
+    mark = Mark(digest=hashlib.sha256(content).hexdigest(), device=about.st_dev, inode=about.st_ino)
+    return {str(path.resolve()): mark}
 
 
 def _segment(opened: AsyncExitStack) -> int | None:

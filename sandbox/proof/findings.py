@@ -1,6 +1,6 @@
 """What a proof comes to, and the list of what is attacked: which promise each attack is about, and the way out.
 
-Knows no sandbox. The names are those of the attacks in `attacks.py`, and of the bounds that only this side can try.
+Knows no sandbox. The names are those of the attacks in `attacks/`, and of the bounds that only this side can try.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ _FILTER = "the kernel filter lets it through: use SELFHEAL_SANDBOX=local, or giv
 _ROOT = "run the worker as root or as a user of its own, never the sandbox: use SELFHEAL_SANDBOX=local or e2b"
 _LIMITS = "per-process limits need prlimit of util-linux: apt-get install util-linux"
 _MEMORY = "hand a control group with the controllers memory and pids to the worker (systemd: Delegate=yes), or use e2b"
+_UNTRIED = "mend what kept it from being tried: code of strangers is run where this is shown to hold, and nowhere else"
 
 ATTACKS: Mapping[str, Attack] = MappingProxyType(
     {
@@ -94,8 +95,10 @@ ATTACKS: Mapping[str, Attack] = MappingProxyType(
 
 
 def finding(name: str, held: bool | None, saw: str) -> Finding:
-    """What attack `name` showed. `held` is None where it could not be tried."""
+    """What attack `name` showed. `held` is None where it could not be tried: what is decisive then counts as not held."""
     attack = ATTACKS[name]
+    if held is None and attack.part in DECISIVE:
+        return Finding(attack.part, name, "failed", f"not proven: {saw}", _UNTRIED)
     if held is None:
         return Finding(attack.part, name, "skipped", saw)
     return Finding(attack.part, name, "ok", saw) if held else Finding(attack.part, name, attack.weight, saw, attack.fix)

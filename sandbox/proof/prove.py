@@ -39,18 +39,36 @@ from sandbox.proof.findings import ATTACKS, DECISIVE, Finding, Part, finding
 LIMITS = Limits(memory=192 * MIB, processes=48, file_size=16 * MIB, open_files=64, disk=24 * MIB, cpu_seconds=20)
 """Small, so that reaching each of them takes no time."""
 SECONDS = 30.0
-DEADLINE = 0.3
+DEADLINES = (0.3, 2.0, 8.0)
+"""Seconds of the command that is ended; the longer ones are for where starting it takes that long."""
 GONE_SECONDS = 3.0
+_BEAT, _QUIET = 0.05, 0.5  # seconds between two signs of life, and without any: then it is dead
+_LEAVES_BEHIND = """
+import os, sys, time
+name, seconds, beat = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    until = time.monotonic() + seconds  # so that it ends, even where nothing ends it
+    while time.monotonic() < until:
+        with open(name, "a") as file:
+            file.write(".")
+        time.sleep(beat)
+    os._exit(0)
+time.sleep(seconds)
+"""
 OUTPUT = 4096
 SHARED_MEMORY = 64 * MIB  # bytes of /dev/shm, in every sandbox of ours
 CALLS = (
     "keyctl", "add_key", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "ptrace",
-    "perf_event_open", "bpf", "mount", "umount2", "setns", "open_tree", "fsopen", "fsconfig",
+    "perf_event_open", "bpf", "mount", "umount2", "setns", "open_tree", "fsconfig",
 )  # fmt: skip
 """What every sandbox for strangers' code refuses; containers' engines allow some of what the local sandbox refuses beside."""
 IN_MEMORY = ("/run", "/var/tmp", "/sys/fs/cgroup")  # noqa: S108 - of the container's own, as engines make them
 MORE_CALLS = ("process_vm_readv", "process_vm_writev", "name_to_handle_at", "vmsplice", "move_pages", "mbind")
 _BESIDE = ("wall time", "output", "another sandbox")  # of commands of their own, while the others are tried
+_ALONE = ("processes", "memory")  # take what every other command needs; for memory the kernel may kill anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +92,13 @@ async def prove(
             proof = _Proof(sandbox, tool, planted, limits)
             beside = [asyncio.create_task(proof.beside(sandboxes, name)) for name in wanted if name in _BESIDE]
             opened.push_async_callback(_end, beside)
-            for found in await proof.inside([name for name in wanted if name not in (*_BESIDE, "memory")]):
+            for found in await proof.inside([name for name in wanted if name not in (*_BESIDE, *_ALONE)]):
                 yield found
-            if "memory" in wanted:  # last: the kernel may kill anything of the sandbox for it
-                yield (await proof.inside(["memory"]))[0]
             for task in beside:
                 yield await task
+            for name in _ALONE:
+                if name in wanted:
+                    yield (await proof.inside([name]))[0]
         except SandboxUnavailable:
             raise
         except SandboxError as error:
@@ -178,21 +197,44 @@ class _Proof:
 
 
 async def _wall_time(workspace: Workspace) -> Finding:
-    token = token_hex(12)
-    script = f"(setsid sh -c 'sleep {SECONDS:.0f}; : {token}' &) ; sleep {SECONDS:.0f}; : {token}"
-    try:
-        await workspace.run(Command(("/bin/sh", "-c", script), DEADLINE))
-    except DeadlinePassed:
-        pass
+    """What a command leaves in the background writes while it lives: only what is seen to have begun can be seen to end."""
+    name = token_hex(12)
+    argv = (workspace.python, "-I", "-S", "-c", _LEAVES_BEHIND, name, str(SECONDS), str(_BEAT))
+    for deadline in DEADLINES:
+        try:
+            await workspace.run(Command(argv, deadline))
+        except DeadlinePassed:
+            pass
+        else:
+            return finding("wall time", held=False, saw="a command went on after its deadline")
+        if await _size(workspace, name):
+            break
     else:
-        return finding("wall time", held=False, saw="a command went on after its deadline")
-    waited = 0.0
-    while (left := await asyncio.to_thread(_running, token)) and waited < GONE_SECONDS:
-        await asyncio.sleep(0.05)
-        waited += 0.05
-    if left:
+        return finding("wall time", held=None, saw=f"nothing had begun within {DEADLINES[-1]:.0f} s, so nothing could be ended")
+    if await _grows(workspace, name):
         return finding("wall time", held=False, saw="what a command left in the background went on after its deadline")
-    return finding("wall time", held=True, saw=f"a command and what it left behind ended after {DEADLINE} s")
+    return finding("wall time", held=True, saw=f"a command and what it left behind ended after {deadline:g} s")
+
+
+async def _grows(workspace: Workspace, name: str) -> bool:
+    """Whether the file still grows when what writes it must have ended."""
+    waited, before = 0.0, await _size(workspace, name)
+    while waited < GONE_SECONDS:
+        await asyncio.sleep(_QUIET)
+        waited += _QUIET
+        now = await _size(workspace, name)
+        if now == before:
+            return False
+        before = now
+    return True
+
+
+async def _size(workspace: Workspace, name: str) -> int:
+    """Bytes of a file; 0 where there is none."""
+    try:
+        return len(await workspace.read(name))
+    except FileNotFoundError:
+        return 0
 
 
 async def _output(workspace: Workspace) -> Finding:

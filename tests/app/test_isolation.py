@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from app import service
-from app.isolation import NotIsolated, require_isolation
+from app.isolation import NotIsolated, grounds_of, require_isolation
 from app.settings import Settings, SettingsError, load
 from sandbox.base import SandboxUnavailable
 from sandbox.jail import bubblewrap
+from sandbox.proof.prove import Grounds
 from tests.sandbox.conftest import make, no_bubblewrap
 from tests.sandbox.proof.recipe import recipe_without
 from tests.standins.github.auth import private_pem
@@ -79,3 +80,18 @@ async def test_a_worker_without_bubblewrap_says_how_to_get_it(local: Settings, m
 async def test_the_web_process_refuses_settings_that_no_worker_would_run_with(local: Settings) -> None:
     with pytest.raises(SettingsError, match="SELFHEAL_TRUST_CODE"):
         await service.web(local.model_copy(update={"sandbox": "process"}))
+
+
+def test_the_database_that_is_at_stake_is_the_one_of_the_settings(local: Settings, tmp_path: Path) -> None:
+    assert local.data_dir / "selfheal.db" in grounds_of(local).files
+    elsewhere = load(database_url=f"sqlite:///{tmp_path}/elsewhere/own.db", data_dir=local.data_dir)
+    assert tmp_path / "elsewhere" / "own.db" in grounds_of(elsewhere).files
+    assert local.data_dir / "selfheal.db" not in grounds_of(elsewhere).files
+    server = load(database_url="postgresql://somebody@host/database", data_dir=local.data_dir)
+    assert not [file for file in grounds_of(server).files if file.suffix == ".db"]
+
+
+async def test_a_sandbox_that_nothing_could_be_tried_on_is_refused(local: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.isolation.grounds_of", lambda _: Grounds())
+    with pytest.raises(NotIsolated, match="files of the worker: not proven"):
+        await require_isolation(local, make("local", local.data_dir))

@@ -9,16 +9,25 @@ from selfheal_proof.trying import attack, lines, told
 
 @attack
 def files_of_the_worker(planted):
-    """Canary files by their paths outside, also through the roots that are at hand. A digest tells ours from a namesake."""
-    for path, digest in planted["files"].items():
+    """Canary files by their paths outside, also through the roots that are at hand."""
+    if not planted["files"]:
+        return None, "the worker has no file that could be looked for: none could be written or read in its folders"
+    for path, mark in planted["files"].items():
         for root in ("", "/proc/1/root", "/proc/%d/root" % os.getppid(), "/mnt", "/oldroot", "/newroot"):
             try:
-                same = hashlib.sha256(told(root + path)).hexdigest() == digest
+                found = is_that(mark, root + path)
             except OSError:
                 continue
-            if same:
+            if found:
                 return False, "%s of the worker's machine was read" % path
     return True, "none of %d canary files could be read" % len(planted["files"])
+
+
+def is_that(mark, path):
+    """Whether a file that can be read here is the marked one, or a copy of it; a namesake is neither."""
+    content, about = told(path), os.stat(path)
+    same_content = hashlib.sha256(content).hexdigest() == mark["digest"]
+    return same_content or (about.st_dev, about.st_ino) == (mark["device"], mark["inode"])
 
 
 def mounts():

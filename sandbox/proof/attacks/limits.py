@@ -96,6 +96,17 @@ def disk(planted):
     return True, "; ".join("%s ends at %d MiB" % (folder, bound >> 20) for folder, bound in planted["sizes"].items())
 
 
+def take(share, reading, writing):
+    """What a child of the attack does, and its exit code; whatever goes wrong, it never gets back into the attack."""
+    try:
+        os.close(writing)
+        taken = bytearray(b"x") * share
+        os.read(reading, 1)
+        return not taken
+    except BaseException:  # first of all MemoryError
+        return 1
+
+
 @attack
 def memory(planted):
     """Two processes that together take more than the bound, each less: only a bound on their sum stops them."""
@@ -104,11 +115,9 @@ def memory(planted):
     for _ in range(2):
         child = os.fork()
         if not child:
-            os.close(writing)
-            taken = bytearray(b"x") * share
-            os.read(reading, 1)
-            os._exit(not taken)
+            os._exit(take(share, reading, writing))
         children.append(child)
+    os.close(reading)
     ended = os.waitpid(-1, os.WNOHANG)
     until = time.monotonic() + SECONDS_TO_TAKE
     while not ended[0] and time.monotonic() < until:
@@ -119,6 +128,8 @@ def memory(planted):
         if child != ended[0]:
             os.waitpid(child, 0)
     bound = planted["limits"]["memory"] >> 20
+    if ended[0] and not (os.WIFSIGNALED(ended[1]) and os.WTERMSIG(ended[1]) == signal.SIGKILL):
+        return None, "a process ended by itself before it had %d MiB: that says nothing of all of them" % (share >> 20)
     if ended[0]:
         return True, "two processes could not have more than %d MiB together" % bound
     return False, "two processes had more than %d MiB together" % bound

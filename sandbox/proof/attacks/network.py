@@ -7,6 +7,10 @@ import threading
 from selfheal_proof.trying import attack, lines
 
 AT_ONCE = 1.0  # seconds: a packet that stays unanswered for so long has left the sandbox
+LOOKUP_SECONDS = 6.0  # a resolver asks again after five
+NOBODYS = "192.0.2.53"  # an address for documentation: no way to it is no way to any name server
+OWN_LOOPBACK = ("127.0.0.1", "127.0.0.53", "127.0.0.11")  # where machines and containers keep a resolver of their own
+QUESTION = b"\x12\x34\x01\0\0\1\0\0\0\0\0\0\7example\3com\0\0\1\0\1"
 
 
 def reach(family, address):
@@ -82,16 +86,18 @@ def interface_is_up(name):
 
 @attack
 def name_service(planted):
-    for server in planted["resolvers"]:
+    """By what can be told on any machine, with a name server or without: no way to one, and nobody who answers for one."""
+    for server in [server for server in planted["resolvers"] if not server.startswith("127.")] + [NOBODYS]:
         family = socket.AF_INET6 if ":" in server else socket.AF_INET
-        if server.startswith("127."):
-            continue  # its own loopback
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as one:
                 one.connect((server, 53))
         except OSError:
             continue
         return False, "there is a way to the name server %s" % server
+    for server in OWN_LOOPBACK:
+        if resolves(server):
+            return False, "a name server answers at %s" % server
     answers = []
 
     def ask():
@@ -102,8 +108,25 @@ def name_service(planted):
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(AT_ONCE)
+    asking.join(LOOKUP_SECONDS)
+    if asking.is_alive():
+        return None, "looking up a name came to no end within %d s" % LOOKUP_SECONDS
     return not answers, "a name was looked up" if answers else "names cannot be looked up"
+
+
+def resolves(server, port=53):
+    """Whether anybody takes a question there: where nobody listens, the kernel refuses it at once."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+            one.settimeout(AT_ONCE)
+            one.connect((server, port))
+            one.send(QUESTION)
+            one.recv(512)
+    except socket.timeout:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 @attack

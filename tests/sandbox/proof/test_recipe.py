@@ -6,9 +6,12 @@ A flag that nothing can miss is listed with its reason, and where two protect fr
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -18,13 +21,14 @@ from sandbox.jail import bubblewrap, cgroup, seccomp
 from sandbox.jail.bubblewrap import Mount
 from sandbox.jail.cgroup import Group
 from sandbox.jail.confine import Confinement
+from sandbox.proof import canaries
+from sandbox.proof.canaries import Canaries
 from sandbox.proof.findings import ATTACKS, Finding, Part
-from sandbox.proof.prove import Grounds, prove
+from sandbox.proof.prove import CALLS, MORE_CALLS, Grounds, prove
 from tests.sandbox.conftest import make
 from tests.sandbox.proof.recipe import Drop, Patch, options, recipe_without
 
 CHEAP: frozenset[Part] = frozenset({"environment", "files", "network", "uid", "processes", "kernel"})
-CALLS = ("keyctl", "ptrace", "io_uring_setup", "setns")
 
 
 def root_kept(*dropped: str, instead: Mapping[str, Sequence[str]] | None = None) -> Drop:
@@ -61,8 +65,6 @@ def bounds_without(*dropped: str) -> Drop:
 
 def no_filter(patch: Patch) -> None:
     """An empty filter: bubblewrap is given one that lets everything through."""
-    import tempfile
-
     import pyseccomp
 
     with tempfile.TemporaryFile() as file:
@@ -229,11 +231,15 @@ UNSEEN = {
 def test_every_flag_is_dropped_or_has_its_reason() -> None:
     mounts = (Mount("/a", "/b"), Mount("/c", "/d", writable=True))
     recipe = bubblewrap.isolation_arguments(Limits(), mounts, {"A": "b"}, "/repo")
-    rootless = ("--reuid", "--regid", "--clear-groups", "--bounding-set", "--inh-caps", "--no-new-privs")
-    flags = {option[0] for option in options(recipe)} | set(rootless)
+    flags = {option[0] for option in options(recipe)} | {option[0] for option in options(root_dropped()[1:-1])}
     flags |= {word.partition("=")[0] for word in bounds.bounded(Limits(), ()) if word.startswith("--") and word != "--"}
     told = {word.rstrip(",") for name in SEEN for word in name.split()} | set(UNSEEN) | set(REFUSED)
     assert {flag for flag in flags if flag not in told} == set()
+
+
+def root_dropped() -> tuple[str, ...]:
+    """What a worker that is root gives it up with, whoever runs the tests."""
+    return Confinement._drop_root(cast(Confinement, SimpleNamespace(uid=10001)))
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -266,3 +272,56 @@ async def test_a_dropped_protection_is_named(name: str, tmp_path: Path, monkeypa
     print({each.name: each.seen for each in found.values() if each.status != "ok"})
     assert found[expected].status == ATTACKS[expected].weight, found[expected].seen
     assert found[expected].fix
+
+
+async def test_every_call_that_the_filter_lets_through_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them is refused for another reason, which would count as the filter's merit."""
+    tried = {*CALLS, *MORE_CALLS}
+    filter_without(DENIED=tuple(each for each in seccomp.DENIED if each not in tried))(monkeypatch)
+    found = (await proven(tmp_path, frozenset({"kernel"})))["system calls"]
+    assert found.status == "failed"
+    assert set(found.seen.removeprefix("the kernel answered ").split(", ")) == tried
+
+
+async def test_a_file_that_changes_meanwhile_is_known_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = canaries.planted
+
+    @asynccontextmanager
+    async def and_changed(folders: Sequence[Path], files: Sequence[Path]) -> AsyncIterator[Canaries]:
+        async with planted(folders, files) as found:
+            with files[0].open("a") as database:
+                database.write("one more row")
+            yield found
+
+    monkeypatch.setattr(canaries, "planted", and_changed)
+    recipe_without("--size", "--perms", instead={"--tmpfs /tmp": ("--bind", "/tmp", "/tmp")})(monkeypatch)
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder, database = Path(name), Path(name, "own.db")
+        folder.chmod(0o755)
+        database.write_text("a row")
+        database.chmod(0o644)
+        sandboxes = make("local", folder)
+        found = {each.name: each async for each in prove(sandboxes, Grounds((), (database,)), frozenset({"files"}))}
+    assert found["files of the worker"].status == "failed"
+    assert str(database) in found["files of the worker"].seen
+
+
+async def test_nothing_to_look_for_is_no_proof(tmp_path: Path) -> None:
+    found = {each.name: each async for each in prove(make("local", tmp_path), Grounds(), frozenset({"files"}))}
+    assert found["files of the worker"].is_decisive
+    assert not found["system files"].is_decisive
+
+
+async def test_a_process_that_runs_out_of_its_own_memory_says_nothing_of_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = bounds.bounded
+
+    def bounded(limits: Limits, argv: Sequence[str], *, processes: bool = True) -> tuple[str, ...]:
+        program, *rest = whole(limits, argv, processes=processes)
+        return (program, "--as=100000000", *rest)
+
+    no_groups(monkeypatch)
+    monkeypatch.setattr(bounds, "bounded", bounded)
+    found = (await proven(tmp_path, frozenset({"limits"})))["memory"]
+    assert found.status == "skipped", found.seen
