@@ -89,7 +89,7 @@ async def prove(
         try:
             sandbox = await opened.enter_async_context(sandboxes.open("proof", limits))
             tool = await sandbox.provide("proof.pyz", attacks_bundle())
-            proof = _Proof(sandbox, tool, planted, limits)
+            proof = _Proof(sandbox, tool, planted, limits, grounds)
             beside = [asyncio.create_task(proof.beside(sandboxes, name)) for name in wanted if name in _BESIDE]
             opened.push_async_callback(_end, beside)
             for found in await proof.inside([name for name in wanted if name not in (*_BESIDE, *_ALONE)]):
@@ -111,9 +111,9 @@ async def prove_decisive(sandboxes: Sandboxes, grounds: Grounds) -> tuple[Findin
 
 
 class _Proof:
-    def __init__(self, sandbox: Sandbox, tool: str, planted: Canaries, limits: Limits) -> None:
+    def __init__(self, sandbox: Sandbox, tool: str, planted: Canaries, limits: Limits, grounds: Grounds) -> None:
         self._sandbox, self._tool, self._planted, self._limits = sandbox, tool, planted, limits
-        self._isolation = sandbox.isolation
+        self._grounds, self._isolation = grounds, sandbox.isolation
 
     async def inside(self, names: Sequence[str], neighbour: dict[str, Any] | None = None) -> list[Finding]:
         async with self._sandbox.candidate() as workspace:
@@ -139,14 +139,15 @@ class _Proof:
     async def _beside_another(self, sandboxes: Sandboxes) -> Finding:
         token = token_hex(12)
         async with sandboxes.open("proof neighbour", self._limits) as other:
-            tool = await other.provide(token, attacks_bundle())
+            tool = await other.provide("proof.pyz", attacks_bundle())
+            note = await other.provide(token, token.encode())
             async with other.candidate() as workspace:
                 argv = (workspace.python, "-I", "-S", tool, token, str(SECONDS))
                 staying = asyncio.create_task(workspace.run(Command(argv, SECONDS)))
                 try:
                     await _until_there(workspace, token, staying)
-                    inside = (f"{workspace.root}/{token}", f"/tmp/{token}", f"/dev/shm/{token}")  # noqa: S108 - inside
-                    paths = [*inside, *await asyncio.to_thread(_places, token)]
+                    inside = (note, f"{workspace.root}/{token}", f"/tmp/{token}", f"/dev/shm/{token}")  # noqa: S108 - inside
+                    paths = [*await asyncio.to_thread(_places, self._grounds.folders, token), *inside]
                     return (await self.inside(["another sandbox"], {"token": token, "paths": paths}))[0]
                 finally:
                     await _end([staying])
@@ -256,20 +257,9 @@ async def _until_there(workspace: Workspace, token: str, staying: asyncio.Task[C
     raise SandboxUnavailable("a program in a second sandbox did not start")
 
 
-def _places(token: str) -> list[str]:
-    """Where this machine keeps the neighbour's files, by its running process: its folders seen from outside."""
-    return [f"/proc/{pid}/cwd/{token}" for pid in _running(token)]
-
-
-def _running(token: str) -> list[str]:
-    """Ids of this machine's processes that carry the token in their arguments."""
-    found = []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                if token.encode() in Path(entry.path, "cmdline").read_bytes():
-                    found.append(entry.name)
-    return found
+def _places(folders: Sequence[Path], name: str) -> list[str]:
+    """Where this machine keeps what was provided to the neighbour, if here: two folders below where sandboxes are opened."""
+    return [str(path.resolve()) for folder in folders for path in folder.glob(f"*/*/*/{name}")]
 
 
 def _lines(output: bytes) -> list[dict[str, Any]]:

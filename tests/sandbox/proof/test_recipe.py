@@ -325,3 +325,17 @@ async def test_a_process_that_runs_out_of_its_own_memory_says_nothing_of_all_of_
     monkeypatch.setattr(bounds, "bounded", bounded)
     found = (await proven(tmp_path, frozenset({"limits"})))["memory"]
     assert found.status == "skipped", found.seen
+
+
+async def test_a_folder_of_another_sandbox_is_found_where_the_machine_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        shown = ("--tmpfs", "/tmp", "--ro-bind", str(folder), str(folder))
+        recipe_without(instead={"--tmpfs /tmp": shown})(monkeypatch)
+        sandboxes = make("local", folder)
+        for each in (folder, folder / "open"):
+            each.mkdir(exist_ok=True)
+            each.chmod(0o755)
+        found = [each async for each in prove(sandboxes, Grounds((folder,)), frozenset({"other sandboxes"}))]
+    assert [each.status for each in found] == ["failed"]
+    assert f"a file of another sandbox was read at {folder}" in found[0].seen
