@@ -23,6 +23,8 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from app.redis import running_redis
 from app.settings import Settings
+from app.store import address
+from app.store.address import Sqlite
 from app.store.database import Database, alembic_config
 
 DATABASE_SECONDS: Final = 2.0
@@ -62,6 +64,9 @@ class Health:
                 self._known = time.monotonic(), dict(zip(("database", "migrations", "redis"), parts, strict=True))
             return self._known[1]
 
+    async def database_answers(self) -> bool:
+        return (await self.parts())["database"].ok
+
     async def _answers(self) -> str:
         async with self._database.read() as session:
             await session.execute(text("SELECT 1"))
@@ -91,6 +96,9 @@ async def of_worker(settings: Settings) -> Mapping[str, Part]:
     redis_url = running_redis(settings)
     if redis_url is None:
         return {"redis": Part("no process runs the embedded Redis of this data folder")}
+    where = address.read(settings.database)
+    if isinstance(where, Sqlite) and not await asyncio.to_thread(where.path.exists):  # opening it would make it
+        return {"database": Part("there is no database yet: no process has made it")}
     database = Database.connect(settings.database)
     try:
         parts = dict(await Health(database, redis_url).parts())

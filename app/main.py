@@ -66,13 +66,14 @@ def create_app(settings: Settings) -> FastAPI:
             open_redis(settings) as redis_url,
         ):
             queue = Queue.to(redis_url, settings)
+            health = Health(store.database, redis_url)
             try:
                 yield State(
                     store=store,
                     intake=StoreIntake(store, queue, traced=settings.otlp_endpoint is not None),
-                    health=Health(store.database, redis_url),
+                    health=health,
                     feed=feed,
-                    metrics=Metrics(store.figures),
+                    metrics=Metrics(store.figures, health.database_answers),
                 )
             finally:
                 await queue.close()
@@ -99,11 +100,14 @@ async def _ready(request: Request) -> JSONResponse:
 
 def _timed(receive: Callable[[Request], Awaitable[JSONResponse]]) -> Callable[[Request], Awaitable[JSONResponse]]:
     async def timed(request: Request) -> JSONResponse:
-        began = time.perf_counter()
-        answer = await receive(request)
-        metrics: Metrics = request.state.metrics
-        metrics.webhook(answer.status_code, time.perf_counter() - began)
-        return answer
+        began, status = time.perf_counter(), 500  # what is answered where it breaks
+        try:
+            answer = await receive(request)
+            status = answer.status_code
+            return answer
+        finally:
+            metrics: Metrics = request.state.metrics
+            metrics.webhook(status, time.perf_counter() - began)
 
     return timed
 

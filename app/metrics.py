@@ -40,17 +40,18 @@ from app.store.figures import Figures
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 KEPT_SECONDS: Final = 5.0  # figures are as good for so long: scraping more often costs the database nothing
 _READ_SECONDS: Final = 5.0
-_MOST_MODELS: Final = 50
 log = structlog.get_logger(__name__)
 
 
 class Metrics:
-    """The figures of one web process. `read` reads those of the whole service."""
+    """The figures of one web process. `read` reads those of the whole service, `answers` asks whether the database is there."""
 
-    def __init__(self, read: Callable[[], Awaitable[Figures]]) -> None:
-        self._read = read
+    def __init__(self, read: Callable[[], Awaitable[Figures]], answers: Callable[[], Awaitable[bool]]) -> None:
+        self._read, self._answers = read, answers
         self._reading = asyncio.Lock()
-        self._kept: tuple[float, Figures | None] | None = None
+        self._asked: float | None = None
+        self._is_up = False
+        self._kept: tuple[float, Figures] | None = None  # when they were read
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a series of its own for each, which nobody asks for
         self._own = CollectorRegistry()
         ProcessCollector(registry=self._own)
@@ -69,22 +70,39 @@ class Metrics:
         self._webhooks.labels(str(status)).observe(seconds)
 
     async def text(self) -> bytes:
-        """Everything, in the text format 0.0.4. A database that is away is told as that, beside what is known without it."""
+        """Everything, in the text format 0.0.4. A database that is away is told as that, beside what is known without it.
+
+        One that is there but takes too long is not away: the last figures are told again, with their age.
+        """
         async with self._reading:
-            if self._kept is None or time.monotonic() - self._kept[0] > KEPT_SECONDS:
-                self._kept = time.monotonic(), await self._figures()
-            known = self._kept[1]
+            if self._asked is None or time.monotonic() - self._asked > KEPT_SECONDS:
+                await self._ask()
+                self._asked = time.monotonic()  # after the read: a slow one is not at once followed by the next
+            told = list(self._families())
         of_service = CollectorRegistry()
-        of_service.register(_Told(list(families(known))))
+        of_service.register(_Told(told))
         return await asyncio.to_thread(lambda: generate_latest(of_service) + generate_latest(self._own))
 
-    async def _figures(self) -> Figures | None:
+    def _families(self) -> Iterator[Metric]:
+        up = "Whether the database answers; without it only this process's own figures are told."
+        yield GaugeMetricFamily("selfheal_database_up", up, float(self._is_up))
+        if self._is_up and self._kept is not None:
+            age = "How old the service's figures are; it grows where reading them takes too long."
+            yield GaugeMetricFamily("selfheal_figures_age_seconds", age, time.monotonic() - self._kept[0])
+            yield from families(self._kept[1])
+
+    async def _ask(self) -> None:
         try:
             async with asyncio.timeout(_READ_SECONDS):
-                return await self._read()
+                figures = await self._read()
+        except TimeoutError:
+            self._is_up = await self._answers()
+            log.warning("no new figures; reading them takes too long", seconds=_READ_SECONDS, database_answers=self._is_up)
         except (SQLAlchemyError, OSError) as error:
+            self._is_up = False
             log.warning("no figures; the database does not answer", error=f"{type(error).__name__}: {error}")
-            return None
+        else:
+            self._is_up, self._kept = True, (time.monotonic(), figures)
 
 
 async def scraped(request: Request) -> Response:
@@ -103,12 +121,8 @@ class _Told(Collector):
         return self._families
 
 
-def families(known: Figures | None) -> Iterator[Metric]:
-    """The service's figures as Prometheus knows them; without `known`, that there are none."""
-    up = "Whether the database gave its figures; without them only this process's own are told."
-    yield GaugeMetricFamily("selfheal_database_up", up, float(known is not None))
-    if known is None:
-        return
+def families(known: Figures) -> Iterator[Metric]:
+    """The service's figures as Prometheus knows them."""
     yield _counter("selfheal_deliveries", "Webhook deliveries by what was decided.", "decision", known.deliveries,
                    ("request", "change", "ignored", "refused"))  # fmt: skip
     yield _counter("selfheal_attempts_triggered", "Attempts by what asked for them.", "trigger", known.created,
@@ -165,9 +179,8 @@ def _metered(meters: Mapping[tuple[str, str, str], float]) -> Iterator[Metric]:
         "sandbox_seconds": (starting, 2),
         "fallbacks": (fallbacks, 1),
     }
-    models = sorted({label for name, label, _ in meters if name == "model_calls"})[:_MOST_MODELS]
     for (name, label, detail), value in sorted(meters.items()):
-        if name in counters and not (name.startswith("model_") and label not in models):
+        if name in counters:
             family, labels = counters[name]
             family.add_metric([label, detail][:labels], value)
         elif name == "steps":

@@ -118,7 +118,7 @@ class DeliveryRow(Base):
     event: Mapped[str]
     action: Mapped[str | None]
     payload_sha256: Mapped[str] = mapped_column(Words(64))
-    decision: Mapped[str] = mapped_column(Words(16))  # request, change, ignored, refused
+    decision: Mapped[str] = mapped_column(Words(16), index=True)  # request, change, ignored, refused
     reason: Mapped[str]
     attempt_id: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"), index=True)
     received_at: Mapped[datetime]
@@ -135,12 +135,13 @@ class AttemptRow(Base):
         UniqueConstraint("repository_id", "running_sha"),
         UniqueConstraint("repository_id", "head_sha", "number"),
         Index("ix_attempts_status_lease_expires_at", "status", "lease_expires_at"),
+        Index("ix_attempts_status_outcome", "status", "outcome"),
     )
 
     id: Mapped[str] = mapped_column(Words(32), primary_key=True)
     repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"))
     installation_id: Mapped[int] = mapped_column(ForeignKey("installations.id"), index=True)
-    trigger: Mapped[str] = mapped_column(Words(16))  # automatic, command, fork
+    trigger: Mapped[str] = mapped_column(Words(16), index=True)  # automatic, command, fork
     head_sha: Mapped[str | None] = mapped_column(Words(64))
     head_branch: Mapped[str | None]
     automatic_sha: Mapped[str | None] = mapped_column(Words(64))

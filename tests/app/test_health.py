@@ -97,3 +97,10 @@ async def test_the_command_ends_with_one_and_a_line_where_nothing_runs(settings:
     _, err = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 1
     assert "redis: no process runs the embedded Redis" in err.decode()
+
+
+async def test_asking_makes_no_database(settings: Settings, redis_url: str) -> None:
+    settings = on(settings.model_copy(update={"database_url": None}), redis_url)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    assert "no database yet" in (await of_worker(settings))["database"].reason
+    assert not (settings.data_dir / "selfheal.db").exists()

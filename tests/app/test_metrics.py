@@ -12,6 +12,7 @@ import pytest
 import yaml
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from agent.events import Degraded, ModelCalled, SandboxOpened, StepDone
@@ -19,12 +20,13 @@ from agent.outcome import Outcome
 from app import metrics
 from app.metrics import Metrics
 from app.settings import Settings, load
-from app.store.figures import BOUNDS, Figures
+from app.store.figures import Figures
 from app.store.store import Store, Terms
 from tests.app.requests import COMMAND, MovableClock, run_of, taken
 from tests.app.test_main import send, serving
 from tests.story.service import free_port
 from webhooks.intake import Ignored
+from webhooks.receive import Receiver
 
 CALL = ModelCalled(text="", model="openai/small", role="repair", tokens_in=100, tokens_out=7, seconds=2.0, cost=0.25)
 
@@ -40,9 +42,13 @@ def moved(store: Store, clock: MovableClock) -> Store:
     return Store(store.database, clock, Terms(silence=30.0, longest=600.0, tries=3))
 
 
+async def up() -> bool:
+    return True
+
+
 async def parsed(store: Store) -> dict[str, Metric]:
-    text = (await Metrics(store.figures).text()).decode()
-    return {family.name: family for family in text_string_to_metric_families(text)}
+    answer = (await Metrics(store.figures, up).text()).decode()
+    return {family.name: family for family in text_string_to_metric_families(answer)}
 
 
 def value(families: dict[str, Metric], sample: str, **labels: str) -> float:
@@ -136,8 +142,8 @@ async def test_without_a_database_the_process_still_tells_of_itself() -> None:
     async def away() -> Figures:
         raise OperationalError("SELECT", {}, Exception("gone"))
 
-    text = (await Metrics(away).text()).decode()
-    told = {family.name: family for family in text_string_to_metric_families(text)}
+    answer = (await Metrics(away, up).text()).decode()
+    told = {family.name: family for family in text_string_to_metric_families(answer)}
     assert value(told, "selfheal_database_up") == 0
     assert "selfheal_deliveries" not in told
     assert "process_resident_memory_bytes" in told
@@ -151,7 +157,7 @@ async def test_scrapes_at_once_read_the_database_once(store: Store) -> None:
         reads += 1
         return await store.figures()
 
-    told = Metrics(read)
+    told = Metrics(read, up)
     await asyncio.gather(*(told.text() for _ in range(20)))
     assert reads == 1
 
@@ -203,8 +209,85 @@ async def test_the_page_for_operators_names_every_figure_and_its_alerts_name_no_
     assert {name.removesuffix("_count") for name in used} <= names
 
 
-def test_an_unknown_number_of_models_is_no_unbounded_number_of_series() -> None:
-    meters = {("model_calls", f"m{number}", "answered"): 1.0 for number in range(500)}
-    (calls, *_) = metrics._metered(meters)
-    assert len(calls.samples) <= 50
-    assert len(BOUNDS) < 20
+def test_a_new_model_pushes_no_known_one_out() -> None:
+    """A counter that comes and goes is a rate that jumps."""
+    meters = {("model_calls", f"m{number}", "answered"): 1.0 for number in range(60)}
+    (calls, *_) = metrics._metered(meters | {("model_calls", "a new one", "answered"): 1.0})
+    assert {sample.labels["model"] for sample in calls.samples} == {label for _, label, _ in meters} | {"a new one"}
+
+
+async def test_a_database_that_takes_too_long_is_not_told_as_away(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_slow = False
+
+    async def read() -> Figures:
+        if is_slow:
+            await asyncio.sleep(60)
+        return await store.figures()
+
+    monkeypatch.setattr(metrics, "KEPT_SECONDS", 0.0)
+    told = Metrics(read, up)
+    await told.text()
+    is_slow = True
+    monkeypatch.setattr(metrics, "_READ_SECONDS", 0.05)
+    families = {family.name: family for family in text_string_to_metric_families((await told.text()).decode())}
+    assert value(families, "selfheal_database_up") == 1
+    assert value(families, "selfheal_figures_age_seconds") >= 0.05
+    assert "selfheal_attempts" in families, "the last figures are told again"
+
+
+async def test_a_database_that_says_nothing_at_all_is_away(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read() -> Figures:
+        await asyncio.sleep(60)
+        return await store.figures()
+
+    async def silent() -> bool:
+        return False
+
+    monkeypatch.setattr(metrics, "_READ_SECONDS", 0.05)
+    families = {family.name: family for family in text_string_to_metric_families((await Metrics(read, silent).text()).decode())}
+    assert value(families, "selfheal_database_up") == 0
+
+
+async def test_a_slow_read_is_not_at_once_followed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = 0
+
+    async def read() -> Figures:
+        nonlocal reads
+        reads += 1
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    monkeypatch.setattr(metrics, "_READ_SECONDS", 0.2)
+    monkeypatch.setattr(metrics, "KEPT_SECONDS", 0.1)
+    told = Metrics(read, up)
+    await asyncio.gather(told.text(), told.text())
+    assert reads == 1
+
+
+@pytest.mark.parametrize(
+    ("counted", "index"),
+    [("deliveries GROUP BY decision", "decision"), ("attempts GROUP BY trigger", "trigger"),
+     ("attempts WHERE status = 'ended' GROUP BY outcome", "status_outcome")],
+)  # fmt: skip
+async def test_what_only_grows_is_counted_from_an_index(settings: Settings, store: Store, counted: str, index: str) -> None:
+    async with store.database.read() as session:
+        if settings.database_url is not None:  # PostgreSQL reads a table of few rows whole, where it may
+            await session.execute(text("SET LOCAL enable_seqscan = off"))
+            await session.execute(text("SET LOCAL enable_bitmapscan = off"))
+        explain = "EXPLAIN QUERY PLAN" if settings.database_url is None else "EXPLAIN"
+        plan = str((await session.execute(text(f"{explain} SELECT count(*) FROM {counted}"))).all())
+    assert f"ix_{counted.split()[0]}_{index}" in plan
+    assert "COVERING INDEX" in plan or "Index Only Scan" in plan
+
+
+async def test_a_webhook_that_breaks_is_counted(settings: Settings, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def breaks(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(Receiver, "receive", breaks)
+    port = free_port()
+    settings = settings.model_copy(update={"redis_url": load(redis_url=redis_url).redis_url, "pages_port": port})
+    async with serving(settings) as url, httpx.AsyncClient() as client:
+        assert (await client.post(f"{url}/webhooks/github", content=b"{}")).status_code == 500
+        answer = await client.get(f"http://127.0.0.1:{port}/metrics")
+    assert 'selfheal_webhook_duration_seconds_count{status="500"} 1.0' in answer.text
