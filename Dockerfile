@@ -39,7 +39,7 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-# Of the web process; compose.yaml and fly.toml have one of their own for workers.
+# Of the web process; compose.yaml has one of its own for workers, and Fly.io takes no notice of any in an image.
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30s CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
 ENTRYPOINT ["selfheal"]
 CMD ["serve"]

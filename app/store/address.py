@@ -98,8 +98,8 @@ def _postgres(url: URL) -> Postgres:
     port = given.pop("port", None) or str(url.port or 5432)
     if host is not None and "@" in host:
         raise StoreError(f"{SETTING}: a password's special characters are written as %XX (@ is %40, / is %2F)")
-    if not port.isdecimal():
-        raise StoreError(f"{SETTING}: the port is a number; one server is named, not a list of them")
+    if not (port.isdecimal() and 0 < int(port) < 1 << 16):
+        raise StoreError(f"{SETTING}: the port is a number up to 65535; one server is named, not a list of them")
     if not url.database:
         raise StoreError(f"{SETTING}: it names no database; write {_SHAPES}")
     if "ssl" in given:  # SQLAlchemy's name for it

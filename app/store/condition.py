@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from app.store.address import Sqlite, StoreError, read
+from app.store.address import Postgres, Sqlite, StoreError, read
 from app.store.database import alembic_config
 
 SECONDS = 2.0  # that another writer may hold it
@@ -32,22 +32,34 @@ async def condition(url: str) -> Condition | None:
     address = read(url)
     if isinstance(address, Sqlite) and not await asyncio.to_thread(address.path.exists):
         return None
-    name = _name(make_url(url))
-    try:
-        if isinstance(address, Sqlite):
-            where = URL.create("sqlite+aiosqlite", database=str(address.path))
-            engine = create_async_engine(where, connect_args={"timeout": SECONDS})
-        else:
-            from app.store import postgres
+    return await (_of_sqlite(address) if isinstance(address, Sqlite) else _of_postgres(address))
 
-            engine = postgres.unhurried(address)
-        try:
-            async with engine.connect() as connection:
-                return await connection.run_sync(_look, name)
-        finally:
-            await engine.dispose()
+
+async def _of_sqlite(address: Sqlite) -> Condition:
+    name = f"SQLite at {address.path}"
+    where = URL.create("sqlite+aiosqlite", database=str(address.path))
+    try:
+        return await _looked(create_async_engine(where, connect_args={"timeout": SECONDS}), name)
     except (SQLAlchemyError, OSError) as error:
         raise StoreError(f"{name}: {str(error).partition(chr(10))[0]}") from error
+
+
+async def _of_postgres(address: Postgres) -> Condition:
+    # Its driver is loaded only for those who use it.
+    from app.store import postgres
+
+    try:
+        return await _looked(postgres.unhurried(address), f"PostgreSQL at {address.where}/{address.database}")
+    except postgres.ERRORS as error:
+        raise postgres.refusal(address, error) from error
+
+
+async def _looked(engine: AsyncEngine, name: str) -> Condition:
+    try:
+        async with engine.connect() as connection:
+            return await connection.run_sync(_look, name)
+    finally:
+        await engine.dispose()
 
 
 def _look(connection: Connection, name: str) -> Condition:
@@ -66,9 +78,3 @@ def _look(connection: Connection, name: str) -> Condition:
     connection.exec_driver_sql("CREATE TABLE selfheal_doctor (canary INTEGER)")
     connection.rollback()
     return Condition(name, version, revision, str(scripts.get_current_head()), known)
-
-
-def _name(address: URL) -> str:
-    if address.get_backend_name() == "sqlite":
-        return f"SQLite at {address.database}"
-    return f"PostgreSQL at {address.host or 'the local socket'}/{address.database or ''}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, event, text
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from app.store.address import SETTING, Postgres, Sqlite, StoreError, read
@@ -86,16 +86,13 @@ async def _open_sqlite(address: Sqlite) -> AsyncEngine:
 
 async def _open_postgres(address: Postgres) -> AsyncEngine:
     # Its driver is loaded only for those who use it.
-    import asyncpg
-
     from app.store import postgres
 
     migrating = postgres.unhurried(address)
     try:
         await _migrated(migrating)
-    except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-        driver = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig is not None else None
-        raise postgres.refusal(address, driver or error) from error
+    except postgres.ERRORS as error:
+        raise postgres.refusal(address, error) from error
     await migrating.dispose()
     return postgres.pool(address)
 

@@ -6,11 +6,14 @@ import ssl
 from functools import partial
 
 import asyncpg
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from app.store.address import SETTING, Postgres, StoreError
 
 CONNECT_SECONDS = 8.0
+ERRORS = (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+"""What opening raises; `refusal` tells it."""
 _COMMAND_SECONDS = 20.0  # of one statement, for a server that does not answer; its own limit comes first
 _POOL_SIZE = 5  # connections that stay open per process
 _POOL_MORE = 5  # and for a rush
@@ -71,6 +74,8 @@ async def _connect(address: Postgres, seconds: float | None) -> asyncpg.Connecti
 
 def refusal(address: Postgres, error: BaseException) -> StoreError:
     """What a failed opening means, in one line with the way out. Never the password: no message of theirs has it."""
+    if isinstance(error, DBAPIError) and error.orig is not None:  # SQLAlchemy's word for what the driver said
+        error = error.orig.__cause__ or error
     while isinstance(error, Away) and error.__cause__ is not None:
         error = error.__cause__
     at, said = f"PostgreSQL at {address.where}", _first_line(error)
