@@ -29,6 +29,7 @@ from app.settings import Settings
 from app.store.database import StoreError
 from app.store.store import Store
 from app.traces import exported
+from app.watchdog import ended_when_silent
 from app.worker import Heal, work, worker_name
 from sandbox.base import SandboxUnavailable
 
@@ -49,7 +50,7 @@ async def web(settings: Settings) -> None:
 async def worker(settings: Settings) -> None:
     """Heal until a signal."""
     log.configure(settings.log_level, settings.secrets)
-    with log.prints_logged(), exported(settings, "worker"), stop_on_signals() as stop:
+    with log.prints_logged(), exported(settings, "worker"), ended_when_silent(), stop_on_signals() as stop:
         await work(settings, open_heal, stop)
 
 
