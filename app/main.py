@@ -80,7 +80,7 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None)
     app.add_api_route("/healthz", _healthy, methods=["GET"])
     app.add_api_route("/readyz", _ready, methods=["GET"])
-    app.add_api_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])
+    app.add_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])  # it reads the request itself
     return app
 
 

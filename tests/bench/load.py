@@ -62,7 +62,7 @@ async def _run(host: str, port: int, request: MakeRequest, connections: int, sec
             idle.append(connection)
 
     opened = [
-        (await loop.create_connection(lambda: _Connection(answers, free), host, port))[1]  # noqa: B023 - called at once
+        (await loop.create_connection(lambda: _Connection(answers, free), host, port))[1]
         for _ in range(connections)
     ]
     began = time.perf_counter()

@@ -28,7 +28,7 @@ def noop() -> FastAPI:
 
 
 def usual(redis_url: str) -> FastAPI:
-    """As tutorials have it: signature, githubkit's typed payload, `enqueue_job`. Nothing is stored: what Redis forgets is lost."""
+    """As tutorials have it: signature, githubkit's typed payload, `enqueue_job`. What Redis forgets is lost."""
     from arq.connections import ArqRedis
     from githubkit.webhooks import parse
     from redis.asyncio import ConnectionPool

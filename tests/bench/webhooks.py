@@ -1,4 +1,4 @@
-"""How many deliveries the real route takes, with everything that it does for each, beside a route that does nothing and the usual one.
+"""How many deliveries the real route takes, beside a route that does nothing and the usual one.
 
 All are whole processes on real sockets and answer the same requests: failed workflow runs as GitHub sends them (20 KB), each of
 another commit, so that each makes an attempt. In the end the web process is killed outright, and every delivery that it
