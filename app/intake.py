@@ -72,7 +72,7 @@ class StoreIntake:
         try:
             async with asyncio.timeout(_COMMIT_SECONDS), self._store.database.write() as session:
                 return await take_all(session, arrivals, self._store.clock.now())
-        except (SQLAlchemyError, OSError) as error:
+        except Exception as error:
             if is_passing(error):
                 raise
         return [await self._settled(*arrival) for arrival in arrivals]
@@ -80,7 +80,7 @@ class StoreIntake:
     async def _settled(self, delivery: Delivery, decision: Decision) -> Taken | Exception:
         try:
             return await self._commit_one(delivery, decision)
-        except (SQLAlchemyError, OSError, NotDurable) as error:
+        except Exception as error:  # noqa: BLE001 - whoever asked gets it raised
             return error
 
     async def _commit_one(self, delivery: Delivery, decision: Decision) -> Taken:

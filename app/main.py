@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -78,9 +79,10 @@ def create_app(settings: Settings) -> FastAPI:
                 await queue.close()
 
     app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None)
+    # The busiest comes first, and as it is: it reads the request itself.
+    app.add_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])
     app.add_api_route("/healthz", _healthy, methods=["GET"])
     app.add_api_route("/readyz", _ready, methods=["GET"])
-    app.add_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])  # it reads the request itself
     return app
 
 
@@ -147,6 +149,7 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
             f"use 127.0.0.1, or say {PREFIX}PAGES_WITHOUT_SIGN_IN=true where something else decides who gets there"
         )
     _allow_open_files()
+    gc.freeze()  # what is loaded stays: a full collection would look through all of it, and everybody wait meanwhile
     with (
         _listener(settings.host, settings.port, "") as webhooks,
         _listener(settings.pages_host, settings.pages_port, "PAGES_") as pages,

@@ -17,11 +17,14 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from tests.bench import webhooks
+from tests.bench import fixing, service, webhooks, workspaces
 from tests.bench.table import Figure, Say, table
 
 MEASURES: dict[str, tuple[float, Callable[[Path, Say], Awaitable[list[Figure]]]]] = {
-    "webhooks": (90, webhooks.measure),
+    "webhooks": (120, webhooks.measure),
+    "service": (180, service.measure),
+    "fix": (90, fixing.measure),
+    "workspace": (90, workspaces.measure),
 }
 """Names that may be given, each with the seconds that it may take."""
 

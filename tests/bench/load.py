@@ -61,10 +61,7 @@ async def _run(host: str, port: int, request: MakeRequest, connections: int, sec
         else:
             idle.append(connection)
 
-    opened = [
-        (await loop.create_connection(lambda: _Connection(answers, free), host, port))[1]
-        for _ in range(connections)
-    ]
+    opened = [(await loop.create_connection(lambda: _Connection(answers, free), host, port))[1] for _ in range(connections)]
     began = time.perf_counter()
     until = began + seconds
     for connection in opened:
