@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -149,7 +148,6 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
             f"use 127.0.0.1, or say {PREFIX}PAGES_WITHOUT_SIGN_IN=true where something else decides who gets there"
         )
     _allow_open_files()
-    gc.freeze()  # what is loaded stays: a full collection would look through all of it, and everybody wait meanwhile
     with (
         _listener(settings.host, settings.port, "") as webhooks,
         _listener(settings.pages_host, settings.pages_port, "PAGES_") as pages,
