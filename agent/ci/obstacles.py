@@ -37,6 +37,15 @@ def in_the_way(title: str, what: str, kind: str = "step") -> Ending:
     )
 
 
+def in_doubt(title: str, what: str) -> Ending:
+    """Of a step that is red here, where nothing else is."""
+    return Ending(
+        Outcome.NOT_REPRODUCED,
+        f"Only the step `{title}` fails here, and whether it runs in CI depends on `{what}`, which is not known here.",
+        "Name the step that is red with `--step`, or its command under `test:` in `.github/selfheal.yml`.",
+    )
+
+
 def needs_services(sentence: str) -> Ending:
     return Ending(
         Outcome.NEEDS_SERVICES,

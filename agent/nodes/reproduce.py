@@ -1,4 +1,7 @@
-"""Is it really red? Every check runs twice at the base, each time in a fresh workspace; a third time when the two differ."""
+"""Is it really red? Every check runs twice at the base, each time in a fresh workspace; a third time when the two differ.
+
+Where a replay of the job's steps found the checks, its run of them is the first of these.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ CERTAIN = 5  # times that something has to be red where a person says that it co
 async def reproduce(state: State, work: Work) -> State:
     """Finds the oracle, or the ending, or leaves that to `probe`. Raises `SandboxError` when the sandbox is lost."""
     try:
-        rounds = [await _round(work), await _round(work)]
+        rounds = [_replayed(work) or await _round(work), await _round(work)]
         if differ(*rounds):
             rounds.append(await _round(work))
         while work.task.heals_flakiness and len(rounds) < CERTAIN and oracle_of(work.task.checks, rounds).is_red:
@@ -72,6 +75,12 @@ async def _round(work: Work) -> Round:
     return tuple([await _once(work, at) for at in range(len(work.task.checks))])
 
 
+def _replayed(work: Work) -> Round | None:
+    """The round that the replay was, where it ran every check."""
+    seen = {run.check: run for run in work.task.replayed}
+    return tuple(seen[check.name] for check in work.task.checks) if len(seen) == len(work.task.checks) else None
+
+
 async def _once(work: Work, at: int) -> CheckRun:
     check = work.task.checks[at]
     async with work.task.sandbox.candidate() as workspace:
@@ -79,7 +88,10 @@ async def _once(work: Work, at: int) -> CheckRun:
 
 
 async def _not_red(work: Work, rounds: list[Round]) -> State:
-    """Tests that ran are run under other conditions; whatever else is not red has its ending."""
+    """Tests that ran are run under other conditions; whatever else is not red has its ending. A red replay counts as a run."""
+    if (seen := {run.check: run for run in work.task.replayed}) and _replayed(work) is None:
+        replayed = tuple(seen.get(check.name, run) for check, run in zip(work.task.checks, rounds[0], strict=True))
+        rounds = [*rounds, replayed]
     ran = any(check.is_python and run.verdicts for check, run in zip(work.task.checks, rounds[0], strict=True))
     if ran and (unsteady(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
         return {"rounds_ref": await work.context.keep(tuple(rounds))}
