@@ -12,6 +12,7 @@ from agent.endings import Ending
 from agent.events import Reproduced
 from agent.flakiness import named_in, speaks_of_network
 from agent.gate import is_brief
+from agent.lacking import NETWORK, alike, lack_behind
 from agent.oracle import EXIT, Round, base_of, differ, failures, oracle_of, unsteady
 from agent.outcome import Flakiness, Outcome
 from agent.state import State, Work, pack
@@ -44,7 +45,7 @@ async def reproduce(state: State, work: Work) -> State:
         return {"ending": pack(endings.stopped_before(stopped))}
     if all(_never_began(run) for run in base if oracle.must_turn[run.check]):
         return {"ending": pack(_could_not_start(next(run for run in base if oracle.must_turn[run.check])))}
-    if (ending := _for_want_of_network(work, red, base, len(rounds))) is not None:
+    if (ending := _for_want(work, red, base) or _for_want_of_network(work, red, base, len(rounds))) is not None:
         return {"ending": pack(ending)}
     shaky = unsteady(rounds)
     notes = (
@@ -96,6 +97,23 @@ async def _not_red(work: Work, rounds: list[Round]) -> State:
     if ran and (unsteady(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
         return {"rounds_ref": await work.context.keep(tuple(rounds))}
     return {"ending": pack(why_not_red(rounds))}
+
+
+def _for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
+    """All that is red is so for a limit of the sandbox, or for its network where nothing is known of CI's words."""
+    task = work.task
+    lacks = []
+    for check, run in zip(task.checks, base, strict=True):
+        lacks += [lack_behind(failure, run, check) for failure in failures([run], red)]
+    found = [lack for lack in lacks if lack is not None]
+    if len(found) < max(len(red), len(lacks)) or any(alike(lack, task.hints) for lack in found):
+        return None
+    limit = next((lack for lack in found if lack.what != NETWORK), None)
+    if limit is not None:
+        return endings.limited(red, limit.what, limit.sign)
+    if task.told or task.hints or task.heals_flakiness or not task.sandbox.isolation.untrusted:
+        return None
+    return endings.needs_the_network(red, found[0].sign)
 
 
 def _for_want_of_network(work: Work, red: list[VerdictId], base: Round, rounds: int) -> Ending | None:
