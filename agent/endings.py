@@ -94,7 +94,7 @@ def needs_the_network(ids: Sequence[VerdictId], sign: str) -> Ending:
     """Of CI's own words nothing is known."""
     return Ending(
         Outcome.NEEDS_SERVICES,
-        f"{named(ids)} failed because the sandbox has no network ({words.code(sign, 60)}); whether CI saw the same is not known.",
+        f"{named(ids)} failed because the sandbox has no network ({words.code(sign, 60)}); what CI saw is not known.",
         _ADVICE["network"] + ", or name under `test:` in `.github/selfheal.yml` the tests that run without it.",
     )
 

@@ -1,8 +1,7 @@
 """What is red only because of where it ran: a limit of the sandbox was reached, or there is no network. Pure.
 
 Read off the words of the system itself, where a failure ends in them. A test that makes such an error up (a mock that raises
-`gaierror`) speaks of the code, and so does one whose memory ran out by Python's own `MemoryError`: a list that grows without end is
-a common fault.
+`gaierror`) speaks of the code, and so does Python's own `MemoryError` in a test: a list that grows without end is a common fault.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _LIMITS = {
 }
 # The text of a traceback in which the repository's own code, or its mocks, raise what the system says otherwise.
 _MADE_UP = re.compile(
-    r"unittest/mock\.py|_execute_mock_call|\bgaierror\(|\b(?:OSError|IOError|ConnectionError|URLError)\((?:errno\.|[\d\"'-])"
+    r"unittest/mock\.py|_execute_mock_call|\bgaierror\(|\b(?:OSError|IOError|ConnectionError)\((?:errno\.|[\d\"'-])"
 )
 # Calls that ask a resolver or a remote host, as tracebacks show them.
 _REACHES_OUT = re.compile(

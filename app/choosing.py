@@ -27,10 +27,11 @@ class Wish:
     workflow: str | None = None  # file below the checkout, or only its name
     job: str | None = None
     matrix: Mapping[str, str] = field(default_factory=dict)
+    step: str | None = None  # the one that is red, as GitHub shows it
 
     @property
     def names_a_job(self) -> bool:
-        return self.workflow is not None or self.job is not None or bool(self.matrix)
+        return self.workflow is not None or self.job is not None or bool(self.matrix) or self.step is not None
 
 
 class NoSuchJob(Exception):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from agent.ci import detect
 from agent.ci.commands import read_command
-from agent.ci.contexts import variables
+from agent.ci.contexts import unknown_in, variables
 from agent.ci.detect import Project
 from agent.ci.installing import merge
 from agent.ci.runners.follow import follow_script
@@ -37,14 +37,15 @@ class Scripts:
         found = Followed(text, Packages(), env, cwd)
         if shell.split()[0] in ("bash", "sh"):
             found = follow_script(text, self.project, env, cwd, python, steps=self.steps)
-        notes = tuple(f"step {here.number}: {note}" for note in found.notes)
+        missing = [f"{name} is not known here, and not set" for name in unknown_in(text, env)]
+        notes = tuple(f"step {here.number}: {note}" for note in (*missing, *found.notes))
         gains = Gains(found.packages, found.python, notes)
         if not found.command.strip():
             return Installs(text, gains)
         reading = read_command(found.command, self._script(found.cwd))
         if reading.tool in ("tox", "nox") and (detected := detect.detect_check(self.project)) is not None:
             # It would make environments of its own, from an index; why it is not followed is said.
-            note = f"`{one_line(found.command, 80)}` is approximated by `{detected.command}`, which was detected"
+            note = f"`{shown(found.command, 80)}` is approximated by `{detected.command}`, which was detected"
             packages = merge(found.packages, detect.detect_packages(self.project))
             gains = Gains(packages, found.python, (*notes, note))
             found = replace(found, command=detected.command, cwd=".", env={**found.env, **detected.env})

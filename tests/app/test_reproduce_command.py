@@ -75,7 +75,7 @@ def told(folder: Path, *options: str) -> dict[str, Any]:
         (("--job", "tests", "--matrix", "part=three"), "part"),
         (("--job", "tests", "--matrix", "python=3.12"), "python"),
         (("--matrix", "part"), "--matrix 'part' is not KEY=VALUE"),
-        (("--job", "tests", "--test", "pytest"), "give either --test, or --workflow, --job and --matrix"),
+        (("--job", "tests", "--test", "pytest"), "give either --test, or --workflow, --job, --matrix and --step"),
     ],
 )
 def test_a_wrong_wish_is_answered_with_what_there_is(checkout: Checkout, options: tuple[str, ...], said: str) -> None:
