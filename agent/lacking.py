@@ -1,7 +1,7 @@
 """What is red only because of where it ran: a limit of the sandbox was reached, or there is no network. Pure.
 
 Read off the words of the system itself, where a failure ends in them. A test that makes such an error up (a mock that raises
-`gaierror`) speaks of the code, and so does Python's own `MemoryError` in a test: a list that grows without end is a common fault.
+`gaierror`) speaks of the code; so does Python's own `MemoryError` in a test: a list that grows without end is a common fault.
 """
 
 from __future__ import annotations

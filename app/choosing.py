@@ -58,7 +58,7 @@ def choose(root: Path, wish: Wish) -> ChosenJob | None:
         if wish.job is None and wish.workflow is None and not {"push", "pull_request"} & set(workflow.events):
             continue
         testing = next((job.id for job in workflow.jobs if _tests(job)), None)
-        chosen = ChosenJob(texts[path], path, wish.job or testing or (None if wish.names_a_job else ""), wish.matrix)
+        chosen = ChosenJob(texts[path], path, wish.job or testing or (None if wish.names_a_job else ""), wish.matrix, wish.step)
         if chosen.job == "":
             continue
         leg = leg_of(chosen, project, ".")

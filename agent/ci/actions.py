@@ -21,6 +21,7 @@ class Meaning:
     python: str | None = None  # the version that it sets up
     outputs: Mapping[str, str] | None = field(default_factory=dict)  # None: not known
     note: str = ""  # what is not as in CI
+    folder: str = ""  # into which it puts the repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,14 @@ _NOTHING = {
 _VARIANT = re.compile(r"pypy|graalpy|3\.\d+t\b", re.IGNORECASE)  # what else setup-python can bring
 
 
+def is_checkout(uses: str) -> bool:
+    return uses.partition("@")[0].lower() == "actions/checkout"
+
+
 def meaning_of(uses: str, inputs: Mapping[str, str]) -> Meaning:
     """Of a step that uses an action by name, with its `inputs` as values."""
     name = uses.partition("@")[0].lower()
-    if name == "actions/checkout":
+    if is_checkout(uses):
         return _checkout(inputs)
     if name in _TOOLCHAINS:
         return _toolchain(name, inputs)
@@ -97,9 +102,12 @@ def meaning_of(uses: str, inputs: Mapping[str, str]) -> Meaning:
 
 def _checkout(inputs: Mapping[str, str]) -> Meaning:
     if inputs.get("repository"):
-        return Meaning("unknown", f"another repository, {inputs['repository'][:100]}, cannot be fetched here")
+        why = f"another repository, {inputs['repository'][:100]}, cannot be fetched here"
+        return Meaning("unknown", why, note=why)
     if inputs.get("path", ".").strip("./"):
-        return Meaning("unknown", f"it puts the repository into the folder {inputs['path'][:100]}")
+        folder = inputs["path"][:100]
+        why = f"it puts the repository into the folder {folder}"
+        return Meaning("unknown", why, note=why, folder=folder)
     if inputs.get("submodules", "false").lower() not in ("", "false"):
         return Meaning("nothing", "the repository is there already, without its submodules")
     return Meaning("nothing", "the repository is there already")

@@ -92,13 +92,11 @@ def unknown_in(text: str, env: Mapping[str, str]) -> list[str]:
 
 
 # Of the context `github`, what is a variable too; others are set where a step is started.
-_SHOWN = frozenset(
-    """
-    actor actor_id api_url base_ref event_name event_path graphql_url head_ref job ref ref_name ref_protected ref_type repository
-    repository_id repository_owner repository_owner_id retention_days run_attempt run_id run_number server_url sha
-    triggering_actor workflow workflow_ref workflow_sha
-    """.split()
-)
+_SHOWN = frozenset({
+    "actor", "actor_id", "api_url", "base_ref", "event_name", "event_path", "graphql_url", "head_ref", "job", "ref", "ref_name",
+    "ref_protected", "ref_type", "repository", "repository_id", "repository_owner", "repository_owner_id", "retention_days",
+    "run_attempt", "run_id", "run_number", "server_url", "sha", "triggering_actor", "workflow", "workflow_ref", "workflow_sha",
+})  # fmt: skip
 
 
 def _github(run: Run, seen: Seen) -> dict[str, Value]:

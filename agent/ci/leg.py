@@ -34,6 +34,7 @@ class Leg:
     notes: tuple[str, ...] = ()  # what was guessed of it, and what is different of where it runs
     image: str | None = None  # that it runs in; None where it has none
     python: str | None = None  # of that image
+    is_windows: bool = False  # in CI
 
 
 @dataclass(frozen=True, slots=True)

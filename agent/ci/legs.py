@@ -100,6 +100,7 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
         needs=needs,
         image=image,
         python=_python(image) if image is not None else None,
+        is_windows=(_other_system(target.job, render) or "").lower().startswith("windows"),
         failed_step=asked.failed_step if isinstance(asked, FailedJob) else asked.step,
         conclusions=asked.conclusions if isinstance(asked, FailedJob) else (),
         notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes, *_place(target.job, render)),
@@ -117,11 +118,13 @@ def _shown(chain: Sequence[JobLeg], evaluate: Evaluate, inputs: Mapping[str, Val
 
 def _place(job: Job, render: Callable[[str], str]) -> list[str]:
     """What is different of where the job runs."""
-    notes: list[str] = []
+    other = _other_system(job, render)
+    return [f"the job runs on {one_line(other, 60)} in CI, and on Linux here"] if other else []
+
+
+def _other_system(job: Job, render: Callable[[str], str]) -> str | None:
     labels = [render(label) for label in job.runs_on.labels] if job.runs_on is not None else []
-    if other := next((label for label in labels if re.match(r"(?i)windows|macos", label)), None):
-        notes.append(f"the job runs on {one_line(other, 60)} in CI, and on Linux here")
-    return notes
+    return next((label for label in labels if re.match(r"(?i)windows|macos", label)), None)
 
 
 def _python(image: str) -> str | None:

@@ -17,7 +17,7 @@ from agent.ci.detect import Project
 from agent.ci.expressions import ExpressionError, Unknown, condition
 from agent.ci.expressions.scope import Files
 from agent.ci.leg import Asked, End, Leg, Nothing, Perform, Performed, Walked
-from agent.ci.obstacles import Needs, in_doubt, in_the_way, invalid, named, needs_services, too_long
+from agent.ci.obstacles import Needs, Refused, in_doubt, in_the_way, invalid, named, needs_services, too_long
 from agent.ci.scripts import Scripts
 from agent.ci.steps import Here, Installs, Meant, Opens, Prepares, Runs
 from agent.ci.texts import Asks, Frame, Texts, unseen_outputs
@@ -39,6 +39,8 @@ async def walk(leg: Leg, project: Project, files: Files, perform: Perform | None
         stop = await walker.job()
     except ExpressionError as error:
         stop = invalid(f"{leg.source}: {error}")
+    except Refused as refused:
+        stop = refused.ending
     return walker.walked(stop)
 
 
