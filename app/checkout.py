@@ -71,9 +71,8 @@ async def commit(root: Path) -> Run:
     """What git knows of the checkout that CI would know too; what it does not know, or is no git checkout, is ""."""
     sha = await _git(root, "rev-parse", "--verify", "-q", "HEAD")
     branch = await _git(root, "symbolic-ref", "--short", "-q", "HEAD")
-    origin = _REPOSITORY.search(
-        (await _git(root, "config", "--get", "remote.origin.url") or b"").decode("utf-8", "replace").strip()
-    )
+    address = await _git(root, "config", "--get", "remote.origin.url")
+    origin = _REPOSITORY.search((address or b"").decode("utf-8", "replace").strip())
     return Run(
         sha=(sha or b"").decode().strip(),
         branch=(branch or b"").decode("utf-8", "replace").strip(),

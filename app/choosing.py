@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from agent.ci.detect import Project
+from agent.ci.expressions import Unknown
 from agent.ci.legs import ChosenJob, leg_of
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Job
 from agent.ci.workflows.reading import read_workflow
+from agent.ci.workflows.shapes import OPENING
+from agent.ci.workflows.step_names import find_step, title_of
 from sandbox.base import MIB
 
 WORKFLOWS = ".github/workflows"
@@ -63,6 +66,9 @@ def choose(root: Path, wish: Wish) -> ChosenJob | None:
             continue
         leg = leg_of(chosen, project, ".")
         if not isinstance(leg, Problem):
+            if wish.step is not None and isinstance(found := find_step(leg.job, wish.step, _as_it_stands), Problem):
+                names = "; ".join(title_of(step)[:100] for step in leg.job.steps)
+                raise NoSuchJob(f"{path}: {found} There are: {names}")
             return chosen
         problems.append(f"{path}: {leg}")
     if wish.names_a_job:
@@ -86,6 +92,10 @@ def _is(path: str, wished: str | None) -> bool:
     if not path.startswith(f"{WORKFLOWS}/"):
         return False
     return wished is None or PurePosixPath(path).match(PurePosixPath(wished).name)
+
+
+def _as_it_stands(template: str) -> str | Unknown:
+    return Unknown(template) if OPENING in template else template
 
 
 def _tests(job: Job) -> bool:

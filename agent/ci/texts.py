@@ -177,7 +177,7 @@ def program_of(shell: str) -> str:
     if shell in ("pwsh", "powershell", "cmd"):
         raise Needs(f"the shell {shell}")
     if shell == POWERSHELL:
-        raise Needs("the shell pwsh, as no other is named on Windows")
+        raise Needs("the shell pwsh", "a step that names no shell is run by PowerShell on Windows")
     if not words or (len(words) == 1 and words[0] not in ("bash", "sh", "python")) or ("{0}" not in shell and len(words) > 1):
         raise ExpressionError(f"{one_line(shell, 60)!r} is no shell: it is neither bash, sh nor python, and has no {{0}}")
     return shell

@@ -33,8 +33,8 @@ Evaluate: TypeAlias = Callable[[str, Mapping[str, Value]], Value]
 class JobLeg:
     """A job and one leg of its matrix. `within` is the rest of the shown name: a job of the workflow that this one calls.
 
-    `rest` are values that a person gave and that are not of its own matrix, but of that job's. `note` says what was guessed, for
-    the evidence.
+    `rest` are values that a person gave and that are not of its own matrix, but of that job's. `note` says what was guessed,
+    for the evidence.
     """
 
     job: Job

@@ -515,3 +515,33 @@ async def test_a_red_step_that_perhaps_does_not_run_in_ci_is_passed_over(walks: 
     walked = await walks.run(text, {"test_a.py": "def test_a(): pass\n"})
     assert walked.ending is not None
     assert "Only the step `Doubtful` fails here" in walked.ending.reason
+
+
+def on_windows(run: str) -> str:
+    return workflow(f"- name: Go\n  run: {run}").replace("ubuntu-latest", "windows-latest")
+
+
+async def test_on_windows_powershell_is_the_default_and_bash_runs_what_it_reads_alike(walks: Walks) -> None:
+    walked = await walks.read(on_windows("python -m pytest -q tests/unit -k 'not slow'"), failed="Go")
+    assert walked.check is not None
+    assert walked.check.shell == "bash -e {0}"
+    for text in ("'$env:PYTHONPATH=\".\"; python -m pytest'", "Get-ChildItem", r"python -m pytest tests\unit"):
+        walked = await walks.read(on_windows(text), failed="Go")
+        assert walked.ending is not None, text
+        assert "the shell pwsh" in walked.ending.reason
+
+
+async def test_a_checkout_into_a_folder_is_refused_unless_the_repository_is_at_the_root_too(walks: Walks) -> None:
+    elsewhere = "- uses: actions/checkout@v5\n  with: {path: src}\n- run: pytest"
+    walked = await walks.read(workflow(elsewhere))
+    assert walked.ending is not None
+    assert walked.ending.outcome is Outcome.REFUSED
+    assert "into the folder `src` (`path` of actions/checkout)" in walked.ending.reason
+    walked = await walks.read(workflow(f"- uses: actions/checkout@v5\n{elsewhere}"), failed="Run pytest")
+    assert walked.check is not None
+    assert any("it puts the repository into the folder src" in note for note in walked.notes)
+
+
+async def test_a_variable_that_only_github_knows_is_told_where_a_step_names_it(walks: Walks) -> None:
+    walked = await walks.read(workflow('- {name: Go, run: "echo $GITHUB_RUN_NUMBER $GITHUB_WORKFLOW $GITHUB_MINE"}'), failed="Go")
+    assert [note for note in walked.notes if "GITHUB" in note] == ["step 1: GITHUB_RUN_NUMBER is not known here, and not set"]
