@@ -108,6 +108,8 @@ def _for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
     found = [lack for lack in lacks if lack is not None]
     if len(found) < max(len(red), len(lacks)) or any(alike(lack, task.hints) for lack in found):
         return None
+    steps = [run.check for run in base if EXIT in run.red]
+    red = [id_ for id_ in red if id_ != EXIT] + [VerdictId(step) for step in steps]
     limit = next((lack for lack in found if lack.what != NETWORK), None)
     if limit is not None:
         return endings.limited(red, limit.what, limit.sign)

@@ -12,7 +12,7 @@ def test_variables_have_the_values_of_the_contexts() -> None:
     for name, value in variables(KNOWN).items():
         context, _, key = name.lower().partition("_")
         if context in ("github", "runner") and key != "actions":
-            assert value_of("${{ %s.%s }}" % (context, key), scope) == value, name
+            assert value_of(f"${{{{ {context}.{key} }}}}", scope) == value, name
     told = variables(KNOWN)
     assert (told["GITHUB_SHA"], told["GITHUB_REF"], told["GITHUB_REF_NAME"]) == ("c0ffee", "refs/heads/main", "main")
     assert (told["GITHUB_REPOSITORY"], told["GITHUB_REPOSITORY_OWNER"], told["GITHUB_RUN_ID"]) == ("me/shop", "me", "42")

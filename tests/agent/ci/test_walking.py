@@ -543,5 +543,7 @@ async def test_a_checkout_into_a_folder_is_refused_unless_the_repository_is_at_t
 
 
 async def test_a_variable_that_only_github_knows_is_told_where_a_step_names_it(walks: Walks) -> None:
-    walked = await walks.read(workflow('- {name: Go, run: "echo $GITHUB_RUN_NUMBER $GITHUB_WORKFLOW $GITHUB_MINE"}'), failed="Go")
+    walked = await walks.read(
+        workflow('- {name: Go, run: "echo $GITHUB_RUN_NUMBER $GITHUB_WORKFLOW $GITHUB_MINE"}'), failed="Go"
+    )
     assert [note for note in walked.notes if "GITHUB" in note] == ["step 1: GITHUB_RUN_NUMBER is not known here, and not set"]

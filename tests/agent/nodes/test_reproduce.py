@@ -10,7 +10,9 @@ from tests.agent.test_flakiness import Case
 
 
 def replayed(name: str) -> CheckRun:
-    return CheckRun(name, "finished", {EXIT: Verdict.FAILED}, (Failure(EXIT, "exit code 3: no"),), 0.1, exit_code=3, output="no")
+    return CheckRun(
+        name, "finished", {EXIT: Verdict.FAILED}, (Failure(EXIT, "exit code 3: no"),), 0.1, exit_code=3, output="no"
+    )
 
 
 async def test_a_red_replay_that_is_green_when_it_is_reproduced_is_flaky(tmp_path: Path) -> None:
