@@ -1,11 +1,11 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs lock clean
+.PHONY: help setup demo screenshots test chaos check format docs lock clean
 
 BIN := .venv/bin
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: .venv/.ready ## .venv with the locked dependencies, and the system programs that are missing
 
@@ -18,12 +18,18 @@ setup: .venv/.ready ## .venv with the locked dependencies, and the system progra
 demo: setup ## the main job on this machine, with no account and no key (ONCE=1 ends by itself, BUG=hard needs a model)
 	@$(BIN)/python -m deploy.demo $(if $(ONCE),--once) $(if $(BUG),--bug $(BUG)) $(DEMO_ARGS)
 
+screenshots: .venv/.ready-for-tests ## the pictures of docs/images, of real attempts in a real browser
+	@$(BIN)/python -m deploy.screenshots
+
 test: .venv/.ready-for-tests ## all tests, a process for each core
 	@$(BIN)/python -m pytest -n auto --dist loadscope $(PYTEST_ARGS); code=$$?; \
 	if [ $$code = 1 ] && [ -n "$(AGAIN)" ]; then \
 		echo "== What failed beside other tests is run once more, alone; only what fails again counts. Flaky tests are bugs: mend them. =="; \
 		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); \
 	else exit $$code; fi
+
+chaos: .venv/.ready-for-tests ## kill, freeze, fill and flood the service (SCENARIOS="kill-* storm" chooses; takes half an hour)
+	@$(BIN)/python -m tests.chaos.run $(SCENARIOS) $(CHAOS_ARGS)
 
 check: setup ## formatting, lint, types, arrows between the rooms
 	@$(BIN)/ruff format --check .

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from agent.outcome import CheckEvidence
+
 
 class Event(msgspec.Struct, frozen=True, tag_field="kind", kw_only=True):
     """Base of all events. `text` is one line that a person reads in the progress of a run, or empty."""
@@ -32,6 +34,8 @@ class Reproduced(Event, frozen=True, tag="reproduced", kw_only=True):
     red_count: int
     green_count: int
     seconds: float
+    environment: str = ""  # "Python 3.11.7, sandbox local, no network"
+    approximated: list[str] = []  # what is not as in CI
 
 
 class Probed(Event, frozen=True, tag="probed", kw_only=True):
@@ -101,6 +105,7 @@ class Proven(Event, frozen=True, tag="proven", kw_only=True):
     passed: bool
     why: str
     seconds: float
+    evidence: list[CheckEvidence] = []  # where it passed; at most 50 ids of each check's target
 
 
 class Opined(Event, frozen=True, tag="opined", kw_only=True):
@@ -152,6 +157,14 @@ class ModelCalled(Event, frozen=True, tag="model_called", kw_only=True):
     error: str = ""
 
 
+class SandboxOpened(Event, frozen=True, tag="sandbox_opened", kw_only=True):
+    """A sandbox was asked for: it is there, or `error` says why not."""
+
+    sandbox: str  # its kind: "local", "docker", "e2b", "process"
+    seconds: float
+    error: str = ""
+
+
 class Degraded(Event, frozen=True, tag="degraded", kw_only=True):
     """A step fell back to something weaker; the log shows it."""
 
@@ -184,6 +197,7 @@ AnyEvent = (
     | Reflected
     | RungSpent
     | ModelCalled
+    | SandboxOpened
     | Degraded
     | Ended
 )

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -264,7 +265,7 @@ def _recorded(name: str, step: Step) -> Any:
         work = _work(state, runtime)
         rung = work.ladder[at].rung if (at := state.get("rung", 0)) < len(work.ladder) else ""
         await work.context.emit(StepStarted(text=words.step(name, rung), step=name))
-        with tracing.step(name, work.task.id):
+        with tracing.step(name, work.task.id, expected=(GraphBubbleUp,)):  # a person is asked
             update = await step(state, work)
         seconds = work.context.monotonic() - work.ledger.began
         used = sum((unpack(Usage, usage) for usage in update.get("usage", [])), Usage())

@@ -64,6 +64,12 @@ class Models:
         return tuple(dict.fromkeys(provider.settings.name for provider in self._rungs))
 
     @property
+    def everyone(self) -> tuple[ModelSettings, ...]:
+        """Every model that may be asked for text, each once."""
+        asked = (*self._rungs, self._small, *self._roles.values(), *self._fallbacks)
+        return tuple({provider.settings.name: provider.settings for provider in asked}.values())
+
+    @property
     def can_embed(self) -> bool:
         return self._embedding is not None
 

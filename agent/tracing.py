@@ -19,10 +19,23 @@ _tracer = trace.get_tracer("selfheal")
 
 
 @contextmanager
-def step(name: str, task_id: str) -> Iterator[None]:
-    """A step of the graph; the calls of models inside become its children."""
-    with _tracer.start_as_current_span(f"selfheal.{name}", attributes={"selfheal.attempt": task_id, "selfheal.step": name}):
-        yield
+def step(name: str, task_id: str, *, expected: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """A step of the graph, or of what surrounds it; the calls of models inside become its children.
+
+    An exception leaves its kind alone: its message may quote foreign code. Those that are `expected` are no errors.
+    """
+    attributes = {"selfheal.attempt": task_id, "selfheal.step": name}
+    with _tracer.start_as_current_span(
+        f"selfheal.{name}", attributes=attributes, record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield
+        except expected:
+            raise
+        except Exception as error:
+            span.set_attribute("error.type", type(error).__name__)
+            span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+            raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agent.extensions import Extensions
     from agent.model import ModelSettings, Role
     from agent.models import Models
-    from app.github import GitHub
+    from app.github import GitHub, Patience
     from app.store.memories import Embedder
 
 CLOSING_SECONDS = 600.0  # that an attempt may take beyond its budget: the command that runs when it ends
@@ -132,15 +132,20 @@ def e2b_of(settings: Settings) -> Account | None:
     )
 
 
-async def sandboxes_of(settings: Settings) -> Sandboxes:
-    """The service's sandboxes. Raises `SettingsError` for one that isolates nothing when nobody said that code is trusted."""
-    from sandbox.choose import Containers, open_sandboxes
-
+def check_trust(settings: Settings) -> None:
+    """Raises `SettingsError` for a sandbox that isolates nothing when nobody said that code is trusted."""
     if settings.sandbox == "process" and not settings.trust_code:
         raise SettingsError(
             f"{PREFIX}SANDBOX: `process` isolates nothing; use `local`, "
             f"or set {PREFIX}TRUST_CODE=true if the code of every repository is trusted"
         )
+
+
+async def sandboxes_of(settings: Settings) -> Sandboxes:
+    """The service's sandboxes. Raises `SettingsError` as `check_trust` does, and `SandboxUnavailable`."""
+    from sandbox.choose import Containers, open_sandboxes
+
+    check_trust(settings)
     return await open_sandboxes(
         settings.sandbox,
         settings.data_dir.resolve() / "sandboxes",
@@ -152,7 +157,7 @@ async def sandboxes_of(settings: Settings) -> Sandboxes:
     )
 
 
-def github_of(settings: Settings) -> GitHub:
+def github_of(settings: Settings, patience: Patience | None = None) -> GitHub:
     """Raises `SettingsError` when the App's credentials are not set, or cannot be its credentials."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -170,4 +175,4 @@ def github_of(settings: Settings) -> GitHub:
         raise SettingsError(
             f"{PREFIX}GITHUB_PRIVATE_KEY: it is not a private key in PEM format; the App's page makes a new one"
         ) from error
-    return GitHub(settings.github_app_id, key, api_url=settings.github_api_url)
+    return GitHub(settings.github_app_id, key, api_url=settings.github_api_url, patience=patience)

@@ -1,6 +1,7 @@
 """`selfheal`: the command line. Each command loads only what it needs, so that `--help` stays instant.
 
-`fix` ends with 0 when it healed, `reproduce` when it is red here too; what exit codes mean otherwise says `commands.py`.
+`fix` ends with 0 when it healed, `reproduce` when it is red here too, `doctor` when nothing failed; what exit codes mean
+otherwise says `commands.py`.
 """
 
 from __future__ import annotations
@@ -161,6 +162,42 @@ def dev() -> None:
     from app import service
 
     run(service.both(load_settings()), *service.CANNOT_START)
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database to this version and end. `serve` and `worker` do it too; this is for deploying before they start."""
+    from app import migrating
+
+    typer.echo(run(migrating.migrate(load_settings()), migrating.StoreError))
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """Look at all that the service needs, prove the isolation on this machine, and say how to mend what is not right."""
+    from app.doctor import report
+    from app.settings import ENV_FILE, SettingsError, load
+
+    try:
+        settings = load(env_file=ENV_FILE)
+    except SettingsError as error:
+        raise typer.Exit(report.wrong(error, json=json)) from None
+    raise typer.Exit(run(report.run(settings, ENV_FILE, json=json)))
+
+
+@app.command()
+def health() -> None:
+    """Say whether this machine's worker does its work: exit code 0 if so, 1 with a line about each part that does not.
+
+    For a container's health check; the web process answers `/healthz` and `/readyz` itself.
+    """
+    from app import health as asked
+    from app.store.database import StoreError
+
+    parts = run(asked.of_worker(load_settings()), StoreError)
+    for name, part in parts.items():
+        typer.echo(f"{name}: {part.reason or 'ok'}", err=not part.ok)
+    raise typer.Exit(0 if all(part.ok for part in parts.values()) else 1)
 
 
 def _wish(test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None, step: str | None) -> Wish:

@@ -53,6 +53,8 @@ def wrong_use(message: str) -> NoReturn:
 
 def end(message: str, code: int) -> NoReturn:
     """Say it on standard error and end with the exit code."""
-    for line in message.splitlines():
+    from app.redaction import redact
+
+    for line in redact(message).splitlines():
         typer.secho(f"selfheal: {line}", err=True, fg="red" if sys.stderr.isatty() else None)
     raise typer.Exit(code)

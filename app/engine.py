@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent import tracing
 from agent.blobs import Blobs, MemoryBlobs
 from agent.budget import Budget
 from agent.ci.legs import image_of
-from agent.events import Degraded, Emit
+from agent.events import Degraded, Emit, SandboxOpened
 from agent.memory import Memory
 from agent.outcome import NoRepair, Repair
 from agent.question import Reply, Waiting
 from agent.task import Policy
 from app.preparing import Case, Prepared, prepare
-from sandbox.base import Housed, Limits, Sandbox, Sandboxes
+from sandbox.base import Housed, Limits, Sandbox, SandboxError, Sandboxes
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -71,7 +74,7 @@ class Engine:
             if known is not None and not (isinstance(known, Waiting) and reply is not None and reply.answers(known)):
                 return known
         case, sandboxes = await self._housed(case, emit)
-        async with sandboxes.open(case.label, self.limits) as sandbox:
+        async with self._opened(case, sandboxes, emit) as sandbox:
             prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return prepared
@@ -86,7 +89,7 @@ class Engine:
     async def reproduce(self, case: Case, *, emit: Emit) -> Reproduction:
         """Only see whether it is really red."""
         case, sandboxes = await self._housed(case, emit)
-        async with sandboxes.open(case.label, self.limits) as sandbox:
+        async with self._opened(case, sandboxes, emit) as sandbox:
             prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return Reproduction(prepared, None)
@@ -115,13 +118,29 @@ class Engine:
             return case, self.sandboxes
         return replace(case, image=image), sandboxes
 
+    @asynccontextmanager
+    async def _opened(self, case: Case, sandboxes: Sandboxes, emit: Emit) -> AsyncIterator[Sandbox]:
+        """A sandbox for the block, told as an event also where there is none. Raises `SandboxUnavailable`."""
+        kind, began = sandboxes.isolation.name, time.monotonic()
+        async with AsyncExitStack() as house:
+            try:
+                with tracing.step("sandbox", case.id):
+                    sandbox = await house.enter_async_context(sandboxes.open(case.label, self.limits))
+            except SandboxError as error:
+                took = time.monotonic() - began
+                await emit(SandboxOpened(text="", sandbox=kind, seconds=took, error=type(error).__name__))
+                raise
+            await emit(SandboxOpened(text="", sandbox=kind, seconds=time.monotonic() - began))
+            yield sandbox
+
     async def _prepared(self, case: Case, sandbox: Sandbox, emit: Emit) -> Prepared | NoRepair:
         policy = self.extensions.allowed(self.policy) if self.extensions is not None else self.policy
         if unknown := set(case.configuration.rungs or ()) - set(policy.rungs):
             why = f"`rungs` names what is no rung here: {', '.join(sorted(unknown))}"
             await emit(Degraded(text=why, step="configuration", why=why))
         policy, budget = case.configuration.narrow(policy, self.budget)
-        return await prepare(case, sandbox, emit, policy=policy, budget=budget)
+        with tracing.step("prepare", case.id):
+            return await prepare(case, sandbox, emit, policy=policy, budget=budget)
 
     def _context(self, case: Case, blobs: Blobs, emit: Emit, memory: Memory | None) -> Context:
         from agent.proposers.model import model_rungs

@@ -5,13 +5,19 @@ Knows no database; `app/store` keeps what this room encodes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from agent.events import AnyEvent, Ended
+from app.text import storable
 
+_LARGE = 200_000  # bytes of an event
+_LONGEST = 20_000  # characters of one text of a large event
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
@@ -30,8 +36,34 @@ def is_kept(event: AnyEvent) -> bool:
 
 
 def encode(event: AnyEvent) -> str:
-    """The event as JSON. U+0000 is dropped: PostgreSQL's text cannot hold it."""
-    return msgspec.json.encode(event).decode().replace("\\u0000", "")
+    """The event as JSON, of a size that everybody can read: texts are bounded where they are made; one that is not is cut."""
+    packed = as_json(event)
+    return packed if len(packed) <= _LARGE else as_json(_cut(msgspec.to_builtins(event)))
+
+
+def as_json(value: object) -> str:
+    """What msgspec packs, as JSON without U+0000 and halves of surrogate pairs: they cannot be kept and shown everywhere."""
+    with suppress(UnicodeEncodeError):
+        packed = msgspec.json.encode(value).decode()
+        if "\\u0000" not in packed:
+            return packed
+    return msgspec.json.encode(_whole(msgspec.to_builtins(value))).decode()
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, Mapping):
+        return {_whole(name): _whole(each) for name, each in value.items()}
+    return [_whole(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return f"{value[:_LONGEST]}… ({len(value):,} characters; the rest was not kept)"
+    if isinstance(value, list):
+        return [_cut(each) for each in value]
+    return {name: _cut(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def decode(body: str) -> AnyEvent:

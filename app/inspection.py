@@ -163,7 +163,7 @@ def _as_json(attempt: Attempt) -> dict[str, Any]:
         "model": attempt.model,
         "confidence": attempt.confidence,
         "tries": attempt.tries,
-        "trigger": "fork" if attempt.forked_from else "command" if attempt.by_command else "automatic",
+        "trigger": attempt.trigger,
         "requests": [request.title for request in attempt.requests],
         "pull_request": attempt.pull_request.url if attempt.pull_request else None,
         "tokens": attempt.usage.tokens_in + attempt.usage.tokens_out,

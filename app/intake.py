@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 
+import structlog
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from app import traces
+from app.log import bound
 from app.queue import Queue
 from app.store.deliveries import take
+from app.store.patience import patiently
 from app.store.store import Store
-from webhooks.intake import Decision, Delivery, NotDurable, Taken
+from webhooks.intake import Decision, Delivery, Ignored, NotDurable, Taken
 
 _RACES = 5  # that one delivery may lose against others, each on another row
 _COMMIT_SECONDS = 8.0  # GitHub hangs up after ten
+
+log = structlog.get_logger(__name__)
 
 
 class StoreIntake:
     """`webhooks.intake.Intake` on the store and the queue."""
 
-    def __init__(self, store: Store, queue: Queue) -> None:
+    def __init__(self, store: Store, queue: Queue, *, traced: bool = False) -> None:
         self._store = store
         self._queue = queue
+        self._traced = traced
 
     async def take(self, delivery: Delivery, decision: Decision) -> Taken:
         """Commit, then enqueue if that goes quickly (the sweeper enqueues what is missing). Raises `NotDurable`."""
+        began = time.time_ns()
         try:
             async with asyncio.timeout(_COMMIT_SECONDS):
-                taken = await self._commit(delivery, decision)
+                taken = await patiently(lambda: self._commit(delivery, decision), _COMMIT_SECONDS)
         except (SQLAlchemyError, OSError) as error:
+            log.error("not stored; GitHub is to send it again", delivery=delivery.guid, kind=delivery.event, error=str(error))
             raise NotDurable(f"the delivery could not be stored: {type(error).__name__}") from error
-        if taken.attempt_id is not None and not taken.duplicate:
-            await self._queue.enqueue(taken.attempt_id)
+        with bound(delivery=delivery.guid, attempt=taken.attempt_id):
+            # What is ignored is most of what comes; its reason is in the database.
+            level = logging.DEBUG if isinstance(decision, Ignored) or taken.duplicate else logging.INFO
+            log.log(level, "taken", kind=delivery.event, action=delivery.action, duplicate=taken.duplicate)
+            if taken.attempt_id is not None and not taken.duplicate:
+                await self._queue.enqueue(taken.attempt_id)
+                if self._traced:
+                    traces.delivered(taken.attempt_id, delivery.guid, delivery.event, began)
         return taken
 
     async def _commit(self, delivery: Delivery, decision: Decision) -> Taken:

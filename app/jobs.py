@@ -15,10 +15,11 @@ from typing import Literal
 
 import structlog
 
+from agent import tracing
 from agent.events import StepStarted
 from agent.outcome import NoRepair, Outcome, Repair
 from agent.question import Waiting
-from app import publish
+from app import publish, traces
 from app.endings import ENDINGS
 from app.engine import Engine
 from app.gather import Gathered, Head, Stop, gather, has_moved, resolve_head
@@ -36,6 +37,7 @@ from app.github import (
     TooLarge,
     Unavailable,
 )
+from app.log import bound
 from app.messages import Publication
 from app.preparing import Case, without_a_run
 from app.rerunning import rerun
@@ -83,11 +85,18 @@ async def heal(attempt_id: str, deps: Deps) -> None:
 
     What it raises is infrastructure: the attempt is queued again.
     """
+    delivery = await deps.store.origin(attempt_id)
+    with bound(attempt=attempt_id, delivery=delivery):
+        await _claimed(attempt_id, delivery, deps)
+
+
+async def _claimed(attempt_id: str, delivery: str | None, deps: Deps) -> None:
     try:
         async with deps.store.lease(attempt_id, deps.worker) as lease:
-            await _heal(_work(lease, deps))
+            with traces.attempt(attempt_id, delivery, lease.attempt.tries):
+                await _heal(_work(lease, deps))
     except (NotClaimed, AttemptCancelled) as refusal:
-        log.info("attempt not worked on", attempt=attempt_id, reason=str(refusal))
+        log.info("attempt not worked on", reason=str(refusal))
     attempt = await deps.store.attempt(attempt_id)
     if attempt is None or attempt.status != "ended":
         return
@@ -112,7 +121,8 @@ async def _heal(work: Work) -> None:
         publication = publication_of(work.attempt, work.deps.secrets)
         await publish.progress(publication, work.writing, None)
         await lease.record(StepStarted(step="gather", text="Reading what failed"))
-        gathered = await has_moved(head, work.reading) or await gather(attempt, head, work.reading, work.deps.secrets)
+        with tracing.step("gather", attempt.id):
+            gathered = await has_moved(head, work.reading) or await gather(attempt, head, work.reading, work.deps.secrets)
         if isinstance(gathered, Stop):
             return await _explained(work, publication, _stopped(gathered))
         publication = replace(publication, run_title=gathered.title, run_url=gathered.url)
@@ -123,7 +133,10 @@ async def _heal(work: Work) -> None:
         await lease.spend(result.usage)
         if isinstance(result, Waiting):
             return await _asked(work, publication, result)
-        await _published(work, head, publication, await _told_all(work, gathered, result))
+        told = await _told_all(work, gathered, result)
+        traces.ends_as(Outcome.HEALED if isinstance(told, Repair) else told.outcome)
+        with tracing.step("publish", attempt.id):
+            await _published(work, head, publication, told)
     except (RateLimited, Unavailable) as error:
         if _has_patience(work):
             seconds = error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS
@@ -270,7 +283,7 @@ async def _explained(work: Work, publication: Publication, result: NoRepair) -> 
 def _work(lease: Lease, deps: Deps) -> Work:
     attempt = lease.attempt
     reading = deps.github.repository(attempt.installation_id, attempt.repository, READING)
-    writing = deps.github.repository(attempt.installation_id, attempt.repository, PUBLISHING)
+    writing = deps.github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=lease.check)
     return Work(lease, reading, writing, deps)
 
 

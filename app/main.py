@@ -1,19 +1,31 @@
-"""The web process: the app, its lifespan, and serving it. Imports nothing that heals: it starts at once and stays small."""
+"""The web process: webhooks on one address, the pages on another, one lifespan for both.
+
+Imports nothing that heals: it starts at once and stays small.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import TypedDict
 
+import structlog
 import uvicorn
 from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.clock import SystemClock
+from app.dashboard.feed import Feed, open_feed
+from app.dashboard.guarding import is_loopback
+from app.dashboard.pages import create_pages
+from app.health import Health
 from app.intake import StoreIntake
+from app.metrics import Metrics
 from app.queue import Queue
 from app.redis import open_redis
 from app.settings import PREFIX, Settings, SettingsError
@@ -21,12 +33,19 @@ from app.store.store import Store, open_store
 from webhooks.intake import Intake
 from webhooks.receive import Receiver
 
+_OPEN_FILES = 8192  # streams are open files too, and the usual bound is 1024
+
+_log = structlog.get_logger()
+
 
 class State(TypedDict):
     """What lives as long as the app; requests see it as `request.state`."""
 
     store: Store
     intake: Intake
+    health: Health
+    metrics: Metrics
+    feed: Feed
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -41,21 +60,52 @@ def create_app(settings: Settings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:
-        async with open_store(settings, SystemClock()) as store, open_redis(settings) as redis_url:
+        async with (
+            open_store(settings, SystemClock()) as store,
+            open_feed(store) as feed,
+            open_redis(settings) as redis_url,
+        ):
             queue = Queue.to(redis_url, settings)
             try:
-                yield State(store=store, intake=StoreIntake(store, queue))
+                yield State(
+                    store=store,
+                    intake=StoreIntake(store, queue, traced=settings.otlp_endpoint is not None),
+                    health=Health(store.database, redis_url),
+                    feed=feed,
+                    metrics=Metrics(store.figures),
+                )
             finally:
                 await queue.close()
 
     app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None)
     app.add_api_route("/healthz", _healthy, methods=["GET"])
-    app.add_api_route("/webhooks/github", receiver.receive, methods=["POST"])
+    app.add_api_route("/readyz", _ready, methods=["GET"])
+    app.add_api_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])
     return app
 
 
 async def _healthy() -> dict[str, str]:
+    """This process is alive; nothing else is asked, so that a database that is away has nobody restarted."""
     return {"status": "ok"}
+
+
+async def _ready(request: Request) -> JSONResponse:
+    health: Health = request.state.health
+    parts = await health.parts()
+    is_ready = all(part.ok for part in parts.values())
+    told = {name: {"ok": part.ok, "reason": part.reason} for name, part in parts.items()}
+    return JSONResponse({"status": "ready" if is_ready else "not ready", "parts": told}, 200 if is_ready else 503)
+
+
+def _timed(receive: Callable[[Request], Awaitable[JSONResponse]]) -> Callable[[Request], Awaitable[JSONResponse]]:
+    async def timed(request: Request) -> JSONResponse:
+        began = time.perf_counter()
+        answer = await receive(request)
+        metrics: Metrics = request.state.metrics
+        metrics.webhook(answer.status_code, time.perf_counter() - began)
+        return answer
+
+    return timed
 
 
 class _Server(uvicorn.Server):
@@ -75,7 +125,7 @@ class _Server(uvicorn.Server):
         self._on_started()
 
 
-def _with(app: FastAPI, state: Mapping[str, object]) -> ASGIApp:
+def _with(app: ASGIApp, state: Mapping[str, object]) -> ASGIApp:
     """The app, its requests seeing the state of a lifespan that is run by ourselves."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,32 +138,73 @@ def _with(app: FastAPI, state: Mapping[str, object]) -> ASGIApp:
 async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
     """Serve until `stop` is set. `on_listening` is told the URL, with the real port, once requests are answered.
 
-    Raises `SettingsError` (no secret, address not to be had), `StoreError`, `RedisMissing`.
+    Raises `SettingsError` (no secret, address not to be had, pages that anybody could read), `StoreError`, `RedisMissing`.
     """
     app = create_app(settings)
-    try:
-        listener = socket.create_server(
-            (settings.host, settings.port), family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET, backlog=2048
-        )
-    except OSError as error:
+    if not is_loopback(settings.pages_host) and not settings.pages_without_sign_in:
         raise SettingsError(
-            f"{PREFIX}HOST, {PREFIX}PORT: cannot listen on {settings.host}:{settings.port}: {error.strerror}"
-        ) from error
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{host}:{listener.getsockname()[1]}"
-    with listener:
+            f"{PREFIX}PAGES_HOST: {settings.pages_host} is reached from beyond this machine, and the pages have no sign-in; "
+            f"use 127.0.0.1, or say {PREFIX}PAGES_WITHOUT_SIGN_IN=true where something else decides who gets there"
+        )
+    _allow_open_files()
+    with (
+        _listener(settings.host, settings.port, "") as webhooks,
+        _listener(settings.pages_host, settings.pages_port, "PAGES_") as pages,
+    ):
         # The lifespan is run here, not by uvicorn: it would turn our errors into a log line and an exit.
         async with app.router.lifespan_context(app) as state:
-            config = uvicorn.Config(
-                _with(app, state or {}), lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=10
-            )
-            server = _Server(config, on_started=lambda: on_listening(url))
-            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            known = state or {}
+            feed: Feed = known["feed"]
+            servers = {
+                _server(_with(app, known), lambda: on_listening(_url(webhooks))): webhooks,
+                _server(_with(create_pages(settings), known), lambda: _pages_listen(_url(pages), settings)): pages,
+            }
+            serving = {asyncio.create_task(server.serve(sockets=[listener])) for server, listener in servers.items()}
             stopping = asyncio.create_task(stop.wait())
             try:
-                await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({*serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                server.should_exit = True
+                await feed.close()  # streams would be waited for
+                for server in servers:
+                    server.should_exit = True
                 stopping.cancel()
-                await asyncio.wait({serving, stopping})
-    serving.result()
+                await asyncio.wait({*serving, stopping})
+    for served in serving:
+        served.result()
+
+
+def _server(app: ASGIApp, on_started: Callable[[], None]) -> _Server:
+    config = uvicorn.Config(
+        app, lifespan="off", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=10
+    )
+    return _Server(config, on_started)
+
+
+def _listener(host: str, port: int, setting: str) -> socket.socket:
+    """Raises `SettingsError`, which names the settings."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
+    except OSError as error:
+        names = f"{PREFIX}{setting}HOST, {PREFIX}{setting}PORT"
+        raise SettingsError(f"{names}: cannot listen on {host}:{port}: {error.strerror}") from error
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _pages_listen(url: str, settings: Settings) -> None:
+    beyond = "" if is_loopback(settings.pages_host) else "; whoever reaches this address may read everything"
+    _log.info("the pages are there", url=url, sign_in=f"none{beyond}")
+
+
+def _allow_open_files() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -22,6 +22,7 @@ from app.messages import Publication
 from webhooks.triggers import OWN_BRANCHES
 
 CHECK = "Selfheal"
+LABEL = "selfheal"  # of our pull requests, so that people can list them, and leave them out of a list
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,8 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
                 base=publication.head_branch,
             )
         )
+        if LABEL not in pull.labels:
+            await repository.add_label(pull.number, LABEL)
     summary = messages.healed_summary(publication, repair, pull.url)
     await _conclude(publication, repository, Outcome.HEALED, summary)
     await _answer(publication, repository, messages.healed_comment(publication, pull.number, pull.url))

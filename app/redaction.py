@@ -7,12 +7,18 @@ It errs on the side of hiding: a harmless value after `token=` is hidden too.
 from __future__ import annotations
 
 import base64
+import json
 import re
-from collections.abc import Collection
-from urllib.parse import quote
+from collections import deque
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from urllib.parse import quote, unquote
 
 HIDDEN = "[redacted]"
 _SHORTEST = 6  # an exact secret shorter than that would hide ordinary words
+
+# Of this process, as whatever shows text must know of a token the moment that it exists; old ones have expired.
+_minted: deque[str] = deque(maxlen=64)
 
 _SHAPES = re.compile(
     "|".join(
@@ -50,6 +56,7 @@ _NAMED = re.compile(
     rf"(?i)({_NAME}[\"']?[ \t]*(?:=>|(?<![=!<>:])=(?!=)|:(?![:=]))[ \t]*)"
     r"(\"[^\"\n]{4,}\"|'[^'\n]{4,}'|[^\s\"'`,;&()\[\]{}<>]{4,})"
 )
+_SECRET_NAME = re.compile(r"secret|passw|private_key|api_key|authorization|credential|(^|_)token$", re.IGNORECASE)
 _HARMLESS = frozenset(
     {"none", "null", "true", "false", "str |", "bytes", "optional", "[redacted]"}
     # "BadCredentials: POST /app/…" names no secret.
@@ -59,14 +66,32 @@ _BEARER = re.compile(r"(?i)\b((?:authorization[\"']?\s*[:=]\s*[\"']?)?(?:bearer|
 _IN_URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,200}:)([^\s/@]{1,500})(@)")
 
 
+def minted(secret: str) -> None:
+    """Hide a secret that came into being while the process runs (an installation's token), from now on and everywhere."""
+    if secret not in _minted:
+        _minted.append(secret)
+
+
 def redact(text: str, secrets: Collection[str] = ()) -> str:
-    """`text` with every secret replaced by "[redacted]". `secrets` are exact ones, also found in base64 and URL form."""
-    for secret in sorted({form for one in secrets for form in _forms(one)}, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+    """`text` with every secret replaced by "[redacted]". `secrets` are exact ones, also found in base64, JSON and URL form."""
+    for form in _all_forms((*secrets, *_minted)):
+        text = text.replace(form, HIDDEN)
     text = _SHAPES.sub(HIDDEN, text)
     text = _IN_URL.sub(rf"\1{HIDDEN}\3", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
     return _NAMED.sub(_hide_value, text)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a field of that name holds a secret, whatever it looks like."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def passwords(url: str) -> Iterator[str]:
+    """The password inside a URL, as it stands there and decoded: clients tell it alone, too."""
+    if found := _IN_URL.search(url):
+        yield found.group(2)
+        yield unquote(found.group(2))
 
 
 def _hide_value(match: re.Match[str]) -> str:
@@ -77,11 +102,22 @@ def _hide_value(match: re.Match[str]) -> str:
     return f"{name}{edge}{HIDDEN}{edge}"
 
 
+@lru_cache(maxsize=32)
+def _all_forms(secrets: tuple[str, ...]) -> tuple[str, ...]:
+    """The longest first: one secret may be part of another."""
+    return tuple(sorted({form for one in secrets for form in _forms(one)}, key=len, reverse=True))
+
+
 def _forms(secret: str) -> set[str]:
-    """The ways in which one secret may stand in a text: itself, its lines, base64, percent-encoded."""
+    """The ways in which one secret may stand in a text: itself, its lines, quoted, percent-encoded, base64 (also of a longer
+    text that it is a part of, which begins at any of three places)."""
     secret = secret.strip()
     if len(secret) < _SHORTEST:
         return set()
     lines = {line.strip() for line in secret.splitlines() if len(line.strip()) >= 16}
-    encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
-    return {secret, quote(secret, safe=""), encoded, *lines}
+    raw = secret.encode()
+    encoded = {base64.b64encode(b" " * shift + raw).decode()[(0, 2, 3)[shift] :].rstrip("=") for shift in range(3)}
+    # The last character depends on what follows.
+    encoded = {form[:-1] for form in encoded if len(form) > _SHORTEST + 2}
+    encoded.add(base64.b64encode(raw).decode().rstrip("="))
+    return {secret, quote(secret, safe=""), json.dumps(secret)[1:-1], *encoded, *lines}

@@ -11,6 +11,7 @@ import structlog
 from app import log
 from app.assembly import (
     budget_of,
+    check_trust,
     embedder_of,
     extensions_of,
     github_of,
@@ -27,6 +28,7 @@ from app.redis import RedisMissing
 from app.settings import Settings
 from app.store.database import StoreError
 from app.store.store import Store
+from app.traces import exported
 from app.worker import Heal, work, worker_name
 from sandbox.base import SandboxUnavailable
 
@@ -37,23 +39,24 @@ _log = structlog.get_logger()
 
 
 async def web(settings: Settings) -> None:
-    """Serve webhooks until a signal."""
+    """Serve webhooks until a signal. Raises `SettingsError` for a sandbox that no worker of these settings would run in."""
     log.configure(settings.log_level, settings.secrets)
-    with stop_on_signals() as stop:
+    check_trust(settings)
+    with log.prints_logged(), exported(settings, "web"), stop_on_signals() as stop:
         await serve(settings, stop, _listening)
 
 
 async def worker(settings: Settings) -> None:
     """Heal until a signal."""
     log.configure(settings.log_level, settings.secrets)
-    with stop_on_signals() as stop:
+    with log.prints_logged(), exported(settings, "worker"), stop_on_signals() as stop:
         await work(settings, open_heal, stop)
 
 
 async def both(settings: Settings) -> None:
     """Web and worker in one process until a signal."""
     log.configure(settings.log_level, settings.secrets)
-    with stop_on_signals() as stop:
+    with log.prints_logged(), exported(settings, "web and worker"), stop_on_signals() as stop:
         await dev(settings, open_heal, stop, _listening)
 
 
@@ -61,10 +64,12 @@ async def both(settings: Settings) -> None:
 async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
     """Open what healing needs: extensions, GitHub's client, sandboxes, model, checkpoints.
 
-    Raises `SettingsError`, `SandboxUnavailable`.
+    Meanwhile the sandbox has to show that it isolates: nothing is claimed before.
+    Raises `SettingsError`, `SandboxUnavailable` (also where it does not isolate).
     """
     # Only workers heal: the web process must not pay for these imports.
     from app.engine import Engine
+    from app.isolation import meanwhile, require_isolation
     from app.jobs import Deps, heal
 
     added = await extensions_of()
@@ -72,7 +77,11 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
     models = await models_of(settings)
     for shortcoming in sandboxes.isolation.shortcomings:
         _log.warning("the sandbox falls short", sandbox=sandboxes.isolation.name, shortcoming=shortcoming)
-    async with github_of(settings) as github, open_checkpoints(settings) as checkpointer:
+    async with (
+        meanwhile(require_isolation(settings, sandboxes)) as proof,
+        github_of(settings) as github,
+        open_checkpoints(settings) as checkpointer,
+    ):
         engine = Engine(
             sandboxes=sandboxes,
             models=models,
@@ -93,6 +102,7 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
             rerun=settings.rerun_flaky,
             embedder=embedder_of(settings, models),
         )
+        await proof
         _log.info(
             "ready",
             worker=deps.worker,

@@ -7,23 +7,29 @@ generated from this class (`make docs`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
+from urllib.parse import unquote
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from agent.question import Autonomy
+from app.redaction import passwords
 
 PREFIX = "SELFHEAL_"
 ENV_FILE = ".env"
 _NO_SETTINGS = ("TEST_", "GUEST", "COMMAND")
 """Beginnings of other names, after the prefix: what tests read, and what a check finds that runs in a sandbox of ours."""
+
+
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|HEADERS)$", re.IGNORECASE)
 
 
 class SettingsError(Exception):
@@ -52,7 +58,9 @@ class Settings(BaseSettings):
     # Where things are kept
     data_dir: Path = Field(Path(".selfheal"), description="Folder for the SQLite database, checkpoints, caches and sockets.")
     database_url: SecretStr | None = Field(
-        None, description="SQLAlchemy URL of the database. Default: SQLite in the data folder."
+        None,
+        description="The database: `postgresql://user:password@host/database`, as a hosted PostgreSQL hands it out "
+        "(`?sslmode=require`), or `sqlite:////folder/file.db`. Default: SQLite in the data folder.",
     )
     redis_url: SecretStr | None = Field(
         None, description="URL of Redis. Default: an embedded redis-server on a Unix socket in the data folder."
@@ -61,8 +69,24 @@ class Settings(BaseSettings):
     # Serving
     host: str = Field("127.0.0.1", description="Address that the web process listens on.")
     port: int = Field(8000, ge=0, le=65535, description="Port that the web process listens on (0 picks a free one).")
+    pages_host: str = Field(
+        "127.0.0.1",
+        description="Address that the pages and their API listen on. They have no sign-in, so one that is not loopback is "
+        "refused without `PAGES_WITHOUT_SIGN_IN`.",
+    )
+    pages_port: int = Field(8001, ge=0, le=65535, description="Port of the pages (0 picks a free one).")
+    pages_without_sign_in: bool = Field(
+        False,
+        description="Say that everybody who reaches `PAGES_HOST` may read everything, so that an address beyond this machine "
+        "is not refused. Publish such a port on the host's loopback only.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe messages that are logged."
+    )
+    otlp_endpoint: str | None = Field(
+        default_factory=lambda: os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
+        description="Collector that spans are sent to, by OTLP over HTTP (`http://collector:4318`). The standard "
+        "`OTEL_EXPORTER_OTLP_ENDPOINT` is read too, and so are its headers. Default: no spans are made.",
     )
     worker_jobs: int = Field(2, ge=1, le=64, description="Attempts that one worker process runs at a time.")
 
@@ -176,7 +200,7 @@ class Settings(BaseSettings):
         16384, ge=1024, description="Context window asked of Ollama, in tokens (its default cuts prompts)."
     )
 
-    @field_validator("github_api_url", "model_api_base")
+    @field_validator("github_api_url", "model_api_base", "otlp_endpoint")
     @classmethod
     def _is_url(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("http://", "https://")):
@@ -205,19 +229,21 @@ class Settings(BaseSettings):
 
     @cached_property
     def database(self) -> str:
-        """SQLAlchemy URL with an async driver."""
+        """URL of the database; `app/store/address.py` reads it."""
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite+aiosqlite:///{(self.data_dir / 'selfheal.db').resolve()}"
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """Every secret that is set, the key in its file too, to be taken out of whatever is published or logged."""
+        """Every secret that is set, to be taken out of whatever is published or logged: also the key in its file, passwords
+        inside URLs, and what the environment holds for others (other providers' keys, headers of a collector)."""
         set_here = (getattr(self, name) for name in type(self).model_fields)
         secrets = {value.get_secret_value() for value in set_here if isinstance(value, SecretStr)}
         with suppress(SettingsError):  # a file that cannot be read gives nothing away
             secrets.add(self.private_key or "")
-        return tuple(sorted(secrets - {""}))
+        secrets |= {password for secret in secrets for password in passwords(secret)}
+        return tuple(sorted(secrets.union(_ambient(os.environ)) - {""}))
 
     @cached_property
     def private_key(self) -> str | None:
@@ -232,24 +258,59 @@ class Settings(BaseSettings):
             raise SettingsError(f"{PREFIX}GITHUB_PRIVATE_KEY_FILE: {error.strerror}: {self.github_private_key_file}") from error
 
 
+def _ambient(environment: Mapping[str, str]) -> Iterator[str]:
+    """Secrets among variables that are not ours. Words and paths are none: hiding them would spoil ordinary text."""
+    for name, value in environment.items():
+        yield from passwords(value)
+        if name.startswith(PREFIX) or not _SECRET_NAME.search(name):
+            continue
+        for part in (value, *(pair.partition("=")[2] for pair in value.split(","))) if name.endswith("HEADERS") else (value,):
+            secret = unquote(part.strip())
+            is_long = len(secret) >= 20 or (len(secret) >= 8 and any(character.isdigit() for character in secret))
+            if is_long and not secret.startswith(("/", "~", ".")):
+                yield secret
+
+
 def load(*, env_file: str | None = None, **overrides: object) -> Settings:
     """Read the settings. Keyword arguments win over the environment, and that over `env_file`. Raises `SettingsError`.
 
     `env_file` is for commands that run in a folder of the operator's own: the one of a folder that nobody vouches for could
     send the model's key elsewhere, or leave out the sandbox.
     """
-    if unknown := "\n".join(_unknown(env_file)):
-        raise SettingsError(unknown)
     try:
-        return Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
+        wrong = list(_unknown(env_file))
+        settings = Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise SettingsError("\n".join(_told(problem) for problem in error.errors(include_url=False))) from None
+        raise SettingsError("\n".join((*wrong, *map(_told, error.errors(include_url=False))))) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{env_file} cannot be read: {error}") from error
+    if wrong:
+        raise SettingsError("\n".join(wrong))
+    return settings
+
+
+def unread_names(env_file: str | None) -> Iterator[tuple[str, str]]:
+    """Names in `env_file` that somebody may have meant for us, though nobody reads them there; each with what to do."""
+    known = [field.upper() for field in Settings.model_fields]
+    for name in sorted(name.upper() for name in DotEnvSettingsSource(Settings, env_file=env_file).env_vars):
+        if name in known:
+            yield name, f"write {PREFIX}{name} if it is meant for Selfheal"
+        elif name.endswith("_API_KEY") and not name.startswith(PREFIX):
+            yield (
+                name,
+                f"keys of other providers are read from the environment alone; for the model's own write {PREFIX}MODEL_API_KEY",
+            )
 
 
 def _unknown(env_file: str | None) -> Iterator[str]:
     """One line about each name that looks like a setting and is none: most likely it is mistyped."""
     known = [field.upper() for field in Settings.model_fields]
-    told = (EnvSettingsSource(Settings).env_vars, DotEnvSettingsSource(Settings, env_file=env_file).env_vars)
+    in_file = DotEnvSettingsSource(Settings, env_file=env_file).env_vars
+    told = (EnvSettingsSource(Settings).env_vars, in_file)
+    full = [PREFIX + name for name in known]
+    for name in sorted(name.upper() for name in in_file):
+        if not name.startswith(PREFIX) and (nearest := get_close_matches(name, full, n=1, cutoff=0.9)):
+            yield f"{name} in {env_file} is not a setting; did you mean {nearest[0]}?"
     for name in sorted({name.upper() for variables in told for name in variables}):
         wanted = name.removeprefix(PREFIX)
         if name.startswith(PREFIX) and wanted not in known and not wanted.startswith(_NO_SETTINGS):

@@ -59,7 +59,7 @@ async def fork(settings: Settings, attempt_id: str, *, from_iteration: int, hint
             except CannotFork as error:
                 raise CannotSteer(
                     f"attempt {source.id[:12]} cannot be forked: {error}. Checkpoints are kept for {settings.keep_days:g} days "
-                    f"after the end ({PREFIX}KEEP_DAYS), in the data folder of the workers; to begin afresh, comment `/heal`"
+                    f"after the end ({PREFIX}KEEP_DAYS), beside the workers' database; to begin afresh, comment `/heal`"
                 ) from error
         await store.fork(made)
     await _enqueue(settings, made.id)

@@ -24,7 +24,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from app import log
 from app.clock import SystemClock
+from app.health import worker_key
 from app.queue import FUNCTION, Queue, deserialize, job_seconds, serialize, sweep_for_ever
 from app.redis import open_redis
 from app.settings import Settings
@@ -122,6 +124,7 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
         max_jobs=settings.worker_jobs,
         poll_delay=_POLL_SECONDS,
         health_check_interval=_HEALTH_SECONDS,
+        health_check_key=worker_key(worker_name()),
         job_serializer=serialize,
         job_deserializer=deserialize,
         log_results=False,
@@ -137,7 +140,7 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
 
 
 async def _run_one(heal: Heal, attempt_id: str) -> None:
-    with structlog.contextvars.bound_contextvars(attempt=attempt_id):
+    with log.bound(attempt=attempt_id):
         try:
             await heal(attempt_id)
         except NotClaimed as refusal:

@@ -95,6 +95,7 @@ class Stage:
     github: GitHub
     store: Store
     teller: Teller
+    pages: str
     deliveries: set[int] = field(default_factory=set)
     seen: dict[str, int] = field(default_factory=dict)  # attempt → last event that was told
     ended: set[str] = field(default_factory=set)
@@ -117,7 +118,10 @@ class Stage:
         raise TimeoutError(f"no attempt ended within {seconds:.0f} s")
 
     async def _tell(self, attempt: Attempt) -> None:
-        for stored in await self.store.timeline(attempt.id, after=self.seen.get(attempt.id, 0)):
+        if attempt.id not in self.seen:
+            self.seen[attempt.id] = 0
+            self.teller.say(f"watch this attempt at {self.pages}/attempts/{attempt.id}", "bold")
+        for stored in await self.store.timeline(attempt.id, after=self.seen[attempt.id]):
             self.seen[attempt.id] = stored.sequence
             if stored.event.text and not isinstance(stored.event, Ended):
                 self.teller.say(stored.event.text, "dim")
@@ -143,7 +147,7 @@ class Stage:
 async def demo(bug: Bug, teller: Teller, folder: Path, *, once: bool) -> bool:
     """Run the main job; True when a verified pull request was opened."""
     async with GitHub(judged=False) as github:
-        await github.create_repository(REPOSITORY, _sample())
+        await github.create_repository(REPOSITORY, sample_files())
         teller.say(f"a local GitHub is at {github.url}, with the repository {REPOSITORY}")
         # A model that the person configured is theirs to use; everything else is the demo's own.
         chosen = {name: value for name, value in os.environ.items() if name.startswith("SELFHEAL_MODEL")}
@@ -152,9 +156,10 @@ async def demo(bug: Bug, teller: Teller, folder: Path, *, once: bool) -> bool:
             open_store(load(data_dir=folder / "data"), SystemClock()) as store,
         ):
             teller.say(f"web is at {service.url}, a worker and an embedded Redis run beside it")
-            sha = await github.push(REPOSITORY, "main", _broken(bug), bug.message)
+            teller.say(f"the pages are at {service.pages} (no sign-in: this machine only)", "bold")
+            sha = await github.push(REPOSITORY, "main", broken(bug), bug.message)
             teller.say(f"pushed {sha[:10]} “{bug.message}”; its CI runs", "bold")
-            stage = Stage(github, store, teller)
+            stage = Stage(github, store, teller, service.pages)
             attempt = await stage.next_end(PATIENCE)
             opened = await stage.show(attempt)
             if not once:
@@ -171,7 +176,8 @@ async def _serve(stage: Stage, service: Service, attempt: Attempt) -> None:
         teller.say(f"merged #{attempt.pull_request.number}, as a maintainer would: main is green again")
     clone = f"http://{PERSON}:{github.user_token(PERSON)}@{github.url.removeprefix('http://')}/{REPOSITORY}.git"
     teller.show(
-        "still serving; Ctrl-C ends it", f"Break something and push it:  git clone {clone}\nHealth:  {service.url}/healthz"
+        "still serving; Ctrl-C ends it",
+        f"Break something and push it:  git clone {clone}\nPages:  {service.pages}\nHealth:  {service.url}/healthz",
     )
     stopped = asyncio.create_task(_stopped())
     while not stopped.done():
@@ -190,12 +196,12 @@ async def _stopped() -> None:
     await stop.wait()
 
 
-def _sample() -> dict[str, str | bytes | None]:
+def sample_files() -> dict[str, str | bytes | None]:
     files = (file for file in sorted(SAMPLE.rglob("*")) if file.is_file() and "__pycache__" not in file.parts)
     return {str(file.relative_to(SAMPLE)): file.read_bytes() for file in files}
 
 
-def _broken(bug: Bug) -> dict[str, str | bytes | None]:
+def broken(bug: Bug) -> dict[str, str | bytes | None]:
     sound = (SAMPLE / bug.path).read_text()
     if bug.before not in sound:
         raise ValueError(f"the sample has changed: {bug.path} no longer holds what this bug breaks")

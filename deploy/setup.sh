@@ -74,6 +74,11 @@ if [ "${1:-}" = tests ]; then
         apt_install mariadb-server-core mariadb-client-core || missing+=("mariadb-server-core" "mariadb-client-core")
     fi
     command -v redis-server >/dev/null || { say "installing redis-server"; apt_install redis-server || missing+=("redis-server"); }
+    # The pages are tried in a real browser.
+    if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
+        say "installing chromium"
+        apt_install chromium fonts-dejavu-core || missing+=("chromium")
+    fi
 fi
 if [ ${#missing[@]} -gt 0 ]; then
     say "not installed: ${missing[*]}. As root: apt-get install ${missing[*]}"

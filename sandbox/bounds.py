@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sandbox.base import Limits
+from sandbox.base import KIB, Limits
+
+LOCKED_MEMORY = 64 * KIB  # bytes that one process may keep from being swapped out
 
 
 def environment(home: str, programs: str) -> dict[str, str]:
@@ -27,7 +29,7 @@ def bounded(limits: Limits, argv: Sequence[str], *, processes: bool = True) -> t
         f"--nofile={limits.open_files}",
         f"--cpu={limits.cpu_seconds}",
         "--core=0",
-        "--memlock=65536",
+        f"--memlock={LOCKED_MEMORY}",
         "--",
         *argv,
     )

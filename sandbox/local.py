@@ -176,6 +176,7 @@ class LocalSandboxes:
     async def open(self, label: str, limits: Limits | None = None) -> AsyncIterator[LocalSandbox]:
         limits = limits or Limits()
         await self._check()
+        await asyncio.to_thread(folders.sweep, self._folder)
         async with AsyncExitStack() as closing:
             uid = closing.enter_context(slots.uid_of_a_free_slot()) if os.geteuid() == 0 else None
             folder, group = await closing.enter_async_context(folders.held(self._folder, label, limits))
@@ -213,7 +214,6 @@ class LocalSandboxes:
             seccomp.program()
         except (ImportError, RuntimeError, OSError) as error:
             raise SandboxUnavailable(f"the kernel filter cannot be made ({error}); apt-get install libseccomp2") from error
-        await asyncio.to_thread(folders.sweep, self._folder)
 
 
 @cache

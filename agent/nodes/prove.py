@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent import gate
 from agent.events import Proven
 from agent.oracle import Verification
 from agent.proposal import Candidate
 from agent.state import State, Work, base_of, pack, unpack
 from agent.verdicts import Oracle
+
+SHOWN = 50  # ids of a check's target in the timeline
 
 
 async def prove(state: State, work: Work) -> State:
@@ -25,7 +29,14 @@ async def prove(state: State, work: Work) -> State:
     else:
         text = f"Not proven, because {verification.reason}: {candidate.title}"
     await context.emit(
-        Proven(text=text, title=candidate.title, passed=verification.passed, why=verification.reason, seconds=seconds)
+        Proven(
+            text=text,
+            title=candidate.title,
+            passed=verification.passed,
+            why=verification.reason,
+            seconds=seconds,
+            evidence=[replace(check, target=check.target[:SHOWN]) for check in verification.evidence],
+        )
     )
     proof: State = {"winner": [ref, pack(verification)]}
     return proof if verification.passed else {"winner": None, "failed": [[ref, pack(verification)]]}

@@ -59,7 +59,15 @@ async def tell(work: Work, text: str, oracle: Oracle, seconds: float) -> None:
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     green = sum(len(ids) for ids in oracle.must_stay.values())
     await work.context.emit(
-        Reproduced(text=text, red=[str(id_) for id_ in red[:50]], red_count=len(red), green_count=green, seconds=seconds)
+        Reproduced(
+            text=text,
+            red=[str(id_) for id_ in red[:50]],
+            red_count=len(red),
+            green_count=green,
+            seconds=seconds,
+            environment=work.task.environment,
+            approximated=list(work.task.approximated),
+        )
     )
 
 

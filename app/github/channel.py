@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urljoin
 
@@ -35,6 +36,7 @@ from app.github.errors import (
     Unavailable,
 )
 from app.github.patience import Pace, Patience
+from app.redaction import minted
 
 RENEW_BEFORE = timedelta(minutes=5)
 API_VERSION = "2022-11-28"
@@ -113,13 +115,22 @@ class Channel:
             if len(items) < _PAGE:
                 return
 
-    async def write(self, method: str, path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Any:
-        """`repeatable`: sending it twice leaves the same as sending it once, so it is retried like a read.
+    async def write(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        repeatable: bool = False,
+        fence: Callable[[], None] | None = None,
+    ) -> Any:
+        """`repeatable`: sending it twice leaves the same as sending it once, so it is retried like a read. `fence` is called
+        right before each sending, and keeps it from happening by what it raises.
 
         Raises `GitHubError`.
         """
         await self._pace.wait()
-        return _json(await self._send(method, path, body=body, repeatable=repeatable))
+        return _json(await self._send(method, path, body=body, repeatable=repeatable, fence=fence))
 
     async def _send(
         self,
@@ -129,12 +140,15 @@ class Channel:
         params: Mapping[str, str | int] | None = None,
         body: Mapping[str, Any] | None = None,
         repeatable: bool | None = None,
+        fence: Callable[[], None] | None = None,
     ) -> httpx.Response:
         """One request, repeated as far as `Patience` lets it; follows redirects of a renamed repository on the same host."""
         repeatable = method == "GET" if repeatable is None else repeatable
         renewed, tried, hops, url = False, 0, 0, path
         while True:
             kit = await self._kit()
+            if fence is not None:
+                fence()
             try:
                 async with asyncio.timeout(self.patience.timeout):
                     answer = await kit.arequest(
@@ -200,6 +214,20 @@ class AppChannel(Channel):
         super().__init__(wire, api_url, patience, Pace(patience.burst, 0))
         self._app = self._open(AppAuthStrategy(app_id, private_key))
 
+    async def server_time(self) -> datetime | None:
+        """The time that GitHub's answers carry; nobody is named in the request. Raises `Unavailable`."""
+        request = httpx.Request("GET", f"{self._api_url}/app", headers={"User-Agent": "selfheal"})
+        try:
+            async with asyncio.timeout(self.patience.timeout):
+                response = await self._wire.handle_async_request(request)
+                await response.aclose()
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise Unavailable(f"it could not be reached: {type(error).__name__}") from error
+        try:
+            return parsedate_to_datetime(response.headers["date"]).astimezone(UTC)
+        except (KeyError, ValueError):
+            return None
+
     async def _kit(self) -> Kit[Any]:
         return self._app
 
@@ -217,6 +245,7 @@ class InstallationChannel(Channel):
         async with self._minting:
             if self._current is None or not self._current[0].fresh:
                 token = await self._mint()
+                minted(token.value)
                 self._current = token, self._open(TokenAuthStrategy(token.value))
             return self._current[1]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
@@ -13,7 +13,7 @@ from app.github.channel import AppChannel, InstallationChannel, Token, Wire
 from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
 from app.github.patience import Pace, Patience
 from app.github.repository import Repository
-from app.github.types import READING, Access
+from app.github.types import READING, Access, AppFacts, InstallationFacts
 from webhooks.intake import RepositoryRef
 
 
@@ -50,9 +50,27 @@ class GitHub:
     async def close(self) -> None:
         await self._wire.close()
 
-    def repository(self, installation_id: int, ref: RepositoryRef, permissions: Mapping[str, Access] = READING) -> Repository:
-        """No request is made yet."""
-        return Repository(self._channel(installation_id, ref.id, permissions), ref, self.app_id)
+    async def itself(self) -> AppFacts:
+        """What GitHub knows of this App. Raises `GitHubError`; `BadCredentials` for a wrong id or key."""
+        return understood(_app_facts, await self._app.get("/app"))
+
+    async def installations(self) -> tuple[InstallationFacts, ...]:
+        """Everywhere it is installed. Raises `GitHubError`."""
+        return tuple([understood(_installation, each) async for each in self._app.listing("/app/installations")])
+
+    async def time(self) -> datetime | None:
+        """GitHub's clock, in UTC, asked without any credentials: a wrong clock of ours spoils those. Raises `GitHubError`."""
+        return await self._app.server_time()
+
+    def repository(
+        self,
+        installation_id: int,
+        ref: RepositoryRef,
+        permissions: Mapping[str, Access] = READING,
+        fence: Callable[[], None] | None = None,
+    ) -> Repository:
+        """No request is made yet. `fence`: see `Repository`."""
+        return Repository(self._channel(installation_id, ref.id, permissions), ref, self.app_id, fence)
 
     def _channel(self, installation_id: int, repository_id: int, permissions: Mapping[str, Access]) -> InstallationChannel:
         key = (installation_id, repository_id, frozenset(permissions.items()))
@@ -81,6 +99,25 @@ def _not_granted(error: Invalid, permissions: Mapping[str, Access]) -> GitHubErr
     if error.says("does not exist or is not accessible"):
         return NotFound(str(error))
     return error
+
+
+def _app_facts(data: Any) -> AppFacts:
+    owner, slug, url = data["owner"], str(data["slug"]), str(data["html_url"])
+    settings = f"organizations/{owner['login']}/settings" if owner.get("type") == "Organization" else "settings"
+    page = f"{url.partition('/apps/')[0].partition('/github-apps/')[0]}/{settings}/apps/{slug}/permissions"
+    events = tuple(str(event) for event in data["events"])
+    return AppFacts(int(data["id"]), str(data["name"]), url, page, _permissions(data), events)
+
+
+def _installation(data: Any) -> InstallationFacts:
+    account = data.get("account") or {}
+    return InstallationFacts(
+        str(account.get("login") or account.get("slug")), str(data["html_url"]), _permissions(data), bool(data["suspended_at"])
+    )
+
+
+def _permissions(data: Any) -> dict[str, str]:
+    return {str(name): str(access) for name, access in data["permissions"].items()}
 
 
 def _token(data: Any) -> Token:

@@ -27,6 +27,26 @@ RERUNNING: Mapping[str, Access] = MappingProxyType({"actions": "write", "metadat
 """Permissions of the token that has failed jobs run again."""
 
 
+@dataclass(frozen=True, slots=True)
+class AppFacts:
+    """What GitHub says of the App itself. `permissions` and `events` are what its page grants, not each installation."""
+
+    id: int
+    name: str
+    url: str  # for people
+    permissions_page: str  # where its owner changes both
+    permissions: Mapping[str, str]
+    events: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationFacts:
+    account: str
+    url: str  # for people
+    permissions: Mapping[str, str]
+    suspended: bool
+
+
 class Permission(StrEnum):
     """What a person may do in a repository."""
 

@@ -118,6 +118,7 @@ async def _request(session: AsyncSession, request: RepairRequest, now: datetime)
 
 async def _installation(session: AsyncSession, change: InstallationChange, now: datetime) -> None:
     row = await _install(session, change.installation_id, now)
+    row.updated_at = now
     row.account = change.account
     row.state = _INSTALLATION_STATES.get(change.action, "active")
     if change.permissions:
@@ -170,7 +171,6 @@ async def _install(session: AsyncSession, installation_id: int, now: datetime) -
         row = InstallationRow(id=installation_id, updated_at=now)
         session.add(row)
         await session.flush()
-    row.updated_at = now
     return row
 
 
@@ -179,10 +179,11 @@ async def _know(session: AsyncSession, installation_id: int, repository: Reposit
     await _install(session, installation_id, now)
     row = await session.get(RepositoryRow, repository.id)
     if row is None:
-        row = RepositoryRow(id=repository.id)
+        row = RepositoryRow(id=repository.id, updated_at=now)
         session.add(row)
     row.installation_id = installation_id
     row.full_name, row.default_branch, row.private = repository.full_name, repository.default_branch, repository.private
     row.removed = False
-    row.updated_at = now
+    if session.is_modified(row):  # else every delivery would wait for the row's lock
+        row.updated_at = now
     await session.flush()

@@ -21,6 +21,12 @@ def add_event(session: AsyncSession, row: AttemptRow, event: AnyEvent, now: date
     session.add(EventRow(attempt_id=row.id, sequence=row.event_count, at=now, body=encode(event)))
 
 
+async def has_event(session: AsyncSession, row: AttemptRow, body: str, after: int) -> bool:
+    """Is this packed event in the timeline, beyond that sequence number?"""
+    same = select(EventRow.sequence).where(EventRow.attempt_id == row.id, EventRow.sequence > after, EventRow.body == body)
+    return await session.scalar(same.limit(1)) is not None
+
+
 async def next_number(session: AsyncSession, repository_id: int, head_sha: str) -> int:
     """The next attempt's number of that head. The unique constraint decides between two that ask at once."""
     highest = await session.scalar(

@@ -4,7 +4,8 @@
     AttemptCancelled         a person or a newer commit ended it          outcome, reason
 
 A claim (`claims.py`) raises the attempt's lease token, and every write of a lease is made under "the token is still mine", so a
-worker that slept through its lease can change nothing. Knows no queue and no GitHub.
+worker that slept through its lease can change nothing. A database that is away is waited for, for as long as the lease lasts.
+Knows no queue and no GitHub.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import TypeVar
 
-import msgspec
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -26,17 +27,21 @@ from agent.outcome import Outcome
 from agent.question import Waiting
 from agent.usage import Usage
 from app.clock import Clock
-from app.events import is_kept
+from app.events import as_json, encode, is_kept
 from app.redaction import redact
-from app.store import endings
+from app.store import endings, meters
 from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted, claim
 from app.store.database import Database
 from app.store.models import AttemptRow, PullRequestRow
+from app.store.patience import patiently
 from app.store.queries import read_attempt
 from app.store.values import Attempt, PullRequest
+from app.text import storable
 
 _BEATS_PER_LEASE = 6
+_BEAT_SECONDS = 5.0  # that a late heartbeat gets at least: a process that was starved still has what nobody else took
 _RELEASE_SECONDS = 10.0
+T = TypeVar("T")
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
 
 
@@ -54,22 +59,116 @@ class AttemptCancelled(Exception):
 class Lease:
     """One worker's hold on one attempt; made by `hold`. Every method raises `LeaseLost` when the hold is gone."""
 
-    def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: tuple[Attempt, int]) -> None:
-        self.attempt, self._token = claimed
+    def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: tuple[Attempt, int, float]) -> None:
+        self.attempt, self._token, self._beaten = claimed  # the last: monotonic, before the lease was last prolonged
         self.over = False
         self._ending = False
         self._database = database
         self._clock = clock
         self._terms = terms
 
+    def check(self) -> None:
+        """Raises `LeaseLost` when the lease may have run out, as far as this process knows: what it then did elsewhere, another
+        worker might be doing too. A process that slept knows that before it hears from the database.
+        """
+        if time.monotonic() > self._beaten + self._terms.silence:
+            raise LeaseLost(f"the lease on attempt {self.attempt.id} has not been prolonged for {self._terms.silence:g} s")
+
     async def record(self, event: AnyEvent) -> None:
-        """Add an event to the timeline. An end is not kept: `end` writes it."""
-        if is_kept(event):
+        """Add an event to the timeline, and to the figures. An end is not kept: `end` writes it."""
+        if not is_kept(event):
+            return
+        known: int | None = None  # events before it, once it may have been added
+
+        async def add() -> None:
+            nonlocal known
             async with self._fenced() as (session, row):
+                if known is not None and await endings.has_event(session, row, encode(event), after=known):
+                    return
+                known = row.event_count
                 endings.add_event(session, row, event, self._clock.now())
+                await meters.count(session, event)
+
+        await self._patiently(add)
 
     async def set_head(self, sha: str, branch: str) -> Attempt:
         """Say which commit a command's attempt heals; it gets its number by that. `HeadBusy` puts it back into the queue."""
+        return await self._patiently(lambda: self._set_head(sha, branch))
+
+    async def spend(self, usage: Usage) -> None:
+        """Note what the attempt has used so far, in all."""
+        await self._patiently(lambda: self._spend(usage))
+
+    async def record_pull_request(self, pull: PullRequest, confidence: float | None = None) -> None:
+        """Note the head's one pull request, found or created, and how sure its repair is; again changes nothing.
+
+        The head must be known.
+        """
+        await self._patiently(lambda: self._record_pull_request(pull, confidence))
+
+    async def end(self, outcome: Outcome, reason: str, next_step: str = "", *, told: bool = False) -> None:
+        """End the attempt: its outcome, one sentence why, and what a person can do; `told` when GitHub shows it already.
+
+        The lease is over by that.
+        """
+
+        def end(session: AsyncSession, row: AttemptRow) -> None:
+            endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
+
+        def is_done(row: AttemptRow) -> bool:
+            return row.status == "ended" and (row.outcome, row.reason) == (outcome, storable(reason))
+
+        await self._leave(end, is_done)
+
+    async def wait(self, waiting: Waiting) -> None:
+        """Let the attempt sleep until a person replies (`app.store.steering`). The lease is over by that.
+
+        It has come far without a failing try: they are counted anew. Raises `AttemptCancelled` where that was asked for since
+        the last heartbeat: nobody would hear it any more.
+        """
+
+        def sleep(session: AsyncSession, row: AttemptRow) -> None:
+            if (cancelled := _cancelled(row)) is not None:
+                raise cancelled
+            question = waiting.question
+            shown = Asked(text=question.text, about=question.about, question=question.text, diff=question.diff[:DIFF_SHOWN])
+            endings.add_event(session, row, shown, self._clock.now())
+            row.status, row.tries = "waiting", 0
+            row.question, row.asking = as_json(question), waiting.asking
+            row.reply = row.due_at = row.lease_owner = row.lease_expires_at = row.running_sha = None
+
+        await self._leave(sleep, lambda row: (row.status, row.asking) == ("waiting", waiting.asking))
+
+    async def _leave(self, change: Callable[[AsyncSession, AttemptRow], None], is_done: Callable[[AttemptRow], bool]) -> None:
+        """The last write of the lease. When its commit was not answered, `is_done` tells it from another's."""
+        tried = False
+
+        async def write() -> None:
+            nonlocal tried
+            try:
+                async with self._fenced() as (session, row):
+                    tried = True
+                    change(session, row)
+            except LeaseLost:
+                if not (tried and await self._is(is_done)):
+                    raise
+
+        self._ending = True
+        try:
+            await self._patiently(write)
+            self.over = True
+        finally:
+            self._ending = False
+
+    async def _is(self, done: Callable[[AttemptRow], bool]) -> bool:
+        async with self._database.read() as session:
+            row = await session.get_one(AttemptRow, self.attempt.id)
+            return row.lease_token == self._token and done(row)
+
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await patiently(work, self._terms.silence)
+
+    async def _set_head(self, sha: str, branch: str) -> Attempt:
         while self.attempt.head_sha != sha:
             with contextlib.suppress(IntegrityError):  # another attempt took that number: count again
                 await self._number(sha, branch)
@@ -80,16 +179,11 @@ class Lease:
             raise HeadBusy from error
         return self.attempt
 
-    async def spend(self, usage: Usage) -> None:
-        """Note what the attempt has used so far, in all."""
+    async def _spend(self, usage: Usage) -> None:
         async with self._fenced() as (_, row):
             row.tokens_in, row.tokens_out, row.calls, row.cost = usage.tokens_in, usage.tokens_out, usage.calls, usage.cost
 
-    async def record_pull_request(self, pull: PullRequest, confidence: float | None = None) -> None:
-        """Note the head's one pull request, found or created, and how sure its repair is; again changes nothing.
-
-        The head must be known.
-        """
+    async def _record_pull_request(self, pull: PullRequest, confidence: float | None) -> None:
         async with self._fenced() as (session, row):
             if row.head_sha is None:
                 raise ValueError("the attempt's head is not known yet")
@@ -105,40 +199,6 @@ class Lease:
             await session.flush()
             row.pull_request_id, row.confidence = known.id, confidence
         self.attempt = replace(self.attempt, pull_request=pull)
-
-    async def end(self, outcome: Outcome, reason: str, next_step: str = "", *, told: bool = False) -> None:
-        """End the attempt: its outcome, one sentence why, and what a person can do; `told` when GitHub shows it already.
-
-        The lease is over by that.
-        """
-        self._ending = True
-        try:
-            async with self._fenced() as (session, row):
-                endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
-            self.over = True
-        finally:
-            self._ending = False
-
-    async def wait(self, waiting: Waiting) -> None:
-        """Let the attempt sleep until a person replies (`app.store.steering`). The lease is over by that.
-
-        It has come far without a failing try: they are counted anew. Raises `AttemptCancelled` where that was asked for since
-        the last heartbeat: nobody would hear it any more.
-        """
-        self._ending = True
-        try:
-            async with self._fenced() as (session, row):
-                if (cancelled := _cancelled(row)) is not None:
-                    raise cancelled
-                question = waiting.question
-                shown = Asked(text=question.text, about=question.about, question=question.text, diff=question.diff[:DIFF_SHOWN])
-                endings.add_event(session, row, shown, self._clock.now())
-                row.status, row.tries = "waiting", 0
-                row.question, row.asking = msgspec.json.encode(question).decode(), waiting.asking
-                row.reply = row.due_at = row.lease_owner = row.lease_expires_at = row.running_sha = None
-            self.over = True
-        finally:
-            self._ending = False
 
     async def _number(self, sha: str, branch: str) -> None:
         async with self._fenced() as (session, row):
@@ -174,7 +234,7 @@ class Lease:
 
         A database that is away is waited for as long as the lease lasts.
         """
-        began = beaten = time.monotonic()
+        began = time.monotonic()
         why: Exception | None = None
         while why is None:
             await asyncio.sleep(self._terms.silence / _BEATS_PER_LEASE)
@@ -183,13 +243,13 @@ class Lease:
                 why = TimeoutError(f"the try took more than {self._terms.longest:g} s")
                 break
             try:
-                async with asyncio.timeout(max(0.1, beaten + self._terms.silence - now)):
+                async with asyncio.timeout(max(_BEAT_SECONDS, self._beaten + self._terms.silence - now)):
                     why = await self._beat()
-                beaten = now
+                self._beaten = now
             except LeaseLost as lost:
                 why = None if self._ending or self.over else lost
             except (SQLAlchemyError, OSError) as error:
-                if time.monotonic() > beaten + self._terms.silence:
+                if time.monotonic() > self._beaten + self._terms.silence:
                     why = LeaseLost(f"the database has been away for {self._terms.silence:g} s: {error}")
             except Exception as error:  # noqa: BLE001 - without heartbeats nobody may work on: the body gets it
                 why = error
@@ -232,7 +292,8 @@ async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, 
 
     A block that leaves without `end` puts the attempt back into the queue.
     """
-    lease = Lease(database, clock, terms, await claim(database, clock, terms, attempt_id, worker))
+    claimed = await patiently(lambda: claim(database, clock, terms, attempt_id, worker), terms.silence)
+    lease = Lease(database, clock, terms, claimed)
     body = asyncio.current_task()
     assert body is not None
     cancelling = body.cancelling()
@@ -251,7 +312,7 @@ async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, 
         await asyncio.wait({keeper})
     ended: Attempt | None = None
     if not lease.over and not isinstance(error, LeaseLost):
-        releasing = asyncio.create_task(lease._release(error))
+        releasing = asyncio.create_task(patiently(lambda: lease._release(error), _RELEASE_SECONDS))
         with contextlib.suppress(LeaseLost, SQLAlchemyError, OSError):  # else the lease runs out by itself
             async with asyncio.timeout(_RELEASE_SECONDS):
                 ended = await asyncio.shield(releasing)

@@ -20,12 +20,14 @@ from agent.outcome import Outcome
 from app.clock import Clock
 from app.store.database import Database
 from app.store.models import AttemptRow, MemoryRow, PullRequestRow, RepositoryRow
+from app.store.patience import patiently
 from app.store.queries import literally
 from app.store.search import Search, Vector, packed, words_of
 
 ALIKE = 0.5  # share of words (Dice) from which on two failures look alike
 NEAR = 0.25  # cosine distance up to which two vectors do
 _CONSIDERED = 20  # by either search
+_PATIENCE = 30.0  # seconds that a database may be away
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 _log = structlog.get_logger(__name__)
@@ -65,6 +67,9 @@ class RepositoryMemory:
         Two searches are merged by the ranks that they give (reciprocal rank fusion; Cormack et al., 2009).
         """
         vector = await self._vector(signature)
+        return await patiently(lambda: self._recall(signature, vector, most), _PATIENCE)
+
+    async def _recall(self, signature: str, vector: Vector | None, most: int) -> tuple[Recollection, ...]:
         async with self.database.read() as session:
             by_words = await self.search.by_words(session, self.repository_id, signature, _CONSIDERED)
             by_vector = []
@@ -79,6 +84,9 @@ class RepositoryMemory:
     async def keep(self, recollection: Recollection) -> None:
         """Keep one; the same attempt again replaces what was kept of it."""
         vector = await self._vector(recollection.signature)
+        await patiently(lambda: self._keep(recollection, vector), _PATIENCE)
+
+    async def _keep(self, recollection: Recollection, vector: Vector | None) -> None:
         async with self.database.write() as session:
             row = await session.scalar(select(MemoryRow).where(MemoryRow.attempt_id == recollection.attempt))
             if row is None:

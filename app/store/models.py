@@ -12,6 +12,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     DateTime,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -25,6 +26,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.types import TypeEngine
+
+from app.text import storable
 
 
 class Utc(TypeDecorator[datetime]):
@@ -46,8 +50,25 @@ class Utc(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
+class Words(TypeDecorator[str]):
+    """Text from wherever, as every database can hold it; `length` bounds it where the database sees to that."""
+
+    impl = String
+    cache_ok = True
+
+    def __init__(self, length: int | None = None) -> None:
+        super().__init__(length)
+        self.length = length
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str]:
+        return String(self.length) if self.length else Text()
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else storable(value)
+
+
 class Base(DeclarativeBase):
-    type_annotation_map = {datetime: Utc, int: BigInteger, str: Text}  # noqa: RUF012 - read by SQLAlchemy only
+    type_annotation_map = {datetime: Utc, int: BigInteger, str: Words}  # noqa: RUF012 - read by SQLAlchemy only
     metadata = MetaData(
         naming_convention={
             "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -69,7 +90,7 @@ class InstallationRow(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     account: Mapped[str] = mapped_column(default="")
-    state: Mapped[str] = mapped_column(String(16), default="active")  # active, suspended, removed
+    state: Mapped[str] = mapped_column(Words(16), default="active")  # active, suspended, removed
     permissions: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
     updated_at: Mapped[datetime]
 
@@ -93,13 +114,13 @@ class DeliveryRow(Base):
 
     __tablename__ = "deliveries"
 
-    guid: Mapped[str] = mapped_column(String(64), primary_key=True)
+    guid: Mapped[str] = mapped_column(Words(64), primary_key=True)
     event: Mapped[str]
     action: Mapped[str | None]
-    payload_sha256: Mapped[str] = mapped_column(String(64))
-    decision: Mapped[str] = mapped_column(String(16))  # request, change, ignored, refused
+    payload_sha256: Mapped[str] = mapped_column(Words(64))
+    decision: Mapped[str] = mapped_column(Words(16))  # request, change, ignored, refused
     reason: Mapped[str]
-    attempt_id: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"))
+    attempt_id: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"), index=True)
     received_at: Mapped[datetime]
 
 
@@ -116,27 +137,27 @@ class AttemptRow(Base):
         Index("ix_attempts_status_lease_expires_at", "status", "lease_expires_at"),
     )
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    id: Mapped[str] = mapped_column(Words(32), primary_key=True)
     repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"))
     installation_id: Mapped[int] = mapped_column(ForeignKey("installations.id"), index=True)
-    trigger: Mapped[str] = mapped_column(String(16))  # automatic, command, fork
-    head_sha: Mapped[str | None] = mapped_column(String(64))
+    trigger: Mapped[str] = mapped_column(Words(16))  # automatic, command, fork
+    head_sha: Mapped[str | None] = mapped_column(Words(64))
     head_branch: Mapped[str | None]
-    automatic_sha: Mapped[str | None] = mapped_column(String(64))
-    running_sha: Mapped[str | None] = mapped_column(String(64))
+    automatic_sha: Mapped[str | None] = mapped_column(Words(64))
+    running_sha: Mapped[str | None] = mapped_column(Words(64))
     number: Mapped[int | None]  # of the head's attempts, from 1; known when the head is
 
-    status: Mapped[str] = mapped_column(String(16))  # queued, running, waiting, ended
-    outcome: Mapped[str | None] = mapped_column(String(32))
+    status: Mapped[str] = mapped_column(Words(16))  # queued, running, waiting, ended
+    outcome: Mapped[str | None] = mapped_column(Words(32))
     reason: Mapped[str | None]
     next_step: Mapped[str | None]
-    cancel_outcome: Mapped[str | None] = mapped_column(String(32))  # how it shall end, asked while it runs
+    cancel_outcome: Mapped[str | None] = mapped_column(Words(32))  # how it shall end, asked while it runs
     cancel_reason: Mapped[str | None]
     told: Mapped[bool] = mapped_column(default=False)  # GitHub shows the end, or never showed the beginning
 
     question: Mapped[str | None]  # a packed `agent.question.Question`, while a person is asked, and until the attempt ends
-    asking: Mapped[str | None] = mapped_column(String(64))  # which time of asking the reply answers
-    reply: Mapped[str | None]  # a packed `agent.question.Reply`; it stays: the graph alone knows when it is past the question
+    asking: Mapped[str | None] = mapped_column(Words(64))  # which time of asking the reply answers
+    reply: Mapped[str | None]  # a packed `agent.question.Reply`; it stays: the graph alone knows when it is past it
     answered_at: Mapped[datetime | None]
 
     forked_from: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"), index=True)
@@ -175,7 +196,7 @@ class RequestRow(Base):
 
     id: Mapped[int] = mapped_column(_Serial, primary_key=True)
     attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), index=True)
-    source: Mapped[str] = mapped_column(String(16))
+    source: Mapped[str] = mapped_column(Words(16))
     run_id: Mapped[int | None]
     check_run_id: Mapped[int | None]
     check_suite_id: Mapped[int | None]
@@ -214,9 +235,20 @@ class BlobRow(Base):
 
     __tablename__ = "blobs"
 
-    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    sha256: Mapped[str] = mapped_column(Words(64), primary_key=True)
     content: Mapped[bytes] = mapped_column(LargeBinary)
     created_at: Mapped[datetime]  # or put again: what the oldest attempt that is still kept may use is not older
+
+
+class MeterRow(Base):
+    """A counter with up to two labels (`app/store/meters.py`)."""
+
+    __tablename__ = "meters"
+
+    name: Mapped[str] = mapped_column(String(32), primary_key=True)
+    label: Mapped[str] = mapped_column(String(100), primary_key=True)
+    detail: Mapped[str] = mapped_column(String(32), primary_key=True)
+    value: Mapped[float] = mapped_column(Double)
 
 
 class MemoryRow(Base):
@@ -228,7 +260,7 @@ class MemoryRow(Base):
     repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"), index=True)
     attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), unique=True)
     signature: Mapped[str]  # how the failure looked
-    outcome: Mapped[str] = mapped_column(String(32))
+    outcome: Mapped[str] = mapped_column(Words(32))
     lessons: Mapped[list[str]] = mapped_column(JSON)
     title: Mapped[str]
     diff: Mapped[str]
@@ -245,9 +277,9 @@ class PullRequestRow(Base):
 
     id: Mapped[int] = mapped_column(_Serial, primary_key=True)
     repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"))
-    head_sha: Mapped[str] = mapped_column(String(64))  # the failing commit that it heals
+    head_sha: Mapped[str] = mapped_column(Words(64))  # the failing commit that it heals
     number: Mapped[int]
     branch: Mapped[str]
     url: Mapped[str]
-    state: Mapped[str] = mapped_column(String(16), default="open")  # open, closed, merged
+    state: Mapped[str] = mapped_column(Words(16), default="open")  # open, closed, merged
     created_at: Mapped[datetime]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, and_, or_, select
@@ -9,9 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, joinedload, selectinload
 
 from app.events import Stored, decode
-from app.store.models import AttemptRow, EventRow, PullRequestRow, RepositoryRow
-from app.store.values import Attempt, Fate, Status, attempt_of
+from app.store.models import AttemptRow, DeliveryRow, EventRow, PullRequestRow, RepositoryRow
+from app.store.values import Attempt, Fate, Mark, Place, Status, Wanted, attempt_of
 
+_MANY = 500  # ids in one query
 _WHOLE = (joinedload(AttemptRow.repository), joinedload(AttemptRow.pull_request), selectinload(AttemptRow.requests))
 
 
@@ -20,6 +22,15 @@ async def read_attempt(session: AsyncSession, attempt_id: str) -> Attempt | None
         select(AttemptRow).where(AttemptRow.id == attempt_id).options(*_WHOLE).execution_options(populate_existing=True)
     )
     return attempt_of(row) if row is not None else None
+
+
+async def origin(session: AsyncSession, attempt_id: str) -> str | None:
+    """GUID of the delivery that caused the attempt: the first of those that asked for it."""
+    query = (
+        select(DeliveryRow.guid).where(DeliveryRow.attempt_id == attempt_id).order_by(DeliveryRow.received_at, DeliveryRow.guid)
+    )
+    guid: str | None = await session.scalar(query.limit(1))
+    return guid
 
 
 async def find_attempt(session: AsyncSession, beginning: str) -> Attempt | None:
@@ -44,6 +55,35 @@ async def list_attempts(
     return [attempt_of(row) for row in rows.unique()]
 
 
+async def page_of_attempts(session: AsyncSession, wanted: Wanted, before: Place | None, limit: int) -> list[Attempt]:
+    """At most `limit` attempts, newest first, those older than the place `before`."""
+    query = select(AttemptRow).join(AttemptRow.repository).options(*_WHOLE)
+    if wanted.repository:
+        query = query.where(RepositoryRow.full_name.ilike(f"%{literally(wanted.repository)}%", escape="\\"))
+    if wanted.status is not None:
+        query = query.where(AttemptRow.status == wanted.status)
+    if wanted.outcome is not None:
+        query = query.where(AttemptRow.outcome == wanted.outcome)
+    if wanted.trigger is not None:
+        query = query.where(AttemptRow.trigger == wanted.trigger)
+    if before is not None:
+        at_once = and_(AttemptRow.created_at == before.created_at, AttemptRow.id < before.id)
+        query = query.where(or_(AttemptRow.created_at < before.created_at, at_once))
+    rows = await session.scalars(query.order_by(AttemptRow.created_at.desc(), AttemptRow.id.desc()).limit(limit))
+    return [attempt_of(row) for row in rows.unique()]
+
+
+async def marks(session: AsyncSession, attempt_ids: Collection[str]) -> dict[str, Mark]:
+    """How far each of these attempts is; of those that are not there, nothing."""
+    columns = (AttemptRow.id, AttemptRow.event_count, AttemptRow.status, AttemptRow.tokens_out, AttemptRow.pull_request_id)
+    found: dict[str, Mark] = {}
+    ids = list(attempt_ids)
+    for first in range(0, len(ids), _MANY):
+        rows = await session.execute(select(*columns).where(AttemptRow.id.in_(ids[first : first + _MANY])))
+        found.update({row[0]: Mark(*row[1:]) for row in rows})
+    return found
+
+
 async def fates(session: AsyncSession, *, repository: str | None = None) -> list[Fate]:
     """Of every pull request whose repair's confidence is known; of several attempts that renewed one, the last counts."""
     query = (
@@ -59,10 +99,13 @@ async def fates(session: AsyncSession, *, repository: str | None = None) -> list
     return list({pull: Fate(confidence or 0.0, state) for pull, confidence, state in rows}.values())
 
 
-async def timeline(session: AsyncSession, attempt_id: str, after: int = 0) -> list[Stored]:
-    """The attempt's events in order, those beyond the sequence number `after`."""
+async def timeline(session: AsyncSession, attempt_id: str, after: int = 0, limit: int | None = None) -> list[Stored]:
+    """The attempt's events in order, those beyond the sequence number `after`; at most `limit` of them, where there is one."""
     rows = await session.scalars(
-        select(EventRow).where(EventRow.attempt_id == attempt_id, EventRow.sequence > after).order_by(EventRow.sequence)
+        select(EventRow)
+        .where(EventRow.attempt_id == attempt_id, EventRow.sequence > after)
+        .order_by(EventRow.sequence)
+        .limit(limit)
     )
     return [Stored(row.sequence, row.at, decode(row.body)) for row in rows]
 

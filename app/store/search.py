@@ -1,10 +1,12 @@
 """Finding memories that look alike: the SQL that each database has for it, behind one small protocol.
 
-SQLite: FTS5 for words, sqlite-vec for vectors. Another database gets a class of its own here.
+SQLite: FTS5 for words, sqlite-vec for vectors. PostgreSQL: its own full-text search; vectors are compared here, as pgvector is
+an extension that a plain PostgreSQL does not have.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import sqlite3
@@ -17,6 +19,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 _MOST_WORDS = 200  # of a query
+_KEPT_WORDS, _LONGEST_WORD = 2_000, 100  # of one memory in PostgreSQL, whose index bounds both
+_COMPARED = 2_000  # vectors, the newest of a repository
 _FRAME = frozenset({"assert", "assertionerror", "error", "py", "src", "test", "tests"})
 
 
@@ -92,6 +96,58 @@ class SqliteSearch:
         return [row.id for row in rows]
 
 
+class PostgresSearch:
+    """Full-text search over our own words (`words_of`): PostgreSQL's parser takes names of tests for hosts and paths."""
+
+    async def index(self, session: AsyncSession, memory_id: int, words: str) -> None:
+        kept = [word[:_LONGEST_WORD] for word in dict.fromkeys(words_of(words))][:_KEPT_WORDS]
+        await session.execute(
+            text(
+                "INSERT INTO memory_words (id, words) VALUES (:id, array_to_tsvector(CAST(:words AS text[]))) "
+                "ON CONFLICT (id) DO UPDATE SET words = excluded.words"
+            ),
+            {"id": memory_id, "words": kept},
+        )
+
+    async def drop(self, session: AsyncSession, memory_ids: Sequence[int]) -> None:
+        await session.execute(text("DELETE FROM memory_words WHERE id = ANY(:ids)"), {"ids": list(memory_ids)})
+
+    async def by_words(self, session: AsyncSession, repository_id: int, words: str, most: int) -> list[int]:
+        wanted = [word[:_LONGEST_WORD] for word in dict.fromkeys(words_of(words))][:_MOST_WORDS]
+        if not wanted:
+            return []
+        rows = await session.execute(
+            # A word counts the more, the fewer of the memories found have it: PostgreSQL's own rank does not know that.
+            text(
+                "WITH found AS ("
+                "SELECT memories.id, lexeme FROM memories JOIN memory_words USING (id), unnest(memory_words.words) "
+                "WHERE memories.repository_id = :repository AND memory_words.words @@ CAST(:query AS tsquery) "
+                "AND lexeme = ANY(:wanted)"
+                "), weights AS (SELECT lexeme, 1.0 / count(*) AS weight FROM found GROUP BY lexeme) "
+                "SELECT id FROM found JOIN weights USING (lexeme) GROUP BY id ORDER BY sum(weight) DESC, id DESC LIMIT :most"
+            ),
+            # Each word quoted; none has a quote in it.
+            {"repository": repository_id, "query": " | ".join(f"'{word}'" for word in wanted), "wanted": wanted, "most": most},
+        )
+        return [row.id for row in rows]
+
+    async def by_vector(self, session: AsyncSession, repository_id: int, vector: Vector, most: int, within: float) -> list[int]:
+        rows = await session.execute(
+            text(
+                "SELECT id, embedding FROM memories WHERE repository_id = :repository AND embedded_by = :model "
+                "AND octet_length(embedding) = :bytes ORDER BY id DESC LIMIT :compared"
+            ),
+            {"repository": repository_id, "model": vector.model, "bytes": len(vector.content), "compared": _COMPARED},
+        )
+        known = [(row.embedding, row.id) for row in rows]
+        return await asyncio.to_thread(_nearest, known, vector.content, most, within)
+
+
+def _nearest(known: Sequence[tuple[bytes, int]], vector: bytes, most: int, within: float) -> list[int]:
+    measured = ((cosine_distance(embedding, vector), -id_) for embedding, id_ in known)
+    return [-id_ for _, id_ in sorted(each for each in measured if each[0] <= within)[:most]]
+
+
 async def _know_distance(session: AsyncSession) -> None:
     """Teach this session's connection `vec_distance_cosine`; again does no harm.
 
@@ -130,6 +186,5 @@ def words_of(signature: str) -> list[str]:
     return [word for word in re.findall(r"\w+", signature.lower()) if word not in _FRAME]
 
 
-def search_of(dialect: str) -> Search | None:
-    """The search of a database; None where there is none for it yet."""
-    return SqliteSearch() if dialect == "sqlite" else None
+def search_of(dialect: str) -> Search:
+    return PostgresSearch() if dialect == "postgresql" else SqliteSearch()

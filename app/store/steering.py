@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.events import StepStarted
 from agent.question import Reply
+from app.events import as_json
 from app.store import endings
 from app.store.models import AttemptRow, RequestRow
 
@@ -39,7 +40,7 @@ async def reply(session: AsyncSession, attempt_id: str, approved: bool, why: str
     if row.status != "waiting" or row.asking is None:
         return _not_waiting(row)
     word = Reply(approved, why.strip()[:LONGEST_WORD], to=row.asking)
-    row.reply, row.answered_at = msgspec.json.encode(word).decode(), now
+    row.reply, row.answered_at = as_json(word), now
     row.status = "queued"
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
@@ -16,16 +16,19 @@ from agent.outcome import Outcome
 from app.clock import Clock
 from app.events import Stored
 from app.settings import Settings
-from app.store import endings, memories, queries, steering
+from app.store import endings, figures, memories, queries, steering
 from app.store.claims import Terms
 from app.store.database import Database, StoreError
+from app.store.figures import Figures
 from app.store.leases import Lease, hold
 from app.store.memories import Embedder, Kept, RepositoryMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
+from app.store.patience import patiently
 from app.store.search import search_of
 from app.store.steering import Fork
-from app.store.values import Attempt, Fate, Status
+from app.store.values import Attempt, Fate, Mark, Place, Status, Wanted
 
+_PATIENCE = 30.0  # seconds that a database may be away; the attempt's lease may end the wait
 _RACES = 5  # for an attempt's number
 _FRESH = timedelta(minutes=10)  # content that was put within is not noted as put again
 
@@ -39,6 +42,13 @@ class Blobs:
 
     async def put(self, content: bytes) -> str:
         """Keep the content and answer its hash; the same content is kept once."""
+        return await patiently(lambda: self._put(content), _PATIENCE)
+
+    async def get(self, sha256: str) -> bytes:
+        """Raises `BlobMissing`."""
+        return await patiently(lambda: self._get(sha256), _PATIENCE)
+
+    async def _put(self, content: bytes) -> str:
         sha256 = hashlib.sha256(content).hexdigest()
         async with self._database.read() as session:
             known = await session.scalar(select(BlobRow.created_at).where(BlobRow.sha256 == sha256))
@@ -52,8 +62,7 @@ class Blobs:
                 await session.execute(update(BlobRow).where(BlobRow.sha256 == sha256).values(created_at=now))
         return sha256
 
-    async def get(self, sha256: str) -> bytes:
-        """Raises `BlobMissing`."""
+    async def _get(self, sha256: str) -> bytes:
         async with self._database.read() as session:
             row = await session.get(BlobRow, sha256)
             if row is None:
@@ -88,15 +97,35 @@ class Store:
         async with self.database.read() as session:
             return await queries.list_attempts(session, repository=repository, status=status, limit=limit)
 
+    async def origin(self, attempt_id: str) -> str | None:
+        """GUID of the delivery that caused the attempt; None for a fork, and for one that is not known."""
+        async with self.database.read() as session:
+            return await queries.origin(session, attempt_id)
+
+    async def figures(self) -> Figures:
+        """What all attempts and deliveries come to now. Reads every attempt: not for each request."""
+        async with self.database.read() as session:
+            return await figures.read(session, self.clock.now())
+
+    async def page_of_attempts(self, wanted: Wanted, before: Place | None = None, limit: int = 50) -> list[Attempt]:
+        """At most `limit` of them, newest first, those older than the place `before`."""
+        async with self.database.read() as session:
+            return await queries.page_of_attempts(session, wanted, before, limit)
+
+    async def marks(self, attempt_ids: Collection[str]) -> dict[str, Mark]:
+        """How far each of these attempts is, to see cheaply which of them changed."""
+        async with self.database.read() as session:
+            return await queries.marks(session, attempt_ids)
+
     async def fates(self, *, repository: str | None = None) -> list[Fate]:
         """How sure the repair of each pull request was, and what became of it."""
         async with self.database.read() as session:
             return await queries.fates(session, repository=repository)
 
-    async def timeline(self, attempt_id: str, after: int = 0) -> list[Stored]:
-        """The attempt's events in order, those beyond the sequence number `after`."""
+    async def timeline(self, attempt_id: str, after: int = 0, limit: int | None = None) -> list[Stored]:
+        """The attempt's events in order, those beyond the sequence number `after`; at most `limit` of them."""
         async with self.database.read() as session:
-            return await queries.timeline(session, attempt_id, after)
+            return await queries.timeline(session, attempt_id, after, limit)
 
     async def due(self) -> list[str]:
         """Ids of attempts that wait for a worker, oldest first.
@@ -150,10 +179,10 @@ class Store:
             since = (oldest or self.clock.now() - self._terms.keep) - _FRESH
             await session.execute(delete(BlobRow).where(BlobRow.created_at < since))
 
-    def memory(self, repository_id: int, embedder: Embedder | None = None) -> RepositoryMemory | None:
-        """The memory of one repository; None where this kind of database cannot search yet."""
+    def memory(self, repository_id: int, embedder: Embedder | None = None) -> RepositoryMemory:
+        """The memory of one repository."""
         search = search_of(self.database.engine.dialect.name)
-        return RepositoryMemory(self.database, self.clock, search, repository_id, embedder) if search is not None else None
+        return RepositoryMemory(self.database, self.clock, search, repository_id, embedder)
 
     async def memories(self, *, repository: str | None = None, limit: int = 50) -> list[Kept]:
         """Newest first. `repository` is a full name, in any case."""
@@ -163,8 +192,6 @@ class Store:
     async def forget_memories(self, *, memory_id: int | None = None, repository: str | None = None) -> int:
         """Drop one memory, or all of a repository; how many there were."""
         search = search_of(self.database.engine.dialect.name)
-        if search is None:
-            return 0
         async with self.database.write() as session:
             return await memories.forget(session, search, memory_id=memory_id, repository=repository)
 

@@ -15,6 +15,38 @@ from app.store.models import AttemptRow
 from webhooks.intake import RepairRequest, RepositoryRef
 
 Status = Literal["queued", "running", "waiting", "ended"]
+Trigger = Literal["automatic", "command", "fork"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which attempts are looked for; what is None, or "", does not matter.
+
+    `repository` is a part of a full name, in any case.
+    """
+
+    repository: str = ""
+    status: Status | None = None
+    outcome: Outcome | None = None
+    trigger: Trigger | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an attempt stands among all, newest first."""
+
+    created_at: datetime
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far an attempt is: two of one attempt that are equal mean that nothing is to be told anew."""
+
+    events: int
+    status: str
+    tokens_out: int
+    pull_request_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +98,10 @@ class Attempt:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+
+    @property
+    def trigger(self) -> Trigger:
+        return "fork" if self.forked_from else "command" if self.by_command else "automatic"
 
 
 def attempt_of(row: AttemptRow) -> Attempt:

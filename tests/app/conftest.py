@@ -12,18 +12,21 @@ from app.redis import RedisMissing, embedded, server_binary
 from app.settings import Settings, load
 from app.store.store import Store, open_store
 from tests.app.plant import plant
+from tests.databases import database_url, postgres
 
-__all__ = ["plant"]
+__all__ = ["database_url", "plant", "postgres"]
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path, database_url: str | None) -> Settings:
     return load(
+        database_url=database_url,
         data_dir=tmp_path / "data",
         github_webhook_secret="hush",
         lease_seconds=1.2,
         sweep_seconds=0.2,
         port=0,
+        pages_port=0,
     )
 
 

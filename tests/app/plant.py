@@ -69,11 +69,12 @@ class Plant:
 
 
 @pytest.fixture
-async def plant(tmp_path: Path) -> AsyncIterator[Plant]:
+async def plant(tmp_path: Path, database_url: str | None) -> AsyncIterator[Plant]:
     """A store, a stand-in with one repository whose newest commit is asked to be healed, and what a worker holds open."""
     async with standin.GitHub() as github, AsyncExitStack() as stack:
         settings = load(
             data_dir=tmp_path,
+            database_url=database_url,
             max_tries=1,
             model="none",
             github_app_id=github.app_id,

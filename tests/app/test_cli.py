@@ -110,7 +110,7 @@ async def two_attempts(settings: Settings) -> tuple[str, str]:
 
 def test_attempts_are_listed_newest_first(settings: Settings, two_attempts: tuple[str, str]) -> None:
     healed, waiting = two_attempts
-    data = {"SELFHEAL_DATA_DIR": str(settings.data_dir)}
+    data = {"SELFHEAL_DATA_DIR": str(settings.data_dir), "SELFHEAL_DATABASE_URL": settings.database}
     listed = selfheal("attempts", "list", **data)
     assert listed.returncode == 0
     rows = listed.stdout.splitlines()[1:]
@@ -127,7 +127,7 @@ def test_attempts_are_listed_newest_first(settings: Settings, two_attempts: tupl
 
 def test_an_attempt_is_shown_with_its_timeline(settings: Settings, two_attempts: tuple[str, str]) -> None:
     healed, _ = two_attempts
-    data = {"SELFHEAL_DATA_DIR": str(settings.data_dir)}
+    data = {"SELFHEAL_DATA_DIR": str(settings.data_dir), "SELFHEAL_DATABASE_URL": settings.database}
     shown = selfheal("attempts", "show", healed[:8], **data)
     assert shown.returncode == 0
     for said in (healed, "healed", "It works.", "Review it.", "https://example.org/pulls/4", "Unpacking"):
@@ -148,3 +148,25 @@ def test_the_env_file_of_the_folder_is_read_by_the_service_and_never_by_fix(tmp_
     assert "castle" not in done.stderr
     assert "SELFHEAL_NO_SUCH" not in done.stderr
     assert done.returncode == 1, "an empty folder has nothing to heal"
+
+
+def test_doctor_tells_scripts_each_check_and_ends_with_1_when_one_failed(tmp_path: Path) -> None:
+    done = selfheal("doctor", "--json", cwd=tmp_path, SELFHEAL_MODEL="none")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["ok"], done.stderr) == (1, False, "")
+    status = {(check["area"], check["name"]): check["status"] for check in told["checks"]}
+    assert status["settings", "webhook secret"] == "failed"
+    assert status["github", "credentials"] == "failed"
+    assert status["model", "none"] == "ok"
+    assert {check["area"] for check in told["checks"]} == {"settings", "database", "redis", "github", "model", "sandbox"}
+    assert all(check["fix"] for check in told["checks"] if check["status"] == "failed")
+
+
+def test_doctor_names_every_wrong_setting_and_ends_with_2(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("SELFHEAL_PORT=x\nSELFHEAL_SANDBX=local\nSELFHEEL_MODEL=none\n")
+    done = selfheal("doctor", cwd=tmp_path)
+    assert done.returncode == 2
+    for said in ("SELFHEAL_PORT should be", "did you mean SELFHEAL_SANDBOX?", "did you mean SELFHEAL_MODEL?"):
+        assert said in done.stdout
+    found = json.loads(selfheal("doctor", "--json", cwd=tmp_path).stdout)
+    assert [check["status"] for check in found["checks"]] == ["failed"] * 3

@@ -57,10 +57,10 @@ class Red:
 
 
 @pytest.fixture
-async def red(tmp_path: Path) -> AsyncIterator[Red]:
+async def red(tmp_path: Path, database_url: str | None) -> AsyncIterator[Red]:
     async with (
         standin.GitHub() as github,
-        open_store(load(data_dir=tmp_path), SystemClock()) as store,
+        open_store(load(data_dir=tmp_path, database_url=database_url), SystemClock()) as store,
         GitHub(github.app_id, github.private_key, api_url=github.url) as client,
     ):
         made = await github.create_repository(NAME, {"boiler.py": "HOT = True\n"})

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 import structlog
@@ -67,3 +70,81 @@ def _values(told: object) -> list[object]:
     if isinstance(told, dict):
         return [v for value in told.values() for v in _values(value)]
     return [v for value in told for v in _values(value)] if isinstance(told, list) else [told]
+
+
+CRASHING = """
+import asyncio, gc, logging, sys, threading, warnings
+import structlog
+from app import log, redaction
+from app.settings import load
+
+settings = load(database_url="postgresql+asyncpg://app:db-canary-1@db/x", redis_url="redis://:redis-canary%2F2@r/0",
+                github_webhook_secret="hook-canary-3", model_api_key="model-canary-4")
+log.configure("info", settings.secrets)
+redaction.minted("minted-canary-5")
+told = "db-canary-1 redis-canary/2 redis-canary%2F2 hook-canary-3 model-canary-4 minted-canary-5 other-canary-6x " \
+       "collector-canary-7 proxy-canary-8"
+
+
+class Odd:
+    def __str__(self):
+        raise RuntimeError(told)
+
+
+class Unraisable:
+    def __del__(self):
+        raise RuntimeError(told)
+
+
+async def forgotten():
+    raise RuntimeError(told)
+
+
+async def main():
+    task = asyncio.create_task(forgotten())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    del task
+    gc.collect()
+
+
+with log.prints_logged(), log.bound(attempt="a1", delivery="d1"):
+    logger = structlog.get_logger()
+    logger.info(told, deep={"list": [{"inner": (told, {told})}], 7: told, told: 1, "api_key": "unlike-any"}, odd=Odd())
+    logger.info("long", text="x" * 15_990 + told + "x" * 50_000_000)
+    logging.getLogger("uvicorn.error").error("it said %s", told)
+    logging.getLogger("library").error("%d", told)
+    warnings.warn(told)
+    print(told)
+    print(told, file=sys.stderr)
+    Unraisable()
+    asyncio.run(main())
+    thread = threading.Thread(target=lambda: [][len(told)] if not told else (_ for _ in ()).throw(ValueError(told)))
+    thread.start()
+    thread.join()
+    try:
+        raise OSError(told) from ValueError(told)
+    except OSError:
+        logger.exception("failed")
+raise SystemError(told)
+"""
+
+
+def test_no_way_out_of_a_process_shows_a_secret() -> None:
+    environment = {
+        **os.environ,
+        "ANTHROPIC_API_KEY": "other-canary-6x",
+        "OTEL_EXPORTER_OTLP_HEADERS": "a=b,x-key=collector-canary-7",
+        "HTTPS_PROXY": "http://me:proxy-canary-8@proxy:3128",
+    }
+    done = subprocess.run([sys.executable, "-c", CRASHING], env=environment, capture_output=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stdout == b"", "prints are log lines too"
+    assert b"canary" not in done.stderr, [line for line in done.stderr.splitlines() if b"canary" in line][:3]
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    loggers = {line.get("logger", "ours") for line in lines}
+    assert {"ours", "uvicorn.error", "library", "py.warnings", "stdout", "stderr", "asyncio", "selfheal"} <= loggers
+    assert [line["event"] for line in lines].count("not caught") == 3  # a thread's, a finaliser's, the process's own
+    assert lines[0]["deep"]["api_key"] == HIDDEN
+    assert all(line["attempt"] == "a1" and line["delivery"] == "d1" for line in lines if line.get("logger") == "uvicorn.error")
+    assert max(len(line) for line in done.stderr.splitlines()) < 50_000

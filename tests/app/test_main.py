@@ -98,6 +98,26 @@ async def test_a_port_that_is_taken_is_named(settings: Settings) -> None:
             await serve(settings.model_copy(update={"port": port}), asyncio.Event(), lambda _: None)
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "selfheal.example"])
+async def test_pages_that_anybody_could_read_are_refused_unless_said_in_so_many_words(settings: Settings, host: str) -> None:
+    with pytest.raises(SettingsError, match=r"SELFHEAL_PAGES_HOST: .* say SELFHEAL_PAGES_WITHOUT_SIGN_IN=true"):
+        await serve(settings.model_copy(update={"pages_host": host}), asyncio.Event(), lambda _: None)
+
+
+async def test_pages_beyond_this_machine_are_served_where_that_is_said(
+    settings: Settings, redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    said = {"pages_host": "0.0.0.0", "pages_port": port, "pages_without_sign_in": True}
+    settings = settings.model_copy(update={**said, "redis_url": load(redis_url=redis_url).redis_url})
+    async with serving(settings), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        assert (await client.get("/")).status_code == 200
+        assert (await client.get("/", headers={"host": "10.1.2.3:8001"})).status_code == 200
+        assert (await client.get("/", headers={"host": "rebound.example"})).status_code == 421
+    assert "whoever reaches this address may read everything" in capsys.readouterr().out
+
+
 async def test_the_web_process_never_loads_what_heals() -> None:
     program = """
 import sys
@@ -118,7 +138,7 @@ from app.process import dev, stop_on_signals
 from app.settings import load
 from tests.app.crew import open_heal_for
 async def main():
-    settings = load(data_dir={str(tmp_path / "data")!r}, github_webhook_secret="hush", port=0)
+    settings = load(data_dir={str(tmp_path / "data")!r}, github_webhook_secret="hush", port=0, pages_port=0)
     with stop_on_signals() as stop:
         await dev(settings, open_heal_for("finish", Path({str(tmp_path / "log")!r})), stop, lambda url: print(url, flush=True))
 asyncio.run(main())

@@ -98,6 +98,7 @@ async def test_a_repair_becomes_a_draft_pull_request(
     assert commit.sha in standin.repository(NAME).verified
     pull = standin.repository(NAME).issues[result.number]
     assert pull.title == "Heal CI: `-` becomes `+` in add"
+    assert [label.name for label in pull.labels] == ["selfheal"]
     assert "1 of 1" in (pull.body or "")
 
 
@@ -111,7 +112,7 @@ async def test_publishing_again_writes_nothing_anew(standin: StandIn, repository
     await published_once(standin, publication, first)
 
 
-WRITES = ("/git/trees", "/git/commits", "/git/refs", "/pulls", "/check-runs", "/issues/*/comments")
+WRITES = ("/git/trees", "/git/commits", "/git/refs", "/pulls", "/issues/*/labels", "/check-runs", "/issues/*/comments")
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

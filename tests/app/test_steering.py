@@ -46,7 +46,8 @@ async def waiting(store: Store, sha: str = SHA) -> str:
 
 
 async def cli(settings: Settings, *argv: str) -> tuple[int, str, str]:
-    done = await asyncio.to_thread(selfheal, *argv, SELFHEAL_DATA_DIR=str(settings.data_dir), SELFHEAL_MODEL="none")
+    kept = {"SELFHEAL_DATA_DIR": str(settings.data_dir), "SELFHEAL_DATABASE_URL": settings.database}
+    done = await asyncio.to_thread(selfheal, *argv, **kept, SELFHEAL_MODEL="none")
     return done.returncode, done.stdout, done.stderr
 
 

@@ -43,6 +43,7 @@ async def elsewhere(settings: Settings, attempt_id: str, kill_at: str = "") -> i
         env={
             **inherited,
             "SELFHEAL_DATA_DIR": str(settings.data_dir),
+            "SELFHEAL_DATABASE_URL": settings.database,
             "SELFHEAL_MODEL": "none",
             "SELFHEAL_GITHUB_APP_ID": str(settings.github_app_id),
             "SELFHEAL_GITHUB_PRIVATE_KEY": key.get_secret_value(),

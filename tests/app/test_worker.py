@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from asyncio.subprocess import Process
@@ -124,7 +125,8 @@ class Crew:
 
     async def hire(self, mode: str) -> Process:
         argv = ["-m", "tests.app.crew", str(self._settings.data_dir), self._redis_url, mode, str(self.log)]
-        member = await asyncio.create_subprocess_exec(sys.executable, *argv)
+        environment = {**os.environ, "SELFHEAL_DATABASE_URL": self._settings.database}
+        member = await asyncio.create_subprocess_exec(sys.executable, *argv, env=environment)
         self.members.append(member)
         return member
 

@@ -19,7 +19,7 @@ import httpx
 
 from tests.standins.github import GitHub
 
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0  # on a machine where everything else starts too
 
 
 class NotStarted(Exception):
@@ -29,9 +29,12 @@ class NotStarted(Exception):
 class Service:
     """Web and workers in `folder`. Variables of the surrounding environment that configure Selfheal are left out."""
 
-    def __init__(self, github: GitHub, folder: Path, variables: Mapping[str, str] | None = None) -> None:
-        self.port = _free_port()
+    def __init__(self, github: GitHub, folder: Path, variables: Mapping[str, str] | None = None, program: str = "app") -> None:
+        self.program = program  # the module that is run; the product's own, unless a test means to break it
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.pages_port = free_port()
+        self.pages = f"http://127.0.0.1:{self.pages_port}"
         self.folder = folder
         self.workers: list[Process] = []
         self._web: Process | None = None
@@ -44,6 +47,7 @@ class Service:
             "SELFHEAL_GITHUB_API_URL": github.url,
             "SELFHEAL_GITHUB_WEBHOOK_SECRET": github.webhook_secret,
             "SELFHEAL_PORT": str(self.port),
+            "SELFHEAL_PAGES_PORT": str(self.pages_port),
             **(variables or {}),
         }
         self._environment = {**inherited, **self.variables}
@@ -63,6 +67,16 @@ class Service:
         worker = await self._run("worker")
         self.workers.append(worker)
         return worker
+
+    async def kill_web(self) -> None:
+        assert self._web is not None
+        self._web.kill()
+        await self._web.wait()
+
+    async def start_web(self) -> None:
+        """Raises `NotStarted`."""
+        self._web = await self._run("serve")
+        await self._answers()
 
     async def stop(self) -> None:
         """Ask all processes to end, and kill those that do not."""
@@ -85,7 +99,7 @@ class Service:
     async def _run(self, command: str) -> Process:
         with (self.folder / f"{command}.log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "app", command,
+                sys.executable, "-m", self.program, command,
                 env=self._environment, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
                 cwd=Path(__file__).resolve().parents[2],
             )  # fmt: skip
@@ -118,7 +132,7 @@ async def running(
         await service.stop()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -243,7 +243,7 @@ class Begun:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def begun(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Begun]:
+async def begun(tmp_path_factory: pytest.TempPathFactory, module_database_url: str | None) -> AsyncIterator[Begun]:
     def answer(asked: Asked) -> str | Reply:
         return next((reply for word, reply in ANSWERS.items() if f"test_{word}" in asked.prompt), "I do not know.")
 
@@ -256,7 +256,7 @@ async def begun(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Begun
             "SELFHEAL_MODEL_API_KEY": "sk-not-a-real-key-0123456789",
             "SELFHEAL_MODEL_TIMEOUT": "2",
         }
-        async with told(tmp_path_factory.mktemp("bad"), variables) as story:
+        async with told(tmp_path_factory.mktemp("bad"), variables, database_url=module_database_url) as story:
             tasks = {name: asyncio.ensure_future(case.begin(story, f"acme/{name}")) for name, case in CASES.items()}
             yield Begun(story, tasks)
             for task in tasks.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -25,6 +26,7 @@ async def test_the_demo_opens_a_verified_pull_request() -> None:
     code, said = await _demo()
     assert code == 0, said
     assert "pull request #1" in said
+    assert re.search(r"watch this attempt at http://127\.0\.0\.1:\d+/attempts/\w{32}", said)
     assert "+        if grams <= limit:" in said
 
 

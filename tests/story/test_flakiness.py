@@ -63,7 +63,7 @@ def author(asked: Asked) -> str:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story]:
+async def story(tmp_path_factory: pytest.TempPathFactory, module_database_url: str | None) -> AsyncIterator[Story]:
     async with ScriptedModel(author) as model:
         variables = FAST | {
             "SELFHEAL_MODEL": "openai/scripted",
@@ -71,7 +71,7 @@ async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story
             "SELFHEAL_MODEL_API_KEY": "none",
             "SELFHEAL_MAX_SECONDS": "400",
         }
-        async with told(tmp_path_factory.mktemp("flakiness"), variables) as story:
+        async with told(tmp_path_factory.mktemp("flakiness"), variables, database_url=module_database_url) as story:
             yield story
 
 

@@ -46,7 +46,7 @@ async def authors() -> AsyncIterator[tuple[Authors, ScriptedModel]]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def story(
-    tmp_path_factory: pytest.TempPathFactory, authors: tuple[Authors, ScriptedModel]
+    tmp_path_factory: pytest.TempPathFactory, authors: tuple[Authors, ScriptedModel], module_database_url: str | None
 ) -> AsyncIterator[tuple[Story, Authors]]:
     said, model = authors
     variables = FAST | {
@@ -55,7 +55,7 @@ async def story(
         "SELFHEAL_MODEL_API_KEY": "none",
         "SELFHEAL_MAX_SECONDS": "400",
     }
-    async with told(tmp_path_factory.mktemp("packages"), variables) as story:
+    async with told(tmp_path_factory.mktemp("packages"), variables, database_url=module_database_url) as story:
         yield story, said
 
 

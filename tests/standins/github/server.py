@@ -29,6 +29,7 @@ class Api:
         self.judge = judge
         self.git = GitOverHttp(world, tokens)
         self.requests: list[str] = []
+        self.bodies: list[bytes] = []  # of the requests to the API, in their order
         self.violations: list[str] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,6 +42,7 @@ class Api:
         headers = {name.lower(): value for name, value in request.headers.items()}
         query = parse_query(request.url.query)
         call = Call(self.world, request.method, scope["path"], query, headers, await request.body())
+        self.bodies.append(call.body)
         try:
             answer = await self._answer(call)
         except ConnectionReset:

@@ -11,7 +11,7 @@ import pytest
 
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, evaluate
 from tests.agent.ci.expressions.corpus import CONTEXTS, expressions
-from tests.agent.ci.judge import Judge
+from tests.judges.node import Judge
 
 
 @pytest.mark.optional(reason="needs node and GitHub's packages from npm")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.ci.expressions import Scope, evaluate
-from tests.agent.ci.judge import Judge
+from tests.judges.node import Judge
 
 # expression, what the runner and we make of it, what the package answers
 DEPARTURES = [

@@ -9,7 +9,7 @@ import pytest
 
 from agent.ci.expressions import ExpressionError
 from agent.ci.expressions.hashing import digest, hash_files, matching
-from tests.agent.ci.judge import Judge
+from tests.judges.node import Judge
 
 WORKSPACE = "/home/runner/work/x/x"
 FILES = [

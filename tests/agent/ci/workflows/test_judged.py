@@ -13,7 +13,7 @@ from agent.ci.workflows.composite import read_action
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Container, Job, Step, Strategy, Workflow
 from agent.ci.workflows.reading import read_workflow
-from tests.agent.ci.judge import Judge
+from tests.judges.node import Judge
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "workflows"
 VALID = {

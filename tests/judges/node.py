@@ -1,4 +1,4 @@
-"""GitHub's own packages as judges of our reading of workflows: `tests/judges/actions`, run by node, installed by npm.
+"""Judges that others wrote, in Node: the folders beside this file name them, npm installs them.
 
 What npm brings is kept in the person's cache folder, once for each lock file.
 """
@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from platformdirs import user_cache_path
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "judges" / "actions"
 _LISTS = ("package.json", "package-lock.json")
 
 
@@ -25,14 +24,18 @@ class JudgeMissing(Exception):
 
 
 class Judge:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder  # whose node_modules the scripts use
+    """The judge in the folder `name`: its scripts, and the packages that they use."""
+
+    def __init__(self, name: str) -> None:
+        """Raises `JudgeMissing`."""
+        self._scripts = Path(__file__).parent / name
+        self.folder = _installed(self._scripts)
 
     def answer(self, script: str, question: object) -> Any:
         """What the script of this name prints on its last line, as JSON, when it is given `question` as JSON."""
         done = subprocess.run(
-            ["node", "--input-type=module", "--eval", (SCRIPTS / script).read_text()],
-            cwd=self._folder,
+            ["node", "--input-type=module", "--eval", (self._scripts / script).read_text()],
+            cwd=self.folder,
             input=json.dumps(question),
             capture_output=True,
             text=True,
@@ -42,41 +45,40 @@ class Judge:
         return json.loads(done.stdout.rpartition("\n")[2])
 
 
-@pytest.fixture(scope="session")
-def judge() -> Judge:
-    """Skips where node or npm is missing."""
+def judge_or_skip(name: str) -> Judge:
+    """Skips the test where node or npm is missing."""
     try:
-        return Judge(_installed())
+        return Judge(name)
     except JudgeMissing as missing:
         pytest.skip(str(missing))
 
 
-def _installed() -> Path:
+def _installed(lists: Path) -> Path:
     """The folder with the packages of the lock file. Raises `JudgeMissing`."""
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             raise JudgeMissing(f"{program} is not installed")
-    digest = hashlib.sha256(b"".join((SCRIPTS / name).read_bytes() for name in _LISTS)).hexdigest()[:16]
-    kept = user_cache_path("selfheal-tests") / f"actions-judge-{digest}"
+    digest = hashlib.sha256(b"".join((lists / name).read_bytes() for name in _LISTS)).hexdigest()[:16]
+    kept = user_cache_path("selfheal-tests") / f"{lists.name}-judge-{digest}"
     if kept.is_dir():
         return kept
     kept.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix="actions-judge-", dir=kept.parent))
+    draft = Path(tempfile.mkdtemp(prefix=f"{lists.name}-judge-", dir=kept.parent))
     try:
         for name in _LISTS:
-            shutil.copy(SCRIPTS / name, draft)
+            shutil.copy(lists / name, draft)
         done = subprocess.run(
             ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=draft, capture_output=True, text=True, timeout=180
         )
         if done.returncode != 0:
-            raise JudgeMissing(f"npm could not bring GitHub's packages: {done.stderr.strip()[-300:]}")
+            raise JudgeMissing(f"npm could not bring the packages of {lists.name}: {done.stderr.strip()[-300:]}")
         try:
             draft.rename(kept)  # whole, or not at all
         except OSError:
             if not kept.is_dir():  # else another process was quicker
                 raise
     except subprocess.TimeoutExpired:
-        raise JudgeMissing("npm could not bring GitHub's packages in time") from None
+        raise JudgeMissing(f"npm could not bring the packages of {lists.name} in time") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return kept

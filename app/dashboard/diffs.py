@@ -1,0 +1,153 @@
+"""A unified diff as lines for a page: numbered, with the words that differ marked and the code's tokens coloured.
+
+The tokens are found by one regular expression that takes linear time on any text, as the text is hostile; it knows what
+comments, strings, numbers and keywords look like in the languages that repositories have, and not more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Literal
+
+from markupsafe import Markup, escape
+
+from app.dashboard.shown import Shower
+
+MOST_LINES = 600
+_LONG = 400  # characters of a line whose tokens are looked for
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@(.*)")
+_WORDS = frozenset(
+    """
+    and as assert async await break case catch class const continue def default defer del do elif else enum except
+    export extends false False final finally fn for from func function global go if impl implements import in
+    interface is lambda let loop match mod mut new nil None nonlocal not null or package pass private protected
+    pub public raise return self static struct super switch this throw throws trait true True try type use var
+    void where while with yield
+    """.split()  # noqa: SIM905 - a table to read
+)
+_TOKENS = re.compile(
+    r"(?P<unseen>⟦U\+[0-9A-F]{4,6}⟧)"
+    r"|(?P<string>\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|`(?:[^`\\]|\\.)*`?)"
+    r"|(?P<comment>(?:(?<![\w$])#(?![\[!{])|(?<![:/])//).*)"
+    r"|(?P<word>[^\W\d]\w*)"
+    r"|(?P<number>\d[\w.]*)"
+)
+
+Kind = Literal["file", "hunk", "same", "old", "new", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a diff. `html` is safe to put into a page; the numbers are those of the file before and after."""
+
+    kind: Kind
+    html: Markup
+    old: int | None = None
+    new: int | None = None
+
+
+def lines_of(diff: str, shower: Shower) -> list[Line]:
+    """The diff as lines, at most `MOST_LINES` and a note."""
+    raw = shower.text(diff).rstrip("\n").split("\n")
+    lines = list(_lines(raw[:MOST_LINES])) if diff.strip() else []
+    if len(raw) > MOST_LINES:
+        lines.append(Line("note", escape(f"{len(raw) - MOST_LINES:,} more lines are not shown")))
+    return lines
+
+
+def _lines(raw: list[str]) -> Iterator[Line]:
+    old = new = 0
+    at = 0
+    while at < len(raw):
+        text = raw[at]
+        at += 1
+        if text.startswith("--- ") and at < len(raw) and raw[at].startswith("+++ "):
+            yield Line("file", escape(_file(text, raw[at])))
+            at += 1
+        elif hunk := _HUNK.match(text):
+            old, new = int(hunk[1]), int(hunk[2])
+            yield Line("hunk", escape(f"line {old}{hunk[3][:200]}" if old else f"line {new}"))
+        elif text.startswith("-"):
+            removed, added, at = _changed(raw, at - 1)
+            yield from _pairs(removed, added, old, new)
+            old, new = old + len(removed), new + len(added)
+        elif text.startswith("+"):
+            yield Line("new", _coloured(text[1:]), None, new)
+            new += 1
+        elif text.startswith("\\"):
+            yield Line("note", escape(text[2:]))
+        elif text.startswith(("diff ", "index ", "new file", "deleted file", "similarity ", "rename ", "old mode", "new mode")):
+            continue
+        else:
+            yield Line("same", _coloured(text[1:]), old, new)
+            old, new = old + 1, new + 1
+
+
+def _file(before: str, after: str) -> str:
+    """ "src/a.py", or what became of it."""
+    was, now = (text[4:].partition("\t")[0].removeprefix(side) for text, side in ((before, "a/"), (after, "b/")))
+    if was == "/dev/null":
+        return f"{now} (new)"
+    return f"{was} (removed)" if now == "/dev/null" else now
+
+
+def _changed(raw: list[str], at: int) -> tuple[list[str], list[str], int]:
+    """The removed lines that begin here, the added ones that replace them, and where it goes on."""
+    removed: list[str] = []
+    added: list[str] = []
+    while at < len(raw) and raw[at].startswith("-") and not raw[at].startswith("--- "):
+        removed.append(raw[at][1:])
+        at += 1
+    if not removed:  # a removed line that looks like the head of a file
+        removed.append(raw[at][1:])
+        at += 1
+    while at < len(raw) and raw[at].startswith("+"):
+        added.append(raw[at][1:])
+        at += 1
+    return removed, added, at
+
+
+def _pairs(removed: list[str], added: list[str], old: int, new: int) -> Iterator[Line]:
+    marked = [_differing(before, after) for before, after in zip_longest(removed, added)]
+    for number, text in enumerate(removed):
+        yield Line("old", _coloured(text, marked[number][0]), old + number, None)
+    for number, text in enumerate(added):
+        yield Line("new", _coloured(text, marked[number][1]), None, new + number)
+
+
+def _differing(before: str | None, after: str | None) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The part of each of two lines that the other does not have; nothing where most of them differs."""
+    if before is None or after is None:
+        return (0, 0), (0, 0)
+    shorter = min(len(before), len(after))
+    head = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    tail = next((at for at in range(shorter - head) if before[-1 - at] != after[-1 - at]), shorter - head)
+    if 2 * (len(before.strip()) - (len(before) - head - tail)) < len(before.strip()):
+        return (0, 0), (0, 0)
+    return (head, len(before) - tail), (head, len(after) - tail)
+
+
+def _coloured(text: str, mark: tuple[int, int] = (0, 0)) -> Markup:
+    first, last = mark
+    if first >= last:
+        return _tokens(text)
+    return Markup("{}<mark>{}</mark>{}").format(_tokens(text[:first]), _tokens(text[first:last]), _tokens(text[last:]))
+
+
+def _tokens(text: str) -> Markup:
+    if len(text) > _LONG:
+        return escape(text)
+    made, at = Markup(), 0
+    for token in _TOKENS.finditer(text):
+        kind = token.lastgroup or ""
+        if kind == "word":
+            if token.group() not in _WORDS:
+                continue
+            kind = "keyword"
+        made += escape(text[at : token.start()])
+        made += Markup('<span class="t-{}">{}</span>').format(kind, token.group())
+        at = token.end()
+    return made + escape(text[at:])

@@ -1,0 +1,162 @@
+"""The pages for people, rendered here and kept alive by htmx: the list of attempts, and one attempt with its timeline.
+
+Each works without a script: what a script adds is that it stays up to date. Pages only read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import FastAPI, Query, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from agent.outcome import Outcome
+from app.clock import Clock
+from app.dashboard import api
+from app.dashboard.asking import STATUSES, BadQuery, asked, cursor_of
+from app.dashboard.feed import Feed, News
+from app.dashboard.guarding import Guard
+from app.dashboard.rendering import Renderer
+from app.dashboard.shown import Links, Shower
+from app.dashboard.standing import standing
+from app.dashboard.story import Story
+from app.dashboard.streaming import message, place, stream
+from app.metrics import scraped
+from app.settings import Settings
+from app.store.store import Store
+from app.store.values import Attempt
+
+ROWS = 30
+MOST_EVENTS = 1_000  # of one timeline on a page; the API has all
+_STATIC = Path(__file__).parent / "static"
+Text = Annotated[str, Query(max_length=500)]
+
+
+def create_pages(settings: Settings) -> ASGIApp:
+    """Pages, API and figures; requests find `store`, `feed` and `metrics` in their state."""
+    shower = Shower(settings.secrets)
+    renderer = Renderer(shower, Links(settings.github_api_url))
+    app = FastAPI(
+        title="Selfheal",
+        description="What Selfheal did and does: attempts and their timelines. It only reads.",
+        version="1",
+        openapi_url=f"{api.PREFIX}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.include_router(api.router(shower))
+    api.problems(app)
+    app.add_api_route("/metrics", scraped, methods=["GET"], include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
+    _Pages(renderer).add_to(app)
+    return Guard(app, settings.pages_host)
+
+
+class _Pages:
+    """The routes of the pages."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+
+    def add_to(self, app: FastAPI) -> None:
+        routes: dict[str, Callable[..., Any]] = {
+            "/": self.attempts,
+            "/attempts/{attempt_id}": self.attempt,
+            "/attempts/{attempt_id}/stream": self.stream,
+        }
+        for path, route in routes.items():
+            app.add_api_route(path, route, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)
+        app.add_exception_handler(HTTPException, self.failed)  # type: ignore[arg-type]
+
+    async def attempts(
+        self,
+        request: Request,
+        repository: Text = "",
+        state: Text = "",
+        trigger: Text = "",
+        before: Text = "",
+        seen: Text = "",
+    ) -> Response:
+        """The list; only its rows where htmx asks, and nothing where those are the ones that it has `seen`."""
+        try:
+            query, problem = asked(repository, state, trigger, before), ""
+        except BadQuery as error:
+            query, problem = asked("", "", "", ""), str(error)
+        found = await _store(request).page_of_attempts(query.wanted, query.before, ROWS + 1)
+        older = urlencode({**query.filters, "before": cursor_of(found[ROWS - 1])}) if len(found) > ROWS else None
+        values = {
+            "attempts": found[:ROWS],
+            "older": older,
+            "query": query,
+            "here": urlencode({**query.filters, **({"before": before} if query.before else {})}),
+            "problem": problem,
+            "now": _store(request).clock.now(),
+        }
+        rows = self._renderer.page("rows.html", **values)
+        version = hashlib.sha256(rows.encode()).hexdigest()[:16]
+        if request.headers.get("hx-request") == "true" and request.headers.get("hx-target") == "attempts":
+            if seen == version:
+                return Response(status_code=204)
+            return HTMLResponse(self._renderer.page("list.html", rows=rows, version=version, **values))
+        states = (*STATUSES, *Outcome)
+        return HTMLResponse(
+            self._renderer.page("attempts.html", rows=rows, version=version, states=states, **values), 422 if problem else 200
+        )
+
+    async def attempt(self, request: Request, attempt_id: str) -> Response:
+        """One attempt as it is now."""
+        attempt = await _known(request, attempt_id)
+        timeline = await _store(request).timeline(attempt.id)
+        story = Story().with_events(timeline)
+        left_out = max(0, len(timeline) - MOST_EVENTS)
+        values = _values(attempt, story, _store(request).clock)
+        return HTMLResponse(self._renderer.page("attempt.html", timeline=timeline[left_out:], left_out=left_out, **values))
+
+    async def stream(self, request: Request, attempt_id: str, after: Annotated[int, Query(ge=0, le=2**53)] = 0) -> Response:
+        """What comes after the event `after`, as pieces of the attempt's page."""
+        attempt = await _known(request, attempt_id)
+        feed: Feed = request.state.feed
+        clock = _store(request).clock
+        return await stream(feed, attempt.id, place(request, after), lambda news: self._pieces(news, clock))
+
+    def _pieces(self, news: News, clock: Clock) -> bytes:
+        """One message: new lines of the timeline, and what else they change. Made once for all who lack the same."""
+        if news.moment is None:
+            return message(self._renderer.page("lines.html", timeline=news.events), event="news", id_=news.events[-1].sequence)
+        known = f"page {news.since} {news.events[0].sequence if news.events else ''}"
+        made = news.moment.made
+        if known not in made:
+            values = _values(news.moment.attempt, news.moment.story, clock)
+            html = self._renderer.page("pieces.html", timeline=news.events, since=news.since, **values)
+            made[known] = message(html, event="news", id_=news.moment.story.events)
+        return made[known]
+
+    async def failed(self, request: Request, error: HTTPException) -> Response:
+        if request.url.path.startswith(api.PREFIX):
+            return await api.as_problem(request, error)
+        said = self._renderer.page("problem.html", status=error.status_code, detail=str(error.detail))
+        return HTMLResponse(said, error.status_code, headers=error.headers)
+
+
+def _values(attempt: Attempt, story: Story, clock: Clock) -> Mapping[str, Any]:
+    """What every piece of an attempt's page is rendered from."""
+    return {"attempt": attempt, "story": story, "standing": standing(attempt, story), "now": clock.now()}
+
+
+async def _known(request: Request, attempt_id: str) -> Attempt:
+    attempt = await _store(request).attempt(attempt_id) if api.may_be_an_id(attempt_id) else None
+    if attempt is None:
+        raise HTTPException(404, f"There is no attempt {attempt_id[:64]!r}.")
+    return attempt
+
+
+def _store(request: Request) -> Store:
+    store: Store = request.state.store
+    return store

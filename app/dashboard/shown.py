@@ -1,0 +1,81 @@
+"""Foreign text on a page: bounded, without secrets, nothing hidden in it; and links, which lead to the configured GitHub alone.
+
+What cannot be seen (control characters, escapes, bidirectional and invisible characters) is shown by its name instead of being
+dropped, as a maintainer who looks at a change wants to know that it is there. Escaping for HTML is the templates' affair.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+from urllib.parse import quote, urlsplit
+
+from app.redaction import redact
+
+LONGEST = 20_000  # characters of one text
+LONGEST_LINE = 2_000  # characters of one line of it
+_ROOM = 4096  # more than is shown, so that no secret is cut in the middle unseen
+_SUSPECT = re.compile(r"[^\n\t\x20-\x7e\u00a1-\u00ac\u00ae-\u02af\u0370-\u058f\u2010-\u2027\u3040-\u30ff\u4e00-\u9fff]")
+_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_MARKS_IN_A_ROW = re.compile(
+    "([\u0300-\u036f\u1ab0-\u1aff\u20d0-\u20ff\ufe20-\ufe2f]{4})[\u0300-\u036f\u1ab0-\u1aff\u20d0-\u20ff\ufe20-\ufe2f]+"
+)
+_REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}")
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+class Shower:
+    """Makes foreign text fit to be shown; `secrets` are this installation's own."""
+
+    def __init__(self, secrets: Collection[str] = ()) -> None:
+        self._secrets = tuple(secrets)
+
+    def text(self, text: str, limit: int = LONGEST) -> str:
+        """At most about `limit` characters in lines that are not endless; a note says what was left out."""
+        length = len(text)
+        text = redact(text[: limit + _ROOM].replace("\r\n", "\n"), self._secrets)
+        if length > limit:
+            text = f"{text[:limit]}… ({length:,} characters; the rest is not shown)"
+        if len(text) > LONGEST_LINE:
+            text = "\n".join(map(_cut, text.split("\n")))
+        return _MARKS_IN_A_ROW.sub(r"\1", _SUSPECT.sub(_seen, text))
+
+
+def _cut(line: str) -> str:
+    if len(line) <= LONGEST_LINE:
+        return line
+    return f"{line[:LONGEST_LINE]}… (a line of {len(line):,} characters; the rest is not shown)"
+
+
+def _seen(match: re.Match[str]) -> str:
+    character = match.group()
+    if unicodedata.category(character) not in _UNSEEN:
+        return character
+    return f"⟦U+{ord(character):04X}⟧"
+
+
+class Links:
+    """Where things are on the configured GitHub. What does not look like a repository or a commit has no address."""
+
+    def __init__(self, api_url: str) -> None:
+        """`api_url` is that of the REST API: github.com, GitHub Enterprise Server or Cloud."""
+        parts = urlsplit(api_url)
+        host = parts.netloc.removeprefix("api.") if not parts.path else parts.netloc
+        self._web = f"{parts.scheme}://{host}{parts.path.removesuffix('/api/v3')}".rstrip("/")
+
+    def repository(self, full_name: str) -> str | None:
+        known = _REPOSITORY.fullmatch(full_name) and ".." not in full_name
+        return f"{self._web}/{full_name}" if known else None
+
+    def commit(self, full_name: str, sha: str | None) -> str | None:
+        base = self.repository(full_name)
+        return f"{base}/commit/{sha}" if base and sha and _SHA.fullmatch(sha) else None
+
+    def branch(self, full_name: str, branch: str | None) -> str | None:
+        base = self.repository(full_name)
+        return f"{base}/tree/{quote(branch)}" if base and branch and ".." not in branch else None
+
+    def pull(self, full_name: str, number: int) -> str | None:
+        base = self.repository(full_name)
+        return f"{base}/pull/{number}" if base else None

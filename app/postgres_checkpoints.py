@@ -1,0 +1,122 @@
+"""LangGraph's checkpoints in PostgreSQL, so that they survive its restarts and hold whatever hostile logs say.
+
+LangGraph speaks to it by psycopg, with tables and migrations of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from app.store.address import SETTING, Postgres, StoreError
+from app.store.patience import patiently
+from app.text import storable
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+_SETUP_LOCK = 0x5E1F_C4EC  # any number, the same in every process
+_SETUP_SECONDS = 120.0
+_CONNECT_SECONDS = 8
+_CALL_SECONDS = 20.0  # of one call, for a server that does not answer
+_PATIENCE = 30.0  # seconds that the server may be away; the attempt's lease may end the wait
+_POOL_SIZE = 2  # a saver makes one call at a time
+_T = TypeVar("_T")
+
+
+@contextlib.asynccontextmanager
+async def opened(address: Postgres, serde: SerializerProtocol) -> AsyncIterator[AsyncPostgresSaver]:
+    """Open the pool, make the tables where they are missing, close it at the end. Raises `StoreError`."""
+    conninfo = make_conninfo(
+        "",
+        **{
+            "connect_timeout": _CONNECT_SECONDS,
+            **address.parameters,
+            "host": address.host,
+            "port": address.port,
+            "user": address.user,
+            "password": address.password,
+            "dbname": address.database,
+        },
+    )
+    try:
+        async with asyncio.timeout(_SETUP_SECONDS):
+            await _set_up(conninfo)
+    except (psycopg.Error, OSError) as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise StoreError(f"{SETTING}: the checkpoints in PostgreSQL at {address.where} cannot be opened: {why}") from error
+    pool = AsyncConnectionPool(
+        conninfo,
+        min_size=1,
+        max_size=_POOL_SIZE,
+        open=False,
+        connection_class=psycopg.AsyncConnection[DictRow],
+        timeout=_CONNECT_SECONDS,
+        kwargs={"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row},
+        check=AsyncConnectionPool.check_connection,
+    )
+    async with pool:
+        yield _Steadfast(pool, serde=serde)
+
+
+async def _set_up(conninfo: str) -> None:
+    """LangGraph's migrations, one process at a time.
+
+    The lock is asked for again and again instead of waited for: some of its migrations build an index concurrently, which waits
+    for every statement that runs, also for one that waits for the lock.
+    """
+    async with await psycopg.AsyncConnection.connect(
+        conninfo, autocommit=True, prepare_threshold=0, row_factory=dict_row
+    ) as connection:
+        while True:
+            row = await (await connection.execute("SELECT pg_try_advisory_lock(%s) AS got", (_SETUP_LOCK,))).fetchone()
+            if row is not None and row["got"]:
+                break
+            await asyncio.sleep(0.1)
+        await AsyncPostgresSaver(connection).setup()
+
+
+class _Steadfast(AsyncPostgresSaver):
+    """Every call may be made again: what it writes is found again by its key. So it outlasts a server that is away."""
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await self._again(lambda: super(_Steadfast, self).aget_tuple(config))
+
+    async def aput(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+    ) -> RunnableConfig:
+        # Plain texts of the state become JSON in a column that refuses what the other channels' bytes can hold.
+        kept: Checkpoint = {**checkpoint, "channel_values": _storable(checkpoint["channel_values"])}
+        told: CheckpointMetadata = _storable(metadata)
+        return await self._again(lambda: super(_Steadfast, self).aput(config, kept, told, new_versions))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        await self._again(lambda: super(_Steadfast, self).aput_writes(config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await self._again(lambda: super(_Steadfast, self).adelete_thread(thread_id))
+
+    async def _again(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        async def in_time() -> _T:
+            async with asyncio.timeout(_CALL_SECONDS):
+                return await call()
+
+        return await patiently(in_time, _PATIENCE, passing=lambda error: isinstance(error, psycopg.OperationalError | OSError))
+
+
+def _storable(values: Any) -> Any:
+    """The mapping, its plain texts as PostgreSQL's JSON can hold them."""
+    assert isinstance(values, Mapping)
+    return {name: storable(value) if isinstance(value, str) else value for name, value in values.items()}

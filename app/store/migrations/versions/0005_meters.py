@@ -1,0 +1,28 @@
+"""figures that are kept, and the way from an attempt to the deliveries that caused it"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "meters",
+        sa.Column("name", sa.String(length=32), nullable=False),
+        sa.Column("label", sa.String(length=100), nullable=False),
+        sa.Column("detail", sa.String(length=32), nullable=False),
+        sa.Column("value", sa.Double(), nullable=False),
+        sa.PrimaryKeyConstraint("name", "label", "detail", name=op.f("pk_meters")),
+    )
+    op.create_index(op.f("ix_deliveries_attempt_id"), "deliveries", ["attempt_id"])
+
+
+def downgrade() -> None:
+    op.drop_index(op.f("ix_deliveries_attempt_id"), "deliveries")
+    op.drop_table("meters")

@@ -1,0 +1,184 @@
+"""Spans on their way out: by OTLP over HTTP, where an endpoint is set. Where none is, nothing of OpenTelemetry's SDK is loaded.
+
+One trace an attempt: its id is the attempt's, and the span of the delivery that caused it has an id that follows from the
+delivery's. So every process finds the same trace by what the database tells it, and nothing but ids travels through Redis.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from app.redaction import redact
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+LONGEST: Final = 256  # characters of an attribute
+_EXPORT_SECONDS: Final = 5.0
+_CLOSING_SECONDS: Final = 3.0
+
+_chosen: ContextVar[tuple[int, int] | None] = ContextVar("chosen", default=None)
+"""Trace and span id of the span that is begun next."""
+
+
+@contextlib.contextmanager
+def exported(settings: Settings, process: str) -> Iterator[None]:
+    """Send the spans of the block to the endpoint that is set; `process` names this one ("web", "worker").
+
+    A collector that is away costs spans, lines in the log, and a few seconds at the end; never work.
+    """
+    if not settings.otlp_endpoint:
+        yield
+        return
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    wire = OTLPSpanExporter(endpoint=f"{settings.otlp_endpoint.rstrip('/')}/v1/traces", timeout=_EXPORT_SECONDS)
+    provider = provider_of(process, redacting(wire, settings.secrets))
+    trace.set_tracer_provider(provider)
+    try:
+        yield
+    finally:
+        # It would wait for half a minute; a closed exporter ends what it tries again.
+        giving_up = threading.Timer(_CLOSING_SECONDS, wire.shutdown)
+        giving_up.start()
+        provider.shutdown()
+        giving_up.cancel()
+
+
+def delivered(attempt_id: str, guid: str, event: str, began: int) -> None:
+    """The span of a delivery that asked for an attempt; it `began` so many nanoseconds after 1970, and ends now."""
+    from opentelemetry import trace
+
+    token = _chosen.set((_trace_id(attempt_id), _span_id(guid)))
+    try:
+        span = trace.get_tracer("selfheal").start_span(
+            "selfheal.delivery",
+            context=trace.set_span_in_context(trace.INVALID_SPAN),
+            kind=trace.SpanKind.SERVER,
+            start_time=began,
+            attributes={"selfheal.attempt": attempt_id, "selfheal.delivery": guid, "selfheal.event": event},
+        )
+    finally:
+        _chosen.reset(token)
+    span.end()
+
+
+@contextlib.contextmanager
+def attempt(attempt_id: str, delivery: str | None, number: int) -> Iterator[None]:
+    """One try of an attempt, under the delivery that caused it; steps inside become its children."""
+    from opentelemetry import trace
+
+    above: trace.Span = trace.INVALID_SPAN
+    if delivery is not None:
+        flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
+        above = trace.NonRecordingSpan(trace.SpanContext(_trace_id(attempt_id), _span_id(delivery), True, flags))
+    token = _chosen.set((_trace_id(attempt_id), _span_id(f"{attempt_id} {number}"))) if delivery is None else None
+    span = trace.get_tracer("selfheal").start_span(
+        "selfheal.attempt",
+        context=trace.set_span_in_context(above),
+        kind=trace.SpanKind.CONSUMER,
+        attributes={"selfheal.attempt": attempt_id, "selfheal.delivery": delivery or "", "selfheal.try": number},
+    )
+    if token is not None:
+        _chosen.reset(token)
+    try:
+        with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+            yield
+    except BaseException as error:  # its kind alone: a message may quote foreign code
+        span.set_attribute("error.type", type(error).__name__)
+        raise
+    finally:
+        span.end()
+
+
+def ends_as(outcome: str) -> None:
+    """Note on the attempt's span how it is going to end."""
+    from opentelemetry import trace
+
+    trace.get_current_span().set_attribute("selfheal.outcome", outcome)
+
+
+def provider_of(process: str, exporter: SpanExporter) -> TracerProvider:
+    """Where spans come from. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` count more than our own names."""
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+    from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+
+    class Ids(RandomIdGenerator):
+        def generate_trace_id(self) -> int:
+            chosen = _chosen.get()
+            return chosen[0] if chosen is not None else super().generate_trace_id()
+
+        def generate_span_id(self) -> int:
+            chosen = _chosen.get()
+            return chosen[1] if chosen is not None else super().generate_span_id()
+
+    provider = TracerProvider(
+        resource=Resource({"service.name": "selfheal", "selfheal.process": process}).merge(OTELResourceDetector().detect()),
+        span_limits=SpanLimits(max_span_attribute_length=LONGEST, max_span_attributes=32, max_events=8, max_links=8),
+        id_generator=Ids(),
+        shutdown_on_exit=False,
+    )
+    provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=1000))
+    return provider
+
+
+def redacting(exporter: SpanExporter, secrets: Sequence[str]) -> SpanExporter:
+    """An exporter whose spans have what looks like a secret taken out: the last door, whoever made the span."""
+    from opentelemetry.sdk.trace import Event, ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+    from opentelemetry.trace import Status
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            return redact(value, secrets)
+        return [clean(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def all_clean(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {name: clean(value) for name, value in (attributes or {}).items()}
+
+    def copied(span: ReadableSpan) -> ReadableSpan:
+        said = span.status.description
+        return ReadableSpan(
+            name=clean(span.name)[:LONGEST],
+            context=span.context,
+            parent=span.parent,
+            resource=span.resource,
+            attributes=all_clean(span.attributes),
+            events=[Event(clean(event.name), all_clean(event.attributes), event.timestamp) for event in span.events],
+            kind=span.kind,
+            status=Status(span.status.status_code, clean(said)[:LONGEST] if said else None),
+            start_time=span.start_time,
+            end_time=span.end_time,
+            instrumentation_scope=span.instrumentation_scope,
+        )
+
+    class Redacting(SpanExporter):
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            return exporter.export([copied(span) for span in spans])
+
+        def shutdown(self) -> None:
+            exporter.shutdown()
+
+    return Redacting()
+
+
+def _trace_id(attempt_id: str) -> int:
+    """An attempt's id is 32 hexadecimal digits, as many as a trace's."""
+    with contextlib.suppress(ValueError):
+        if len(attempt_id) == 32 and int(attempt_id, 16):
+            return int(attempt_id, 16)
+    return int.from_bytes(hashlib.sha256(attempt_id.encode()).digest()[:16]) or 1
+
+
+def _span_id(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) or 1

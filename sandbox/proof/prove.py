@@ -1,0 +1,245 @@
+"""Opens a sandbox like any other and has the attacks tried in it. Told by `findings`, one after the other as they come.
+
+Knows the sandbox's protocol alone, so every kind is proven by the same code. What only this side can see, it looks at itself:
+that a deadline ends a command with everything it left behind, that output is bounded, and who came to the canaries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from sandbox import bounds
+from sandbox.base import (
+    MIB,
+    Command,
+    Completed,
+    DeadlinePassed,
+    Limits,
+    Sandbox,
+    SandboxError,
+    Sandboxes,
+    SandboxUnavailable,
+    Workspace,
+)
+from sandbox.jail.bubblewrap import scratch_bytes
+from sandbox.proof import canaries
+from sandbox.proof.bundle import attacks_bundle
+from sandbox.proof.canaries import Canaries
+from sandbox.proof.findings import ATTACKS, DECISIVE, Finding, Part, finding
+
+LIMITS = Limits(memory=192 * MIB, processes=48, file_size=16 * MIB, open_files=64, disk=24 * MIB, cpu_seconds=20)
+"""Small, so that reaching each of them takes no time."""
+SECONDS = 30.0
+DEADLINE = 0.3
+GONE_SECONDS = 3.0
+OUTPUT = 4096
+SHARED_MEMORY = 64 * MIB  # bytes of /dev/shm, in every sandbox of ours
+CALLS = (
+    "keyctl", "add_key", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "ptrace",
+    "perf_event_open", "bpf", "mount", "umount2", "setns", "open_tree", "fsopen", "fsconfig",
+)  # fmt: skip
+"""What every sandbox for strangers' code refuses; containers' engines allow some of what the local sandbox refuses beside."""
+IN_MEMORY = ("/run", "/var/tmp", "/sys/fs/cgroup")  # noqa: S108 - of the container's own, as engines make them
+MORE_CALLS = ("process_vm_readv", "process_vm_writev", "name_to_handle_at", "vmsplice", "move_pages", "mbind")
+_BESIDE = ("wall time", "output", "another sandbox")  # of commands of their own, while the others are tried
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What is at stake on the worker's side: `folders` get a canary file, `files` are secrets that are there already."""
+
+    folders: Sequence[Path] = ()
+    files: Sequence[Path] = ()
+
+
+async def prove(
+    sandboxes: Sandboxes, grounds: Grounds, parts: frozenset[Part] | None = None, *, limits: Limits = LIMITS
+) -> AsyncIterator[Finding]:
+    """A finding for each attack of `parts` (default: all). Raises `SandboxUnavailable` where no sandbox can be opened."""
+    wanted = [name for name, attack in ATTACKS.items() if parts is None or attack.part in parts]
+    async with AsyncExitStack() as opened:
+        planted = await opened.enter_async_context(canaries.planted(grounds.folders, grounds.files))
+        try:
+            sandbox = await opened.enter_async_context(sandboxes.open("proof", limits))
+            tool = await sandbox.provide("proof.pyz", attacks_bundle())
+            proof = _Proof(sandbox, tool, planted, limits)
+            beside = [asyncio.create_task(proof.beside(sandboxes, name)) for name in wanted if name in _BESIDE]
+            opened.push_async_callback(_end, beside)
+            for found in await proof.inside([name for name in wanted if name not in (*_BESIDE, "memory")]):
+                yield found
+            if "memory" in wanted:  # last: the kernel may kill anything of the sandbox for it
+                yield (await proof.inside(["memory"]))[0]
+            for task in beside:
+                yield await task
+        except SandboxUnavailable:
+            raise
+        except SandboxError as error:
+            raise SandboxUnavailable(f"the sandbox could not be proven: {error}") from error
+
+
+async def prove_decisive(sandboxes: Sandboxes, grounds: Grounds) -> tuple[Finding, ...]:
+    """The part that is done before any attempt: what hostile code must not reach. Raises `SandboxUnavailable`."""
+    return tuple([found async for found in prove(sandboxes, grounds, DECISIVE)])
+
+
+class _Proof:
+    def __init__(self, sandbox: Sandbox, tool: str, planted: Canaries, limits: Limits) -> None:
+        self._sandbox, self._tool, self._planted, self._limits = sandbox, tool, planted, limits
+        self._isolation = sandbox.isolation
+
+    async def inside(self, names: Sequence[str], neighbour: dict[str, Any] | None = None) -> list[Finding]:
+        async with self._sandbox.candidate() as workspace:
+            told = json.dumps(self._told(names, workspace.root, neighbour)).encode()
+            argv = (workspace.python, "-I", "-S", self._tool)
+            try:
+                ended = await workspace.run(Command(argv, SECONDS, stdin=told, output_limit=MIB))
+            except DeadlinePassed as late:
+                ended = Completed(-1, late.stdout, late.stderr, late.seconds)
+        found = {str(line["attack"]): line for line in _lines(ended.stdout)}
+        return [self._judged(name, found.get(name), ended) for name in names]
+
+    async def beside(self, sandboxes: Sandboxes, name: str) -> Finding:
+        match name:
+            case "wall time":
+                async with self._sandbox.candidate() as workspace:
+                    return await _wall_time(workspace)
+            case "output":
+                async with self._sandbox.candidate() as workspace:
+                    return await _output(workspace)
+        return await self._beside_another(sandboxes)
+
+    async def _beside_another(self, sandboxes: Sandboxes) -> Finding:
+        token = token_hex(12)
+        async with sandboxes.open("proof neighbour", self._limits) as other:
+            tool = await other.provide(token, attacks_bundle())
+            async with other.candidate() as workspace:
+                argv = (workspace.python, "-I", "-S", tool, token, str(SECONDS))
+                staying = asyncio.create_task(workspace.run(Command(argv, SECONDS)))
+                try:
+                    await _until_there(workspace, token, staying)
+                    inside = (f"{workspace.root}/{token}", f"/tmp/{token}", f"/dev/shm/{token}")  # noqa: S108 - inside
+                    paths = [*inside, *await asyncio.to_thread(_places, token)]
+                    return (await self.inside(["another sandbox"], {"token": token, "paths": paths}))[0]
+                finally:
+                    await _end([staying])
+
+    def _told(self, names: Sequence[str], root: str, neighbour: dict[str, Any] | None) -> dict[str, Any]:
+        planted, kind, disk = self._planted, self._isolation.name, scratch_bytes(self._limits)
+        return {
+            "attacks": list(names),
+            "token": planted.token,
+            "files": planted.files,
+            "ports": planted.ports,
+            "abstract": planted.abstract,
+            "segment": planted.segment,
+            "resolvers": canaries.resolvers(),
+            "cgroup_namespace": canaries.cgroup_namespace(),
+            "hostname": socket.gethostname(),
+            "limits": asdict(self._limits),
+            "locked_memory": bounds.LOCKED_MEMORY,
+            "root": root,
+            "writable": [root, "/tmp", "/dev/shm", "/dev", *(IN_MEMORY if kind == "docker" else ())],  # noqa: S108 - inside
+            "sizes": {"/tmp": disk, "/dev/shm": SHARED_MEMORY, root: disk},  # noqa: S108 - inside
+            # Without root on this side there is no other uid to be had.
+            "other_uid": kind in ("process", "e2b") or (kind == "local" and os.geteuid() == 0),
+            "dies_with_parent": kind != "docker",
+            "calls": [*CALLS, *(() if kind == "docker" else MORE_CALLS)],
+            "neighbour": neighbour,
+        }
+
+    def _judged(self, name: str, line: dict[str, Any] | None, ended: Completed) -> Finding:
+        if line is None:
+            if name == "memory" and ended.out_of_memory:
+                return finding(name, held=True, saw="what took more than its share was killed")
+            why = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {ended.exit_code}"]
+            return finding(name, held=False, saw=f"it could not be tried: {why[0][:200]}")
+        held, saw = line.get("held"), str(line.get("saw"))[:300]
+        if name == "loopback of the machine" and self._planted.came:
+            held, saw = False, f"something came in from the sandbox ({', '.join(sorted(set(self._planted.came)))})"
+        told = finding(name, held if held is None else bool(held), saw)
+        return replace(told, status="warning") if told.status == "failed" and self._is_no_promise(told) else told
+
+    def _is_no_promise(self, told: Finding) -> bool:
+        """What this kind of sandbox says itself that it does not bound, or leaves to the engine's own filter."""
+        if not self._isolation.untrusted:
+            return False
+        if told.name == "disk":
+            return "disk" not in self._isolation.promises
+        return self._isolation.name == "docker" and told.part == "kernel" and told.name != "kernel filter"
+
+
+async def _wall_time(workspace: Workspace) -> Finding:
+    token = token_hex(12)
+    script = f"(setsid sh -c 'sleep {SECONDS:.0f}; : {token}' &) ; sleep {SECONDS:.0f}; : {token}"
+    try:
+        await workspace.run(Command(("/bin/sh", "-c", script), DEADLINE))
+    except DeadlinePassed:
+        pass
+    else:
+        return finding("wall time", held=False, saw="a command went on after its deadline")
+    waited = 0.0
+    while (left := await asyncio.to_thread(_running, token)) and waited < GONE_SECONDS:
+        await asyncio.sleep(0.05)
+        waited += 0.05
+    if left:
+        return finding("wall time", held=False, saw="what a command left in the background went on after its deadline")
+    return finding("wall time", held=True, saw=f"a command and what it left behind ended after {DEADLINE} s")
+
+
+async def _output(workspace: Workspace) -> Finding:
+    ended = await workspace.run(Command(("/bin/sh", "-c", "head -c 2000000 /dev/zero"), SECONDS, output_limit=OUTPUT))
+    held = ended.truncated and len(ended.stdout) < 2 * OUTPUT
+    return finding("output", held=held, saw=f"{len(ended.stdout):,} of 2,000,000 bytes were kept")
+
+
+async def _until_there(workspace: Workspace, token: str, staying: asyncio.Task[Completed]) -> None:
+    """The neighbour writes its file last. Raises `SandboxUnavailable` when it ended instead."""
+    for _ in range(int(SECONDS / 0.05)):
+        if staying.done():
+            said = staying.result().stderr.decode(errors="replace").strip()
+            raise SandboxUnavailable(f"a program in a second sandbox ended at once: {said[-200:]}")
+        with suppress(FileNotFoundError):
+            if await workspace.read(token) == token.encode():
+                return
+        await asyncio.sleep(0.05)
+    raise SandboxUnavailable("a program in a second sandbox did not start")
+
+
+def _places(token: str) -> list[str]:
+    """Where this machine keeps the neighbour's files, by its running process: its folders seen from outside."""
+    return [f"/proc/{pid}/cwd/{token}" for pid in _running(token)]
+
+
+def _running(token: str) -> list[str]:
+    """Ids of this machine's processes that carry the token in their arguments."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            with suppress(OSError):
+                if token.encode() in Path(entry.path, "cmdline").read_bytes():
+                    found.append(entry.name)
+    return found
+
+
+def _lines(output: bytes) -> list[dict[str, Any]]:
+    """The program's own lines. It shares its output with nobody: what is no line of it means that it broke off."""
+    found = []
+    for line in output.decode(errors="replace").splitlines():
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return [line for line in found if isinstance(line, dict) and "attack" in line]
+
+
+async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

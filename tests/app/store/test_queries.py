@@ -1,0 +1,74 @@
+"""What lists are made of: filters, places to go on from, and marks of what changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlalchemy import update
+
+from agent.events import StepStarted
+from agent.outcome import Outcome
+from app.store.models import AttemptRow
+from app.store.store import Store
+from app.store.values import Place, Wanted
+from tests.app.requests import COMMAND, REPOSITORY, run_of, taken
+
+
+async def test_attempts_of_one_moment_are_listed_once_each(store: Store) -> None:
+    """The place is time and id: attempts that share their time are neither left out nor shown twice."""
+    ids = {await taken(store, run_of(f"{number:040x}")) for number in range(9)}
+    async with store.database.write() as session:
+        await session.execute(update(AttemptRow).values(created_at=store.clock.now()))
+    seen: list[str] = []
+    before: Place | None = None
+    while page := await store.page_of_attempts(Wanted(), before, limit=2):
+        seen += [attempt.id for attempt in page]
+        before = Place(page[-1].created_at, page[-1].id)
+    assert sorted(seen) == sorted(ids)
+    assert seen == sorted(ids, reverse=True)
+
+
+async def test_filters_narrow_the_list(store: Store) -> None:
+    run = await taken(store, run_of("a" * 40))
+    command = await taken(store, COMMAND)
+    other = await taken(store, replace(run_of("b" * 40), repository=replace(REPOSITORY, id=8, full_name="acme/100%_sure")))
+    await store.cancel(other, Outcome.SUPERSEDED, "moved on")
+
+    async def found(**wanted: object) -> set[str]:
+        return {attempt.id for attempt in await store.page_of_attempts(Wanted(**wanted))}  # type: ignore[arg-type]
+
+    assert await found() == {run, command, other}
+    assert await found(repository="OCTO/calc") == {run, command}
+    assert await found(repository="%_s") == {other}
+    assert await found(repository="_") == {other}
+    assert await found(status="queued") == {run, command}
+    assert await found(outcome=Outcome.SUPERSEDED) == {other}
+    assert await found(trigger="command") == {command}
+    assert await found(trigger="fork") == set()
+    assert await found(repository="calc", trigger="automatic", status="queued") == {run}
+
+
+async def test_a_mark_changes_with_whatever_is_told(store: Store) -> None:
+    attempt_id = await taken(store, run_of("a" * 40))
+    marks = [await store.marks([attempt_id, "nobody"])]
+    async with store.lease(attempt_id, "w1") as lease:
+        marks.append(await store.marks([attempt_id]))
+        await lease.record(StepStarted(text="one", step="x"))
+        marks.append(await store.marks([attempt_id]))
+        await lease.end(Outcome.GAVE_UP, "enough")
+    marks.append(await store.marks([attempt_id]))
+    assert len({mark[attempt_id] for mark in marks}) == 4
+    assert all(list(mark) == [attempt_id] for mark in marks)
+
+
+async def test_marks_of_very_many_attempts_are_found(store: Store) -> None:
+    attempt_id = await taken(store, run_of("a" * 40))
+    assert list(await store.marks([*(f"{number:032x}" for number in range(2000)), attempt_id])) == [attempt_id]
+
+
+async def test_a_timeline_is_read_in_pieces(store: Store) -> None:
+    attempt_id = await taken(store, run_of("a" * 40))
+    async with store.lease(attempt_id, "w1") as lease:
+        for number in range(5):
+            await lease.record(StepStarted(text=str(number), step="x"))
+    assert [stored.sequence for stored in await store.timeline(attempt_id, 1, limit=2)] == [2, 3]

@@ -1,0 +1,99 @@
+"""`/healthz`, `/readyz` and `selfheal health`: what is wrong is named, shortly, and with nothing that is nobody's business."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+
+import httpx
+from sqlalchemy import text
+
+from app.health import Health, of_worker
+from app.settings import Settings, load
+from app.store.database import Database
+from app.store.store import Store
+from tests.app.test_main import serving
+from tests.app.test_worker import working
+from tests.app.waiting import until
+
+
+def on(settings: Settings, redis_url: str) -> Settings:
+    return settings.model_copy(update={"redis_url": load(redis_url=redis_url).redis_url})
+
+
+async def test_a_service_that_has_all_it_needs_is_ready(settings: Settings, redis_url: str) -> None:
+    async with serving(on(settings, redis_url)) as url, httpx.AsyncClient() as client:
+        answer = await client.get(url + "/readyz")
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "ready"
+    assert set(answer.json()["parts"]) == {"database", "migrations", "redis"}
+
+
+async def test_without_redis_it_is_alive_but_not_ready_and_says_no_password(settings: Settings) -> None:
+    async with serving(on(settings, "redis://:canary-word@127.0.0.1:1")) as url, httpx.AsyncClient() as client:
+        assert (await client.get(url + "/healthz")).status_code == 200
+        answer = await client.get(url + "/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["parts"]["redis"] == {"ok": False, "reason": "it cannot be reached"}
+    assert answer.json()["parts"]["database"]["ok"]
+    assert "canary" not in answer.text
+
+
+async def test_tables_of_another_version_are_named(store: Store, redis_url: str) -> None:
+    async with store.database.write() as session:
+        await session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    parts = await Health(store.database, redis_url).parts()
+    assert "another version" in parts["migrations"].reason
+    assert parts["database"].ok
+
+
+async def test_a_database_without_tables_is_named(settings: Settings, store: Store, redis_url: str) -> None:
+    async with store.database.write() as session:
+        await session.execute(text("DROP TABLE alembic_version"))
+    database = Database.connect(settings.database)
+    try:
+        parts = await Health(database, redis_url).parts()
+    finally:
+        await database.close()
+    assert parts["migrations"].reason == "it has no tables of Selfheal"
+
+
+async def test_a_redis_that_says_nothing_is_not_waited_for(store: Store) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        began = time.monotonic()
+        parts = await Health(store.database, f"redis://127.0.0.1:{port}").parts()
+        assert time.monotonic() - began < 10
+    assert parts["redis"].reason == "it does not answer within 1 s"
+
+
+async def test_a_worker_is_well_while_it_takes_work(settings: Settings, store: Store, redis_url: str) -> None:
+    settings = on(settings, redis_url)
+    assert "no worker of this host" in (await of_worker(settings))["worker"].reason
+
+    async def heal(_: str) -> None:
+        return
+
+    async def is_well() -> bool:
+        return all(part.ok for part in (await of_worker(settings)).values())
+
+    async with working(settings, store, redis_url, heal):
+        await until(is_well)
+    assert not await is_well()
+
+
+async def test_the_command_ends_with_one_and_a_line_where_nothing_runs(settings: Settings) -> None:
+    environment = {**os.environ, "SELFHEAL_DATA_DIR": str(settings.data_dir)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "app", "health", env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    _, err = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 1
+    assert "redis: no process runs the embedded Redis" in err.decode()
