@@ -58,7 +58,8 @@ def flaky(found: Flakiness, why: str = "") -> Ending:
         Outcome.FLAKY,
         f"The failure comes and goes, flaky {found.red}/{found.runs}: {named(found.ids)} failed in {found.red} of {found.runs} "
         f"runs of the same code. Suspected cause: {found.cause}{evidence}.{f' {why}' if why else ''}",
-        f"{_ADVICE[found.cause]}; flakiness itself is repaired only when a person asks (`/heal flaky`).",
+        f"{_ADVICE[found.cause]}; flakiness itself is repaired only when a person asks: `/heal flaky` on GitHub, "
+        "`selfheal fix --flaky` on a checkout.",
         found,
     )
 

@@ -37,14 +37,22 @@ class Wish:
         return self.workflow is not None or self.job is not None or bool(self.matrix) or self.step is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The job, and which workflows were passed over on the way because they cannot be read: the file, the line and why."""
+
+    job: ChosenJob | None = None
+    passed_over: tuple[str, ...] = ()
+
+
 class NoSuchJob(Exception):
     """What is wished for is not in the checkout; the message lists what is."""
 
 
-def choose(root: Path, wish: Wish) -> ChosenJob | None:
-    """The job that is wished for; without a wish the first one that tests, None where there is none. Raises `NoSuchJob`."""
+def choose(root: Path, wish: Wish) -> Choice:
+    """The job that is wished for; without a wish the first one that tests, none where there is none. Raises `NoSuchJob`."""
     if wish.test is not None:
-        return None
+        return Choice()
     texts = _workflows(root)
     paths = [path for path in texts if _is(path, wish.workflow)]
     if wish.names_a_job and not paths:
@@ -69,11 +77,11 @@ def choose(root: Path, wish: Wish) -> ChosenJob | None:
             if wish.step is not None and isinstance(found := find_step(leg.job, wish.step, _as_it_stands), Problem):
                 names = "; ".join(title_of(step)[:100] for step in leg.job.steps)
                 raise NoSuchJob(f"{path}: {found} There are: {names}")
-            return chosen
+            return Choice(chosen, tuple(problems))
         problems.append(f"{path}: {leg}")
     if wish.names_a_job:
         raise NoSuchJob("\n".join(problems) or "no workflow of the checkout has such a job")
-    return None
+    return Choice(None, tuple(problems))
 
 
 def _workflows(root: Path) -> dict[str, str]:

@@ -19,14 +19,14 @@ from rich.table import Table
 
 from agent import words
 from agent.ci.leg import Told as Step
-from agent.ci.legs import ChosenJob
+from agent.ci.obstacles import unreadable
 from agent.oracle import EXIT
 from agent.outcome import NoRepair
 from agent.reproducing import Red
 from app import checkout, local, terminal
-from app.choosing import Wish, choose
+from app.choosing import Choice, Wish, choose
 from app.engine import Reproduction
-from app.preparing import Case
+from app.preparing import Case, without_a_run
 from app.settings import Settings
 from app.showing import Screen
 from app.terminal import plain
@@ -41,8 +41,8 @@ _STYLES = {"fails": "bold red", "runs": "", "installs": "cyan", "sets up": "cyan
 async def run(root: Path, settings: Settings, *, wish: Wish, json: bool) -> bool:
     """Reproduce the failure of the checkout at `root`; True when it is red. Raises `NoSuchJob`."""
     chosen = await asyncio.to_thread(choose, root, wish)
-    if chosen is not None:
-        chosen = replace(chosen, run=await checkout.commit(root))
+    if chosen.job is not None:
+        chosen = replace(chosen, job=replace(chosen.job, run=await checkout.commit(root)))
     progress = terminal.console(stderr=True)
     started = time.monotonic()
     screen = Screen(progress, started)
@@ -56,19 +56,21 @@ async def run(root: Path, settings: Settings, *, wish: Wish, json: bool) -> bool
     return isinstance(seen.result, Red)
 
 
-async def _reproduce(
-    root: Path, settings: Settings, chosen: ChosenJob | None, test: str | None, screen: Screen
-) -> Reproduction:
+async def _reproduce(root: Path, settings: Settings, chosen: Choice, test: str | None, screen: Screen) -> Reproduction:
     configuration = local.configuration(root)
     if isinstance(configuration, NoRepair):
         return Reproduction(configuration, None)
+    if chosen.passed_over and chosen.job is None and not configuration.tests:
+        ending = unreadable(chosen.passed_over[0])
+        return Reproduction(without_a_run(ending.outcome, ending.reason, ending.next_step, *chosen.passed_over[1:]), None)
     try:
         engine = await local.engine(settings, screen)
         case = Case(
             id=uuid4().hex,
             label=root.name,
             archive=checkout.packed(root),
-            jobs=() if chosen is None else (chosen,),
+            jobs=() if chosen.job is None else (chosen.job,),
+            notes=tuple(f"passed over, as it cannot be read: {problem}" for problem in chosen.passed_over),
             configuration=configuration,
             command=test,
         )
@@ -94,7 +96,7 @@ class Told:
         """The same keys however it ended; what there is not is null or empty."""
         result, prepared = self.seen.result, self.seen.prepared
         ended = result if isinstance(result, NoRepair) else None
-        plan = prepared.plan if prepared else None
+        plan = self.seen.plan
         return {
             "outcome": self.outcome,
             "reason": ended.reason if ended else None,
@@ -114,10 +116,11 @@ class Told:
 
     def show(self, console: Console) -> None:
         result, prepared = self.seen.result, self.seen.prepared
-        for source, steps in prepared.plan.steps if prepared else ():
+        plan = self.seen.plan
+        for source, steps in plan.steps if plan else ():
             console.print(plain(f"\n{source[0].upper()}{source[1:]}", "bold"))
             console.print(_steps(steps))
-        for check in prepared.plan.checks if prepared and not prepared.plan.steps else ():
+        for check in plan.checks if plan and not plan.steps else ():
             console.print(plain(f"\nRuns `{check.command}` ({check.source})", "bold"))
         if approximated := self._approximated():
             console.print(plain("\nNot as in CI", "bold"))
@@ -142,10 +145,8 @@ class Told:
         console.print(plain(f"{environment}{words.took(self.seconds)}", "dim"))
 
     def _approximated(self) -> list[str]:
-        result, prepared = self.seen.result, self.seen.prepared
-        if prepared is None:
-            return list(result.log.notes) if isinstance(result, NoRepair) else []
-        notes = [*prepared.plan.notes, *((prepared.installed.note,) if prepared.installed.note else ())]
+        result, prepared, plan = self.seen.result, self.seen.prepared, self.seen.plan
+        notes = [*(plan.notes if plan else ()), *(prepared.installed.notes if prepared else ())]
         return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, Red) else result.log.notes)]))
 
 

@@ -83,11 +83,15 @@ class LocalWorkspace(HeldWorkspace):
         return installed
 
     async def run(self, command: Command) -> Completed:
+        return await self.perform(command, writable=self._writable)
+
+    async def perform(self, command: Command, *, writable: bool) -> Completed:
+        """Run `command` as one that may, or may not, change the workspace's files."""
         cwd = "" if command.cwd in ("", ".") else "/" + "/".join(parts_of(command.cwd))
         return await self.execute(
             Job(
                 command.argv,
-                (Mount(self._source, REPO, self._writable), *self._hall.shown, *self.ground.mounts),
+                (Mount(self._source, REPO, writable), *self._hall.shown, *self.ground.mounts),
                 self._hall.environment | dict(command.env),
                 REPO + cwd,
                 command.timeout,
@@ -124,6 +128,9 @@ class LocalSandbox:
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
         await self._base.unpack(archive)
+
+    async def amend(self, command: Command) -> Completed:
+        return await self._base.perform(command, writable=True)
 
     async def install(self, packages: Packages) -> Installed:
         return await self._base.install(packages)

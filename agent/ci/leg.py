@@ -100,6 +100,7 @@ class Walked:
     told: tuple[Told, ...]
     packages: Packages
     notes: tuple[str, ...] = ()
+    runtimes: Mapping[str, str] = field(default_factory=dict)  # of other languages: name → version that is asked for
 
     @property
     def check(self) -> Check | None:

@@ -77,6 +77,15 @@ def invalid(why: str) -> Ending:
     return Ending(Outcome.REFUSED, f"The workflow cannot be followed. {why}.", "Mend the workflow file, and push.")
 
 
+def unreadable(problem: str) -> Ending:
+    """The only workflow that may hold the tests. `problem` names the file, the line and why."""
+    return Ending(
+        Outcome.REFUSED,
+        f"The workflow cannot be read: {problem.rstrip('.')}.",
+        "Mend the workflow file, or name the command that shows the failure with `--test`.",
+    )
+
+
 def too_long(source: str, steps: int, *, ran: bool) -> Ending:
     return Ending(
         Outcome.OUT_OF_BUDGET,

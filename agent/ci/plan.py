@@ -74,6 +74,11 @@ class Plan:
         return tuple(service for at, service in enumerate(asked) if service not in asked[:at])
 
     @property
+    def runtimes(self) -> dict[str, str]:
+        """Of other languages, in the versions that the jobs ask for."""
+        return {name: version for planned in self.legs for name, version in planned.walked.runtimes.items()}
+
+    @property
     def is_open(self) -> bool:
         return bool(self.checks or self.asks)
 

@@ -34,6 +34,7 @@ class Trail:
         self.told: dict[str, Told] = {}  # by the step's number
         self.notes: list[str] = list(leg.notes)
         self.packages = Packages(python=leg.python)
+        self.runtimes: dict[str, str] = {}  # of other languages: the version that is asked for
         self.tried: list[Tried] = []  # steps that a later one may need before it
 
     def tell(self, here: Here, does: Does, detail: str) -> None:
@@ -43,6 +44,7 @@ class Trail:
         packages = merge(self.packages, gains.packages)
         self.packages = replace(packages, python=gains.python or packages.python)
         self.notes += gains.notes
+        self.runtimes |= dict([gains.runtime] if gains.runtime else [])
 
     def found(self, failing: Tried) -> Found:
         """As a check, with what it needs before it."""
@@ -71,7 +73,8 @@ class Trail:
             for step in self.leg.job.steps
             if str(step.number) not in reached
         ]
-        return Walked(end, (*self.told.values(), *rest), packages, tuple(dict.fromkeys([*self.notes, *notes])))
+        noted = tuple(dict.fromkeys([*self.notes, *notes]))
+        return Walked(end, (*self.told.values(), *rest), packages, noted, dict(self.runtimes))
 
 
 def _spares(earlier: Check, check: Check) -> bool:

@@ -45,7 +45,8 @@ class Uses:
         version = meaning.python
         if version is None and "python-version-file" in inputs:
             version = python_version(self.project.texts.get(inputs["python-version-file"].removeprefix("./"), ""))
-        gains = Gains(python=version, notes=(f"step {here.number}: {meaning.note}",) if meaning.note else ())
+        notes = (f"step {here.number}: {meaning.note}",) if meaning.note else ()
+        gains = Gains(python=version, notes=notes, runtime=meaning.runtime)
         return Prepares("sets up" if meaning.kind == "sets_up" else "nothing", meaning.why, meaning.outputs or {}, gains)
 
     def _own(self, uses: str, here: Here) -> Opens:

@@ -37,7 +37,13 @@ async def reproduce(state: State, work: Work) -> State:
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     green = sum(len(ids) for ids in oracle.must_stay.values())
     noun = words.noun(work.task.checks)
+    shaky = unsteady(rounds)
     text = f"{words.opening(len(red), noun)} red, {green:,} green, the same in {words.counted(len(rounds), 'run')}"
+    if shaky:
+        text = (
+            f"Comes and goes: {endings.named(sorted(shaky))}, red in some of {words.counted(len(rounds), 'run')} and green in "
+            f"others; {words.counted(len(red), noun)} red in all of them, {green:,} green"
+        )
     await tell(work, text, oracle, sum(run.seconds for runs in rounds for run in runs))
     if not red:
         return await _not_red(work, rounds)
@@ -47,7 +53,6 @@ async def reproduce(state: State, work: Work) -> State:
         return {"ending": pack(_could_not_start(next(run for run in base if oracle.must_turn[run.check])))}
     if (ending := _for_want(work, red, base) or _for_want_of_network(work, red, base, len(rounds))) is not None:
         return {"ending": pack(ending)}
-    shaky = unsteady(rounds)
     notes = (
         [f"Sometimes red and sometimes green, so left out of the decision: {endings.named(sorted(shaky))}."] if shaky else []
     )
