@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo screenshots bench test check format docs lock clean
+.PHONY: help setup demo screenshots bench test chaos check format docs lock clean
 
 BIN := .venv/bin
 
@@ -30,6 +30,9 @@ test: .venv/.ready-for-tests ## all tests, a process for each core
 		echo "== What failed beside other tests is run once more, alone; only what fails again counts. Flaky tests are bugs: mend them. =="; \
 		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); \
 	else exit $$code; fi
+
+chaos: .venv/.ready-for-tests ## kill, freeze, fill and flood the service (SCENARIOS="kill-* storm" chooses; takes half an hour)
+	@$(BIN)/python -m tests.chaos.run $(SCENARIOS) $(CHAOS_ARGS)
 
 check: setup ## formatting, lint, types, arrows between the rooms
 	@$(BIN)/ruff format --check .

@@ -33,6 +33,11 @@ _NETWORK = re.compile(
 _CONCURRENT = re.compile(
     r"\b(?:threading|asyncio|multiprocessing|concurrent\.futures|ThreadPool\w*|ProcessPool\w*|anyio|trio|gevent|_thread)\b"
 )
+_CLOCK = re.compile(
+    r"\b(?:datetime|date)\.(?:now|utcnow|today)\b|\btimezone\.(?:now|localtime)\b|\butcnow\(|"
+    r"\btime\.(?:time|time_ns|monotonic|perf_counter|localtime|gmtime|ctime|strftime)\b|\bperf_counter\(|"
+    r"\bDate\.now\b|\bnew Date\(\)"
+)
 _CHANCE = re.compile(r"\b(?:uuid[14]|urandom|SystemRandom|getrandbits|token_(?:hex|bytes|urlsafe))\b|\bsecrets\.")
 
 _CAUSES: Mapping[str, Chance] = MappingProxyType(
@@ -89,6 +94,7 @@ def by_signs(texts: Iterable[str]) -> tuple[Chance, str]:
     for cause, sign, what in (
         ("network", _NETWORK, "its traceback speaks of the network"),
         ("concurrency", _CONCURRENT, "the code in its traceback works with threads, tasks or processes"),
+        ("time", _CLOCK, "the code in its traceback asks what time it is"),
         ("randomness", _CHANCE, "the code in its traceback draws numbers that no seed fixes"),
     ):
         if found := sign.search(whole):

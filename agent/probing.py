@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 
 from agent import flakiness, words
 from agent.events import Probed
@@ -21,6 +22,7 @@ from sandbox.base import LimitExceeded
 
 SHARE, LONGEST = 0.25, 300.0  # of the attempt's time, and seconds, that everything here may take
 TRIALS = 10  # conditions that are tried
+UNTOLD = 4  # the same where nothing says that anything was ever red
 AGAIN = 2  # more times that something has to be red to count as red every time
 READ = 20  # files of tracebacks that are read for signs
 
@@ -78,9 +80,8 @@ class Prober:
     async def _first_red(self, wanted: Ids) -> tuple[Conditions, Ids] | None:
         task = self.work.task
         now = datetime.now(UTC)
-        for number, under in enumerate(flakiness.trials(task.seed, task.clock, now)):
-            if number == TRIALS:
-                break
+        was_red = wanted or task.told or task.hints or task.clock or task.seed is not None or task.heals_flakiness
+        for under in islice(flakiness.trials(task.seed, task.clock, now), TRIALS if was_red else UNTOLD):
             red = await self._red(under)
             if suspects := (red & wanted if wanted else red):
                 return under, suspects

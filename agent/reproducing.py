@@ -15,7 +15,7 @@ from agent.outcome import NoRepair, ReflectionLog
 from agent.state import Context, Work, unpack
 from agent.task import Task
 from agent.usage import Usage
-from agent.verdicts import CheckRun, Oracle
+from agent.verdicts import Check, CheckRun, Oracle
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,11 @@ class Red:
     oracle: Oracle
     base: tuple[CheckRun, ...]
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_one(cls, check: Check, run: CheckRun) -> Red:
+        """One red run that nothing else could be asked after."""
+        return cls(Oracle((check,), {check.name: run.red}, {check.name: run.green}), (run,))
 
     @property
     def failing(self) -> tuple[str, ...]:

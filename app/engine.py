@@ -17,12 +17,13 @@ from agent import tracing
 from agent.blobs import Blobs, MemoryBlobs
 from agent.budget import Budget
 from agent.ci.legs import image_of
+from agent.ci.plan import Plan
 from agent.events import Degraded, Emit, SandboxOpened
 from agent.memory import Memory
 from agent.outcome import NoRepair, Repair
 from agent.question import Reply, Waiting
 from agent.task import Policy
-from app.preparing import Case, Prepared, prepare
+from app.preparing import Case, Prepared, Uninstalled, prepare
 from sandbox.base import Housed, Limits, Sandbox, SandboxError, Sandboxes
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class Reproduction:
 
     result: Red | NoRepair
     prepared: Prepared | None
+    planned: Plan | None = None  # what was understood, where it was not prepared
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.prepared.plan if self.prepared is not None else self.planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,8 @@ class Engine:
             prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return prepared
+            if isinstance(prepared, Uninstalled):
+                return prepared.ended
             await loading
             from agent.graph import repair
 
@@ -93,8 +101,10 @@ class Engine:
             prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return Reproduction(prepared, None)
-            from agent.reproducing import reproduced
+            from agent.reproducing import Red, reproduced
 
+            if isinstance(prepared, Uninstalled):
+                return Reproduction(Red.of_one(prepared.check, prepared.run), None, prepared.plan)
             red = await reproduced(prepared.task, self._context(case, MemoryBlobs(), emit, None))
             return Reproduction(red, prepared)
 
@@ -133,7 +143,7 @@ class Engine:
             await emit(SandboxOpened(text="", sandbox=kind, seconds=time.monotonic() - began))
             yield sandbox
 
-    async def _prepared(self, case: Case, sandbox: Sandbox, emit: Emit) -> Prepared | NoRepair:
+    async def _prepared(self, case: Case, sandbox: Sandbox, emit: Emit) -> Prepared | Uninstalled | NoRepair:
         policy = self.extensions.allowed(self.policy) if self.extensions is not None else self.policy
         if unknown := set(case.configuration.rungs or ()) - set(policy.rungs):
             why = f"`rungs` names what is no rung here: {', '.join(sorted(unknown))}"

@@ -283,7 +283,7 @@ async def _explained(work: Work, publication: Publication, result: NoRepair) -> 
 def _work(lease: Lease, deps: Deps) -> Work:
     attempt = lease.attempt
     reading = deps.github.repository(attempt.installation_id, attempt.repository, READING)
-    writing = deps.github.repository(attempt.installation_id, attempt.repository, PUBLISHING)
+    writing = deps.github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=lease.check)
     return Work(lease, reading, writing, deps)
 
 

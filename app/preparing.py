@@ -6,15 +6,19 @@ Knows sandboxes and plans; nothing of GitHub, of attempts, or of how a repair is
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from agent.budget import Budget
 from agent.checks import Runner
+from agent.ci import runtimes, uninstallable
+from agent.ci.commit import committed
 from agent.ci.configuration import NO_CONFIGURATION, Configuration
+from agent.ci.contexts import Run
 from agent.ci.legs import ChosenJob, FailedJob
 from agent.ci.plan import Plan, complete, plan
 from agent.ci.replay import Stage
+from agent.endings import Ending
 from agent.events import Emit, StepDone, StepStarted
 from agent.outcome import NoRepair, Outcome, ReflectionLog
 from agent.task import Policy, Task
@@ -35,6 +39,7 @@ class Case:
     configuration: Configuration = NO_CONFIGURATION
     command: str | None = None  # a person's own test command
     hints: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was passed over in choosing the jobs
     heals_flakiness: bool = False  # a person asked to repair also what comes and goes
     image: str | None = None  # that the sandbox was opened with, for the job that asks for it
     model: str | None = None  # LiteLLM name of the one that a person chose; None is the installation's
@@ -49,7 +54,19 @@ class Prepared:
     installed: Installed
 
 
-async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, budget: Budget) -> Prepared | NoRepair:
+@dataclass(frozen=True, slots=True)
+class Uninstalled:
+    """The install step is red for what the repository asks for: seen, and nothing in it that the engine could run."""
+
+    plan: Plan
+    check: Check
+    run: CheckRun
+    ended: NoRepair  # for whoever wanted a repair
+
+
+async def prepare(
+    case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, budget: Budget
+) -> Prepared | Uninstalled | NoRepair:
     """Unpack, read what is to be run, install: everything that comes before the first red."""
     started = time.monotonic()
     await emit(StepStarted(step="unpack", text="Unpacking the repository"))
@@ -64,20 +81,23 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
     except LimitExceeded as error:
         return _too_small(error)
     planned = await plan(sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command, image=case.image)
+    planned = replace(planned, notes=(*case.notes, *planned.notes))
     await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
     if not planned.is_open:
         return _ended(planned)
+    try:
+        if said := await committed(sandbox, _run_of(case)):
+            planned = replace(planned, notes=(*planned.notes, said))
+    except LimitExceeded as error:
+        return _too_small(error)
     started = time.monotonic()
     await emit(StepStarted(step="install", text="Installing the dependencies"))
     try:
         installed = await sandbox.install(planned.packages)
     except InstallFailed as error:
-        return without_a_run(
-            Outcome.INFRASTRUCTURE,
-            f"The dependencies could not be installed: {error.reason}.",
-            "Look at the installer's words in the log; if the index was out of reach, try again later.",
-            error.output[-2000:],
-        )
+        said = uninstallable.in_words(error)
+        await emit(StepDone(step="install", text=f"Installing failed: {said}", seconds=time.monotonic() - started))
+        return _uninstalled(case, planned, error)
     except LimitExceeded as error:
         return _too_small(error)
     await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
@@ -88,6 +108,8 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
     if not planned.checks:
         return _ended(planned)
     isolation = sandbox.isolation
+    there = await runtimes.versions(sandbox.base, runtimes.needed(planned.checks, planned.runtimes))
+    planned = replace(planned, notes=(*planned.notes, *runtimes.told(planned.runtimes, there)))
     failed = [job for job in case.jobs if isinstance(job, FailedJob)]
     task = Task(
         id=case.id,
@@ -96,16 +118,33 @@ async def prepare(case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, b
         policy=policy,
         budget=budget,
         hints=case.hints,
-        environment=f"{_python(planned, installed)}, sandbox {isolation.name}, "
+        environment=f"{_ran_on(planned, installed, there)}, sandbox {isolation.name}, "
         f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
         approximated=planned.notes,
         packages=planned.packages,
         told=tuple(dict.fromkeys(id_ for job in failed for id_ in job.told)),
         seed=next((job.seed for job in failed if job.seed is not None), None),
         clock=next((job.began for job in failed if job.began is not None), None),
+        replayed=planned.seen,
         heals_flakiness=case.heals_flakiness,
     )
     return Prepared(task, planned, installed)
+
+
+def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled | NoRepair:
+    run = uninstallable.run_of(error)
+    if run is None:
+        return _without(uninstallable.out_of_reach(error), planned.notes)
+    was_met = any(isinstance(job, FailedJob) and job.told for job in case.jobs)  # its log names tests, so they ran
+    ended = _without(uninstallable.unmet(error, was_met=was_met), planned.notes)
+    if was_met:
+        return ended
+    source = next((check.source for check in planned.checks), next((source for source, _ in planned.steps), "detected"))
+    return Uninstalled(planned, uninstallable.check(source), run, ended)
+
+
+def _run_of(case: Case) -> Run:
+    return next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
 
 
 async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float) -> Plan:
@@ -117,7 +156,8 @@ async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float)
 
     async def ran(check: Check, run: CheckRun) -> None:
         how = "passed" if run.exit_code == 0 else "red" if run.ending == "finished" else run.ending
-        await emit(StepDone(step="replay", text=f"Step `{check.name}`: {how} ({run.seconds:.1f} s)", seconds=run.seconds))
+        which = f"Step `{check.name}`{', with those before it' if check.before else ''}"
+        await emit(StepDone(step="replay", text=f"{which}: {how} ({run.seconds:.1f} s)", seconds=run.seconds))
 
     stage = Stage(sandbox, Runner(sandbox), ran, time.monotonic() + seconds)
     planned = await complete(planned, stage)
@@ -126,8 +166,11 @@ async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float)
 
 
 def _ended(planned: Plan) -> NoRepair:
-    ending = planned.ending
-    return without_a_run(ending.outcome, ending.reason, ending.next_step, *planned.notes)
+    return _without(planned.ending, planned.notes)
+
+
+def _without(ending: Ending, notes: Sequence[str]) -> NoRepair:
+    return without_a_run(ending.outcome, ending.reason, ending.next_step, *notes)
 
 
 def _too_small(error: LimitExceeded) -> NoRepair:
@@ -149,9 +192,16 @@ def _python(planned: Plan, installed: Installed) -> str:
     return f"Python {installed.python}" + ("" if runs_as(wanted, installed.python) else f" in the place of {wanted}")
 
 
+def _ran_on(planned: Plan, installed: Installed, there: Mapping[str, str]) -> str:
+    """The runtimes that decide. Python is there in every sandbox; it counts where something of the repository is Python's."""
+    others, wanted = runtimes.in_words(there), planned.packages
+    is_python = any(check.is_python for check in planned.checks) or bool(replace(wanted, node=()) or wanted.python)
+    return ", ".join((*((_python(planned, installed),) if is_python or not others else ()), *others))
+
+
 def _installed(installed: Installed) -> str:
     built = f", built {', '.join(installed.built)}" if installed.built else ""
-    return f"Python {installed.python} is ready{built}" + (f". {installed.note}" if installed.note else "")
+    return f"Python {installed.python} is ready{built}" + "".join(f". {note.rstrip('.')}" for note in installed.notes)
 
 
 def without_a_run(outcome: Outcome, reason: str, next_step: str, *notes: str) -> NoRepair:

@@ -9,7 +9,7 @@ import asyncio
 import json as jsonlib
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,25 +19,30 @@ from rich.table import Table
 
 from agent import words
 from agent.ci.leg import Told as Step
-from agent.ci.legs import ChosenJob
+from agent.ci.obstacles import unreadable
+from agent.oracle import EXIT
 from agent.outcome import NoRepair
 from agent.reproducing import Red
 from app import checkout, local, terminal
-from app.choosing import Wish, choose
+from app.choosing import Choice, Wish, choose
 from app.engine import Reproduction
-from app.preparing import Case
+from app.preparing import Case, without_a_run
 from app.settings import Settings
 from app.showing import Screen
 from app.terminal import plain
 from sandbox.base import SandboxError
 
 _SHOWN = 30  # failing ids that a person is shown
+_LINES = 10  # of what a failing step printed
+_TITLE, _DETAIL, _WIDEST = 40, 70, 200  # characters of a step's name, of what became of it, of a line that it printed
 _STYLES = {"fails": "bold red", "runs": "", "installs": "cyan", "sets up": "cyan", "left out": "yellow"}
 
 
 async def run(root: Path, settings: Settings, *, wish: Wish, json: bool) -> bool:
     """Reproduce the failure of the checkout at `root`; True when it is red. Raises `NoSuchJob`."""
     chosen = await asyncio.to_thread(choose, root, wish)
+    if chosen.job is not None:
+        chosen = replace(chosen, job=replace(chosen.job, run=await checkout.commit(root)))
     progress = terminal.console(stderr=True)
     started = time.monotonic()
     screen = Screen(progress, started)
@@ -51,19 +56,21 @@ async def run(root: Path, settings: Settings, *, wish: Wish, json: bool) -> bool
     return isinstance(seen.result, Red)
 
 
-async def _reproduce(
-    root: Path, settings: Settings, chosen: ChosenJob | None, test: str | None, screen: Screen
-) -> Reproduction:
+async def _reproduce(root: Path, settings: Settings, chosen: Choice, test: str | None, screen: Screen) -> Reproduction:
     configuration = local.configuration(root)
     if isinstance(configuration, NoRepair):
         return Reproduction(configuration, None)
+    if chosen.passed_over and chosen.job is None and not configuration.tests:
+        ending = unreadable(chosen.passed_over[0])
+        return Reproduction(without_a_run(ending.outcome, ending.reason, ending.next_step, *chosen.passed_over[1:]), None)
     try:
         engine = await local.engine(settings, screen)
         case = Case(
             id=uuid4().hex,
             label=root.name,
             archive=checkout.packed(root),
-            jobs=() if chosen is None else (chosen,),
+            jobs=() if chosen.job is None else (chosen.job,),
+            notes=tuple(f"passed over, as it cannot be read: {problem}" for problem in chosen.passed_over),
             configuration=configuration,
             command=test,
         )
@@ -89,7 +96,7 @@ class Told:
         """The same keys however it ended; what there is not is null or empty."""
         result, prepared = self.seen.result, self.seen.prepared
         ended = result if isinstance(result, NoRepair) else None
-        plan = prepared.plan if prepared else None
+        plan = self.seen.plan
         return {
             "outcome": self.outcome,
             "reason": ended.reason if ended else None,
@@ -109,10 +116,11 @@ class Told:
 
     def show(self, console: Console) -> None:
         result, prepared = self.seen.result, self.seen.prepared
-        for source, steps in prepared.plan.steps if prepared else ():
+        plan = self.seen.plan
+        for source, steps in plan.steps if plan else ():
             console.print(plain(f"\n{source[0].upper()}{source[1:]}", "bold"))
             console.print(_steps(steps))
-        for check in prepared.plan.checks if prepared and not prepared.plan.steps else ():
+        for check in plan.checks if plan and not plan.steps else ():
             console.print(plain(f"\nRuns `{check.command}` ({check.source})", "bold"))
         if approximated := self._approximated():
             console.print(plain("\nNot as in CI", "bold"))
@@ -123,6 +131,11 @@ class Told:
             console.print(plain(f"Reproduced: {words.counted(len(result.failing), 'failing result')}", "bold red"))
             for id_ in result.failing[:_SHOWN]:
                 console.print(plain(f"  {id_}"))
+            for run in result.base:
+                if EXIT in run.red and EXIT in result.failing:
+                    console.print(plain(f"`{run.check}` ends with exit code {run.exit_code}, after:"))
+                    for line in [line for line in run.output.splitlines() if line.strip()][-_LINES:]:
+                        console.print(plain(f"  | {_cut(line, _WIDEST)}", "dim"))
             if len(result.failing) > _SHOWN:
                 console.print(plain(f"  … and {len(result.failing) - _SHOWN} more; --json lists all"))
         else:
@@ -132,16 +145,18 @@ class Told:
         console.print(plain(f"{environment}{words.took(self.seconds)}", "dim"))
 
     def _approximated(self) -> list[str]:
-        result, prepared = self.seen.result, self.seen.prepared
-        if prepared is None:
-            return list(result.log.notes) if isinstance(result, NoRepair) else []
-        notes = [*prepared.plan.notes, *((prepared.installed.note,) if prepared.installed.note else ())]
+        result, prepared, plan = self.seen.result, self.seen.prepared, self.seen.plan
+        notes = [*(plan.notes if plan else ()), *(prepared.installed.notes if prepared else ())]
         return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, Red) else result.log.notes)]))
 
 
 def _flakiness(ended: NoRepair | None) -> dict[str, Any] | None:
     found = ended.flakiness if ended is not None else None
     return asdict(found) if found is not None else None
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def _steps(steps: Sequence[Step]) -> Table:
@@ -152,7 +167,7 @@ def _steps(steps: Sequence[Step]) -> Table:
         table.add_row(
             plain(f"  {step.number}"),
             plain(step.does, _STYLES.get(step.does, "dim")),
-            plain(step.title),
-            plain(first + more, "dim"),
+            plain(_cut(step.title, _TITLE)),
+            plain(_cut(first + more, _DETAIL), "dim"),
         )
     return table

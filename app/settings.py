@@ -152,7 +152,7 @@ class Settings(BaseSettings):
     e2b_template: str = Field(
         "selfheal",
         min_length=1,
-        description="Template of the machines at E2B (docs/e2b.md); `python -m deploy.e2b.build` makes it.",
+        description="Template of the machines at E2B (docs/e2b.md); `.venv/bin/python -m deploy.e2b.build` makes it.",
     )
     e2b_sandboxes: int = Field(20, ge=1, le=1000, description="Machines at E2B that one worker has at a time (plans: 20, 100).")
     e2b_creations_per_second: float = Field(

@@ -20,7 +20,7 @@ from tests.standins.github import GitHub
 from tests.story.service import Service, running
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
-SIZE = {"width": 1280, "height": 820}
+SIZE = {"width": 1120, "height": 900}
 LARGEST = 200_000  # bytes of one picture
 PATIENCE = 300_000.0  # milliseconds that an attempt may take here
 

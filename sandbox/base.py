@@ -144,7 +144,9 @@ class Installed:
     seconds: float
     built: tuple[str, ...] = ()  # names that had no wheel and were built inside
     output: str = ""
-    note: str = ""  # what people should know of it: "Not all packages could be had anew; …"
+    notes: tuple[
+        str, ...
+    ] = ()  # what people should know of it, a clause or sentence each: "Not all packages could be had anew; …"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,12 @@ class Sandbox(Protocol):
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
         """Fill the base from a gzipped tar whose single top folder is dropped (GitHub's tarball). Raises `UnsafeArchive`."""
+
+    async def amend(self, command: Command) -> Completed:
+        """Run one command of ours, and nothing of the repository's, that may change the base; before there are candidates.
+
+        Raises `DeadlinePassed`, `LimitExceeded`, `SandboxLost`.
+        """
 
     async def install(self, packages: Packages) -> Installed:
         """Install the base's dependencies, once. Raises `InstallFailed`, `SandboxError`.

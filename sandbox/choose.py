@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from sandbox import folders
 from sandbox.base import Sandboxes, SandboxUnavailable
 from sandbox.e2b.plan import Account
 from sandbox.install import index_access
 from sandbox.install.managed import Managed
 from sandbox.install.packages import Shop
 
+_OPEN = "open"
 Kind = Literal["auto", "local", "process", "docker", "e2b"]
 
 
@@ -53,6 +56,9 @@ async def open_sandboxes(
             f"the `{sandboxes.isolation.name}` sandbox does not hold untrusted code here: say that the code of every "
             "repository is trusted, or use `local`"
         )
+    await asyncio.to_thread(
+        folders.sweep, folder / _OPEN
+    )  # a worker that was killed is replaced by one that may never open any
     return sandboxes
 
 
@@ -66,12 +72,12 @@ async def _of_kind(kind: Kind, folder: Path, shop: Shop, e2b: Account | None, co
     if kind == "process":
         from sandbox.process import ProcessSandboxes
 
-        return ProcessSandboxes(folder / "open", shop)
+        return ProcessSandboxes(folder / _OPEN, shop)
     if kind == "docker":
         from sandbox import docker
 
         choice = docker.Choice(containers.image, containers.allowed)
-        return await docker.reach(folder / "open", shop, choice, containers.address)
+        return await docker.reach(folder / _OPEN, shop, choice, containers.address)
     from sandbox.local import LocalSandboxes
 
-    return LocalSandboxes(folder / "open", shop)
+    return LocalSandboxes(folder / _OPEN, shop)

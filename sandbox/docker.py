@@ -20,6 +20,8 @@ from aiodocker.containers import DockerContainer
 
 from sandbox import folders
 from sandbox.base import (
+    Command,
+    Completed,
     Installed,
     Isolation,
     Limits,
@@ -66,6 +68,9 @@ class DockerSandbox:
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
         await self._base.unpack(archive)
+
+    async def amend(self, command: Command) -> Completed:
+        return await self._base.perform(command, writable=True)
 
     async def install(self, packages: Packages) -> Installed:
         return await self._base.install(packages)

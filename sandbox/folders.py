@@ -72,11 +72,17 @@ async def _remove_both(folder: Held, group: cgroup.Group | None) -> None:
 def make(parent: Path, label: str) -> Held:
     """A fresh folder below `parent`, with a name that people recognise. Blocks."""
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = parent / f"{re.sub('[^A-Za-z0-9]+', '-', label)[:40].strip('-') or 'sandbox'}-{token_hex(6)}"
-    path.mkdir(mode=0o711)
-    lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return Held(path, lock)
+    beginning = re.sub("[^A-Za-z0-9]+", "-", label)[:40].strip("-") or "sandbox"
+    while True:
+        path = parent / f"{beginning}-{token_hex(6)}"
+        path.mkdir(mode=0o711)
+        lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # a sweeper met it in this very moment, and removes it
+            os.close(lock)
+        else:
+            return Held(path, lock)
 
 
 def is_held(path: Path) -> bool:

@@ -83,11 +83,15 @@ class LocalWorkspace(HeldWorkspace):
         return installed
 
     async def run(self, command: Command) -> Completed:
+        return await self.perform(command, writable=self._writable)
+
+    async def perform(self, command: Command, *, writable: bool) -> Completed:
+        """Run `command` as one that may, or may not, change the workspace's files."""
         cwd = "" if command.cwd in ("", ".") else "/" + "/".join(parts_of(command.cwd))
         return await self.execute(
             Job(
                 command.argv,
-                (Mount(self._source, REPO, self._writable), *self._hall.shown, *self.ground.mounts),
+                (Mount(self._source, REPO, writable), *self._hall.shown, *self.ground.mounts),
                 self._hall.environment | dict(command.env),
                 REPO + cwd,
                 command.timeout,
@@ -124,6 +128,9 @@ class LocalSandbox:
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
         await self._base.unpack(archive)
+
+    async def amend(self, command: Command) -> Completed:
+        return await self._base.perform(command, writable=True)
 
     async def install(self, packages: Packages) -> Installed:
         return await self._base.install(packages)
@@ -176,6 +183,7 @@ class LocalSandboxes:
     async def open(self, label: str, limits: Limits | None = None) -> AsyncIterator[LocalSandbox]:
         limits = limits or Limits()
         await self._check()
+        await asyncio.to_thread(folders.sweep, self._folder)
         async with AsyncExitStack() as closing:
             uid = closing.enter_context(slots.uid_of_a_free_slot()) if os.geteuid() == 0 else None
             folder, group = await closing.enter_async_context(folders.held(self._folder, label, limits))
@@ -213,7 +221,6 @@ class LocalSandboxes:
             seccomp.program()
         except (ImportError, RuntimeError, OSError) as error:
             raise SandboxUnavailable(f"the kernel filter cannot be made ({error}); apt-get install libseccomp2") from error
-        await asyncio.to_thread(folders.sweep, self._folder)
 
 
 @cache

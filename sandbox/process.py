@@ -123,6 +123,9 @@ class ProcessSandbox:
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
         await self._base.unpack(archive)
 
+    async def amend(self, command: Command) -> Completed:
+        return await self._base.run(command)
+
     async def install(self, packages: Packages) -> Installed:
         installed = await self._base.install(packages)
         self.python, self.env = self._base.python, self._base.env

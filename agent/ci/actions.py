@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agent.guest.text import one_line
+
 Kind = Literal["nothing", "sets_up", "runs", "unknown"]
 
 
@@ -21,6 +23,8 @@ class Meaning:
     python: str | None = None  # the version that it sets up
     outputs: Mapping[str, str] | None = field(default_factory=dict)  # None: not known
     note: str = ""  # what is not as in CI
+    folder: str = ""  # into which it puts the repository
+    runtime: tuple[str, str] | None = None  # another than Python that it sets up, and the version that is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ _TOOLCHAINS = {
     "wntrblm/nox": "nox",
     "gradle/actions/setup-gradle": "Gradle",
 }
+_VERSIONS = {"Node.js": "node-version", "Go": "go-version", "Java": "java-version", "Rust": "toolchain"}  # inputs
 _NOTHING = {
     "actions/cache": "nothing is cached by GitHub here",
     "actions/cache/restore": "nothing is cached by GitHub here",
@@ -77,16 +82,24 @@ _NOTHING = {
     "step-security/harden-runner": "the sandbox has no network at all",
     "jlumbroso/free-disk-space": "there is no hosted runner's disk",
 }
+_NO_HISTORY = (
+    "history and tags are not there, as if only the last commit had been fetched: `git describe` finds nothing, and a version "
+    "that is made from tags is 0.1.dev… or the like"
+)
 _VARIANT = re.compile(r"pypy|graalpy|3\.\d+t\b", re.IGNORECASE)  # what else setup-python can bring
+
+
+def is_checkout(uses: str) -> bool:
+    return uses.partition("@")[0].lower() == "actions/checkout"
 
 
 def meaning_of(uses: str, inputs: Mapping[str, str]) -> Meaning:
     """Of a step that uses an action by name, with its `inputs` as values."""
     name = uses.partition("@")[0].lower()
-    if name == "actions/checkout":
+    if is_checkout(uses):
         return _checkout(inputs)
     if name in _TOOLCHAINS:
-        return _toolchain(name, inputs)
+        return _toolchain(name, uses.partition("@")[2] if name == "dtolnay/rust-toolchain" else "", inputs)
     if name in _NOTHING:
         outputs = {"cache-hit": ""} if "cache" in name else {}
         return Meaning("nothing", _NOTHING[name], outputs=outputs)
@@ -97,16 +110,25 @@ def meaning_of(uses: str, inputs: Mapping[str, str]) -> Meaning:
 
 def _checkout(inputs: Mapping[str, str]) -> Meaning:
     if inputs.get("repository"):
-        return Meaning("unknown", f"another repository, {inputs['repository'][:100]}, cannot be fetched here")
+        why = f"another repository, {inputs['repository'][:100]}, cannot be fetched here"
+        return Meaning("unknown", why, note=why)
     if inputs.get("path", ".").strip("./"):
-        return Meaning("unknown", f"it puts the repository into the folder {inputs['path'][:100]}")
+        folder = inputs["path"][:100]
+        why = f"it puts the repository into the folder {folder}"
+        return Meaning("unknown", why, note=why, folder=folder)
+    fetches = inputs.get("fetch-depth", "1").strip() not in ("", "1") or inputs.get("fetch-tags", "").lower() == "true"
+    note = _NO_HISTORY if fetches else ""
     if inputs.get("submodules", "false").lower() not in ("", "false"):
-        return Meaning("nothing", "the repository is there already, without its submodules")
-    return Meaning("nothing", "the repository is there already")
+        return Meaning("nothing", "the repository is there already, without its submodules", note=note)
+    return Meaning("nothing", "the repository is there already", note=note)
 
 
-def _toolchain(name: str, inputs: Mapping[str, str]) -> Meaning:
+def _toolchain(name: str, ref: str, inputs: Mapping[str, str]) -> Meaning:
     tool = _TOOLCHAINS[name]
+    if tool in _VERSIONS:
+        version = one_line(inputs.get(_VERSIONS[tool], "") or _pinned(ref), 40)
+        runtime = (tool, version) if version and not version.startswith("$") else None
+        return Meaning("sets_up", f"the sandbox's own {tool} is used", runtime=runtime)
     wanted = inputs.get("python-version", "") if name in ("actions/setup-python", "astral-sh/setup-uv") else ""
     # Several lines set up several; the first is the default.
     lines = [line.strip() for line in wanted.splitlines() if line.strip()]
@@ -119,6 +141,11 @@ def _toolchain(name: str, inputs: Mapping[str, str]) -> Meaning:
     )
     outputs = {"cache-hit": "", "python-version": lines[0] if lines else ""}
     return Meaning("sets_up", f"{said} is made ready by the sandbox", python=python, outputs=outputs, note=note)
+
+
+def _pinned(ref: str) -> str:
+    """ "1.70" of an action whose tags are versions of what it sets up."""
+    return ref if re.fullmatch(r"\d+\.\d+(?:\.\d+)?", ref) else ""
 
 
 def python_version(text: str) -> str | None:

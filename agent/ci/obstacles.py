@@ -14,6 +14,24 @@ class Needs(Exception):
         self.what, self.note = what, note
 
 
+class Refused(Exception):
+    """A step that all later ones build on cannot be had here."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason)
+        self.ending = ending
+
+
+def elsewhere(title: str, folder: str) -> Ending:
+    """The repository stands in a folder of the workspace in CI."""
+    return Ending(
+        Outcome.REFUSED,
+        f"The step `{title}` puts the repository into the folder `{folder}` (`path` of actions/checkout), and here it stands "
+        "at the root: the steps after it would not find it.",
+        "Check it out without `path`, or name the command that shows the failure under `test:` in `.github/selfheal.yml`.",
+    )
+
+
 def named(what: str) -> str:
     return f"the secret `{what.partition('.')[2] or 'of a name that is not known'}`" if _is_secret(what) else f"`{what}`"
 
@@ -37,6 +55,15 @@ def in_the_way(title: str, what: str, kind: str = "step") -> Ending:
     )
 
 
+def in_doubt(title: str, what: str) -> Ending:
+    """Of a step that is red here, where nothing else is."""
+    return Ending(
+        Outcome.NOT_REPRODUCED,
+        f"Only the step `{title}` fails here, and whether it runs in CI depends on `{what}`, which is not known here.",
+        "Name the step that is red with `--step`, or its command under `test:` in `.github/selfheal.yml`.",
+    )
+
+
 def needs_services(sentence: str) -> Ending:
     return Ending(
         Outcome.NEEDS_SERVICES,
@@ -48,6 +75,15 @@ def needs_services(sentence: str) -> Ending:
 
 def invalid(why: str) -> Ending:
     return Ending(Outcome.REFUSED, f"The workflow cannot be followed. {why}.", "Mend the workflow file, and push.")
+
+
+def unreadable(problem: str) -> Ending:
+    """The only workflow that may hold the tests. `problem` names the file, the line and why."""
+    return Ending(
+        Outcome.REFUSED,
+        f"The workflow cannot be read: {problem.rstrip('.')}.",
+        "Mend the workflow file, or name the command that shows the failure with `--test`.",
+    )
 
 
 def too_long(source: str, steps: int, *, ran: bool) -> Ending:

@@ -30,6 +30,7 @@ class Gains:
     packages: Packages = field(default_factory=Packages)
     python: str | None = None  # the version that counts from here on
     notes: tuple[str, ...] = ()
+    runtime: tuple[str, str] | None = None  # of another language: its name, and the version that counts from here on
 
 
 @dataclass(frozen=True, slots=True)

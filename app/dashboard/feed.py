@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 
 import structlog
@@ -88,7 +88,7 @@ class Feed:
         if self.followers >= MOST_FOLLOWERS:
             raise Crowded
 
-    async def follow(self, attempt_id: str, after: int) -> AsyncIterator[News | None]:
+    async def follow(self, attempt_id: str, after: int) -> AsyncGenerator[News | None, None]:
         """What comes beyond the event `after`, until the attempt has ended or the service stops.
 
         None is a sign of life where nothing happened. Ends at once where there is no such attempt.

@@ -17,7 +17,7 @@ from app.dashboard.standing import label, standing
 from app.retelling import spent
 
 _HERE = Path(__file__).parent
-_TRIGGERS = {"automatic": "CI run", "command": "Command", "fork": "Fork"}
+_TRIGGERS = {"automatic": "Failing run", "command": "Command", "fork": "Fork"}
 
 
 class Renderer:

@@ -50,12 +50,9 @@ def _cut(line: str) -> str:
 
 def _seen(match: re.Match[str]) -> str:
     character = match.group()
-    code = ord(character)
     if unicodedata.category(character) not in _UNSEEN:
         return character
-    if code < 0x20 or code == 0x7F:
-        return chr(0x2421 if code == 0x7F else 0x2400 + code)  # the pictures of control characters
-    return f"⟦U+{code:04X}⟧"
+    return f"⟦U+{ord(character):04X}⟧"
 
 
 class Links:

@@ -6,7 +6,8 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import contextlib
+from collections.abc import AsyncGenerator, Callable
 
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
@@ -44,16 +45,17 @@ async def stream(feed: Feed, attempt_id: str, after: int, write: Write) -> Respo
     return _Stream(_written(feed, attempt_id, after, write))
 
 
-async def _written(feed: Feed, attempt_id: str, after: int, write: Write) -> AsyncIterator[bytes]:
+async def _written(feed: Feed, attempt_id: str, after: int, write: Write) -> AsyncGenerator[bytes, None]:
     yield f"retry: {_RETRY}\n\n".encode()
-    async for news in feed.follow(attempt_id, after):
-        if news is None:
-            yield b": still here\n\n"
-            continue
-        if news.events or news.moment is not None:
-            yield write(news)
-        if news.moment is not None and news.moment.is_last:
-            yield message("", event="end")
+    async with contextlib.aclosing(feed.follow(attempt_id, after)) as following:
+        async for news in following:
+            if news is None:
+                yield b": still here\n\n"
+                continue
+            if news.events or news.moment is not None:
+                yield write(news)
+            if news.moment is not None and news.moment.is_last:
+                yield message("", event="end")
 
 
 class _Stream(StreamingResponse):
@@ -61,12 +63,15 @@ class _Stream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, content: AsyncIterator[bytes]) -> None:
+    def __init__(self, content: AsyncGenerator[bytes, None]) -> None:
         super().__init__(content, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        self._content = content
 
     async def stream_response(self, send: Send) -> None:
         async def patiently(message: Message) -> None:
             async with asyncio.timeout(PATIENCE):
                 await send(message)
 
-        await super().stream_response(patiently)
+        with contextlib.suppress(TimeoutError):  # the connection ends by that
+            async with contextlib.aclosing(self._content):  # whose place is free at once
+                await super().stream_response(patiently)

@@ -115,13 +115,22 @@ class Channel:
             if len(items) < _PAGE:
                 return
 
-    async def write(self, method: str, path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Any:
-        """`repeatable`: sending it twice leaves the same as sending it once, so it is retried like a read.
+    async def write(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        repeatable: bool = False,
+        fence: Callable[[], None] | None = None,
+    ) -> Any:
+        """`repeatable`: sending it twice leaves the same as sending it once, so it is retried like a read. `fence` is called
+        right before each sending, and keeps it from happening by what it raises.
 
         Raises `GitHubError`.
         """
         await self._pace.wait()
-        return _json(await self._send(method, path, body=body, repeatable=repeatable))
+        return _json(await self._send(method, path, body=body, repeatable=repeatable, fence=fence))
 
     async def _send(
         self,
@@ -131,12 +140,15 @@ class Channel:
         params: Mapping[str, str | int] | None = None,
         body: Mapping[str, Any] | None = None,
         repeatable: bool | None = None,
+        fence: Callable[[], None] | None = None,
     ) -> httpx.Response:
         """One request, repeated as far as `Patience` lets it; follows redirects of a renamed repository on the same host."""
         repeatable = method == "GET" if repeatable is None else repeatable
         renewed, tried, hops, url = False, 0, 0, path
         while True:
             kit = await self._kit()
+            if fence is not None:
+                fence()
             try:
                 async with asyncio.timeout(self.patience.timeout):
                     answer = await kit.arequest(

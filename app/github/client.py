@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
@@ -62,9 +62,15 @@ class GitHub:
         """GitHub's clock, in UTC, asked without any credentials: a wrong clock of ours spoils those. Raises `GitHubError`."""
         return await self._app.server_time()
 
-    def repository(self, installation_id: int, ref: RepositoryRef, permissions: Mapping[str, Access] = READING) -> Repository:
-        """No request is made yet."""
-        return Repository(self._channel(installation_id, ref.id, permissions), ref, self.app_id)
+    def repository(
+        self,
+        installation_id: int,
+        ref: RepositoryRef,
+        permissions: Mapping[str, Access] = READING,
+        fence: Callable[[], None] | None = None,
+    ) -> Repository:
+        """No request is made yet. `fence`: see `Repository`."""
+        return Repository(self._channel(installation_id, ref.id, permissions), ref, self.app_id, fence)
 
     def _channel(self, installation_id: int, repository_id: int, permissions: Mapping[str, Access]) -> InstallationChannel:
         key = (installation_id, repository_id, frozenset(permissions.items()))

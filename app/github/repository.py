@@ -7,11 +7,13 @@ and commits are content: a second one that nothing points to is no harm. Everyth
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
 from app.github import answers
 from app.github.answers import understood
+from app.github.channel import Channel
 from app.github.errors import Conflict, Invalid
 from app.github.patience import find_or_create
 from app.github.reads import Reads
@@ -25,12 +27,19 @@ from app.github.types import (
     PullRequest,
     Reaction,
 )
+from webhooks.intake import RepositoryRef
 
 _REGULAR = ("100644", "100755")
 
 
 class Repository(Reads):
-    """Reads and writes. Every method raises `GitHubError`."""
+    """Reads and writes. Every method raises `GitHubError`; every write also what `fence` raises, which is asked right before
+    it is sent: GitHub cannot tell a worker that owns an attempt from one that owned it.
+    """
+
+    def __init__(self, channel: Channel, ref: RepositoryRef, app_id: int, fence: Callable[[], None] | None = None) -> None:
+        super().__init__(channel, ref, app_id)
+        self._fence = fence
 
     async def create_tree(self, parent: str, files: tuple[FileWrite, ...]) -> str:
         """Sha of the tree of commit `parent` with `files` changed; file modes stay. `Conflict` for what is no regular file."""
@@ -50,13 +59,13 @@ class Repository(Reads):
         if not entries:
             return base
         body = {"base_tree": base, "tree": entries}
-        answer = await self._channel.write("POST", f"{self._path}/git/trees", body, repeatable=True)
+        answer = await self._write("POST", f"{self._path}/git/trees", body, repeatable=True)
         return understood(lambda data: str(data["sha"]), answer)
 
     async def create_commit(self, new: NewCommit) -> str:
         """Sha of a commit that no branch points to yet."""
         body = {"message": new.message, "tree": new.tree, "parents": [new.parent]}
-        answer = await self._channel.write("POST", f"{self._path}/git/commits", body, repeatable=True)
+        answer = await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)
         return understood(lambda data: str(data["sha"]), answer)
 
     async def create_branch(self, branch: str, sha: str) -> None:
@@ -66,7 +75,7 @@ class Repository(Reads):
             body = {"ref": f"refs/heads/{branch}", "sha": sha}
             return understood(
                 lambda data: str(data["object"]["sha"]),
-                await self._channel.write("POST", f"{self._path}/git/refs", body),
+                await self._write("POST", f"{self._path}/git/refs", body),
             )
 
         head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.patience)
@@ -76,7 +85,7 @@ class Repository(Reads):
     async def move_branch(self, branch: str, sha: str) -> None:
         """Point an existing branch to `sha`, whatever it held: only for branches of our own."""
         body = {"sha": sha, "force": True}
-        await self._channel.write("PATCH", f"{self._path}/git/refs/heads/{quote(branch)}", body, repeatable=True)
+        await self._write("PATCH", f"{self._path}/git/refs/heads/{quote(branch)}", body, repeatable=True)
 
     async def find_pull(self, head: str) -> PullRequest | None:
         """The newest pull request from our branch `head`, open or closed."""
@@ -98,7 +107,7 @@ class Repository(Reads):
         async def create(draft: bool = True) -> PullRequest:
             body = {"title": new.title, "body": new.body, "head": new.head, "base": new.base, "draft": draft}
             try:
-                answer = await self._channel.write("POST", f"{self._path}/pulls", body)
+                answer = await self._write("POST", f"{self._path}/pulls", body)
             except Invalid as error:
                 if draft and error.says("draft"):
                     return await create(draft=False)
@@ -108,7 +117,7 @@ class Repository(Reads):
         pull = await find_or_create(lambda: self.find_pull(new.head), create, self._channel.patience)
         if pull.state == "open" and (pull.title, pull.body.strip()) != (new.title, new.body.strip()):
             body = {"title": new.title, "body": new.body}
-            answer = await self._channel.write("PATCH", f"{self._path}/pulls/{pull.number}", body, repeatable=True)
+            answer = await self._write("PATCH", f"{self._path}/pulls/{pull.number}", body, repeatable=True)
             return understood(answers.pull_request, answer)
         return pull
 
@@ -125,13 +134,13 @@ class Repository(Reads):
             return None
 
         async def create() -> Comment:
-            answer = await self._channel.write("POST", f"{self._path}/issues/{number}/comments", {"body": text})
+            answer = await self._write("POST", f"{self._path}/issues/{number}/comments", {"body": text})
             return understood(answers.comment, answer)
 
         comment = await find_or_create(find, create, self._channel.patience)
         if comment.body.strip() != text.strip():
             path = f"{self._path}/issues/comments/{comment.id}"
-            return understood(answers.comment, await self._channel.write("PATCH", path, {"body": text}, repeatable=True))
+            return understood(answers.comment, await self._write("PATCH", path, {"body": text}, repeatable=True))
         return comment
 
     async def report_check(self, report: CheckReport) -> CheckRunRef:
@@ -151,13 +160,13 @@ class Repository(Reads):
 
         async def create() -> CheckRunRef:
             body_with_sha = body | {"head_sha": report.head_sha}
-            answer = await self._channel.write("POST", f"{self._path}/check-runs", body_with_sha)
+            answer = await self._write("POST", f"{self._path}/check-runs", body_with_sha)
             created.append(understood(answers.check_run, answer))
             return created[0]
 
         run = await find_or_create(find, create, self._channel.patience)
         if not created:
-            await self._channel.write("PATCH", f"{self._path}/check-runs/{run.id}", body, repeatable=True)
+            await self._write("PATCH", f"{self._path}/check-runs/{run.id}", body, repeatable=True)
         return run
 
     async def add_label(self, number: int, label: str) -> None:
@@ -168,11 +177,14 @@ class Repository(Reads):
     async def react(self, comment_id: int, reaction: Reaction) -> None:
         """React to a comment on an issue or pull request; GitHub keeps one of a kind."""
         path = f"{self._path}/issues/comments/{comment_id}/reactions"
-        await self._channel.write("POST", path, {"content": reaction}, repeatable=True)
+        await self._write("POST", path, {"content": reaction}, repeatable=True)
 
     async def rerun_failed_jobs(self, run_id: int) -> None:
         """Have the red jobs of a run, and those that need them, run again. Each call is another rerun: who asks, asks once."""
-        await self._channel.write("POST", f"{self._path}/actions/runs/{run_id}/rerun-failed-jobs", {})
+        await self._write("POST", f"{self._path}/actions/runs/{run_id}/rerun-failed-jobs", {})
+
+    async def _write(self, method: str, path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Any:
+        return await self._channel.write(method, path, body, repeatable=repeatable, fence=self._fence)
 
     async def _mode(self, tree: str, path: str, listed: dict[str, dict[str, Any]]) -> str | None:
         """The mode of a regular file in a tree, None where there is none; `listed` keeps the folders that were read."""

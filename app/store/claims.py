@@ -10,6 +10,7 @@ Knows no heartbeat: a claim that nobody prolongs runs out by itself.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -60,8 +61,10 @@ class Terms:
     keep: timedelta = timedelta(days=14)
 
 
-async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> tuple[Attempt, int]:
-    """Take the attempt for a worker: the attempt and its new lease token. Raises `NotClaimed`, as the tree above has it."""
+async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> tuple[Attempt, int, float]:
+    """Take the attempt for a worker: the attempt, its new lease token, and the monotonic time from which on the lease lasts at
+    least. Raises `NotClaimed`, as the tree above has it."""
+    began = time.monotonic()
     refusal: str | None = None
     attempt: Attempt | None = None
     try:
@@ -93,7 +96,7 @@ async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str,
         raise NotClaimed(refusal)
     if attempt.outcome is not None:
         raise TriesExhausted(attempt)
-    return attempt, token
+    return attempt, token, began
 
 
 def _refusal(row: AttemptRow, now: datetime) -> str | None:

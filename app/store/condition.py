@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 
 from sqlalchemy import Connection, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store.database import StoreError, alembic_config
+from app.store.address import Sqlite, StoreError, read
+from app.store.database import alembic_config
 
 SECONDS = 2.0  # that another writer may hold it
 
@@ -29,27 +29,24 @@ class Condition:
 
 async def condition(url: str) -> Condition | None:
     """None for an SQLite file that is still to be made. Raises `StoreError` for a database that cannot be used."""
+    address = read(url)
+    if isinstance(address, Sqlite) and not await asyncio.to_thread(address.path.exists):
+        return None
+    name = _name(make_url(url))
     try:
-        address = make_url(url)
-    except ArgumentError as error:
-        raise StoreError(f"it is no URL of a database: {error}") from error
-    name = _name(address)
-    if address.get_backend_name() == "sqlite":
-        if address.database in (None, "", ":memory:"):
-            raise StoreError("a database in memory is lost at the end, and no two processes share it")
-        if not await asyncio.to_thread(Path(str(address.database)).exists):
-            return None
-        arguments = {"timeout": SECONDS}
-    else:
-        address, arguments = address.set(drivername="postgresql+asyncpg"), {}
-    try:
-        engine = create_async_engine(address, connect_args=arguments)
+        if isinstance(address, Sqlite):
+            where = URL.create("sqlite+aiosqlite", database=str(address.path))
+            engine = create_async_engine(where, connect_args={"timeout": SECONDS})
+        else:
+            from app.store import postgres
+
+            engine = postgres.unhurried(address)
         try:
             async with engine.connect() as connection:
                 return await connection.run_sync(_look, name)
         finally:
             await engine.dispose()
-    except (SQLAlchemyError, ArgumentError, ModuleNotFoundError, OSError) as error:
+    except (SQLAlchemyError, OSError) as error:
         raise StoreError(f"{name}: {str(error).partition(chr(10))[0]}") from error
 
 

@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, event, text
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from app.store.address import SETTING, Postgres, Sqlite, StoreError, read
+from app.store.patience import patiently
 
 __all__ = ["Database", "StoreError", "alembic_config"]
 
 _BUSY_SECONDS = 5.0  # GitHub hangs up on a webhook after ten
+_OPENING_SECONDS = 30.0
 _CLOSE_SECONDS = 10.0
 _MIGRATION_LOCK = 0x5E1F_4EA1  # any number, the same in every process
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -100,12 +102,24 @@ async def _open_postgres(address: Postgres) -> AsyncEngine:
 
 async def _migrated(engine: AsyncEngine) -> None:
     """Bring it up to date; an engine that cannot be is disposed of."""
-    try:
+
+    async def migrate() -> None:
         async with engine.begin() as connection:
             await connection.run_sync(_migrate)
+
+    try:
+        if engine.dialect.name == "sqlite":
+            # Processes that start together: a file that is put into WAL mode is locked at once, without any waiting.
+            await patiently(migrate, _OPENING_SECONDS, passing=_is_locked)
+        else:
+            await migrate()
     except BaseException:
         await engine.dispose()
         raise
+
+
+def _is_locked(error: BaseException) -> bool:
+    return isinstance(error, OperationalError) and "locked" in str(error.orig)
 
 
 def _sqlite(address: Sqlite) -> AsyncEngine:

@@ -39,6 +39,7 @@ from app.store.values import Attempt, PullRequest
 from app.text import storable
 
 _BEATS_PER_LEASE = 6
+_BEAT_SECONDS = 5.0  # that a late heartbeat gets at least: a process that was starved still has what nobody else took
 _RELEASE_SECONDS = 10.0
 T = TypeVar("T")
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
@@ -58,13 +59,20 @@ class AttemptCancelled(Exception):
 class Lease:
     """One worker's hold on one attempt; made by `hold`. Every method raises `LeaseLost` when the hold is gone."""
 
-    def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: tuple[Attempt, int]) -> None:
-        self.attempt, self._token = claimed
+    def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: tuple[Attempt, int, float]) -> None:
+        self.attempt, self._token, self._beaten = claimed  # the last: monotonic, before the lease was last prolonged
         self.over = False
         self._ending = False
         self._database = database
         self._clock = clock
         self._terms = terms
+
+    def check(self) -> None:
+        """Raises `LeaseLost` when the lease may have run out, as far as this process knows: what it then did elsewhere, another
+        worker might be doing too. A process that slept knows that before it hears from the database.
+        """
+        if time.monotonic() > self._beaten + self._terms.silence:
+            raise LeaseLost(f"the lease on attempt {self.attempt.id} has not been prolonged for {self._terms.silence:g} s")
 
     async def record(self, event: AnyEvent) -> None:
         """Add an event to the timeline, and to the figures. An end is not kept: `end` writes it."""
@@ -226,7 +234,7 @@ class Lease:
 
         A database that is away is waited for as long as the lease lasts.
         """
-        began = beaten = time.monotonic()
+        began = time.monotonic()
         why: Exception | None = None
         while why is None:
             await asyncio.sleep(self._terms.silence / _BEATS_PER_LEASE)
@@ -235,13 +243,13 @@ class Lease:
                 why = TimeoutError(f"the try took more than {self._terms.longest:g} s")
                 break
             try:
-                async with asyncio.timeout(max(0.1, beaten + self._terms.silence - now)):
+                async with asyncio.timeout(max(_BEAT_SECONDS, self._beaten + self._terms.silence - now)):
                     why = await self._beat()
-                beaten = now
+                self._beaten = now
             except LeaseLost as lost:
                 why = None if self._ending or self.over else lost
             except (SQLAlchemyError, OSError) as error:
-                if time.monotonic() > beaten + self._terms.silence:
+                if time.monotonic() > self._beaten + self._terms.silence:
                     why = LeaseLost(f"the database has been away for {self._terms.silence:g} s: {error}")
             except Exception as error:  # noqa: BLE001 - without heartbeats nobody may work on: the body gets it
                 why = error

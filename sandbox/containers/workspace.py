@@ -53,8 +53,12 @@ class DockerWorkspace:
         return f"{ENV}/bin/python" if self.env else self._hall.image.python or "python3"
 
     async def run(self, command: Command) -> Completed:
+        return await self.perform(command, writable=self._writable)
+
+    async def perform(self, command: Command, *, writable: bool) -> Completed:
+        """Run `command` as one that may, or may not, change the workspace's files."""
         cwd = "" if command.cwd in ("", ".") else "/" + "/".join(parts_of(command.cwd))
-        mounts = [Mount(self.volume, WORK, self._writable), self._hall.tools]
+        mounts = [Mount(self.volume, WORK, writable), self._hall.tools]
         mounts += [Mount(self.env, ENVIRONMENTS)] if self.env else []
         told = {**self._hall.image.environment(prepared=self.env is not None), **command.env}
         return await self._execute(

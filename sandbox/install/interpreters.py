@@ -1,7 +1,8 @@
 """Which Pythons this machine has, and which one runs a repository.
 
-Looks at the worker's own interpreter, at `python3.X` on its PATH and at those of `managed`; starts them isolated (`-I`) to ask
-who they are.
+Looks at the worker's own interpreter, at `python3.X` on its PATH, where people have others (pyenv's versions, uv's, `/opt`,
+`/usr/local`, a runner's tool cache) and at those of `managed`; starts them isolated (`-I`) to ask who they are. The code will
+see the whole tree of the one that runs it, so one whose tree is a home, or holds one, is passed by.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import shutil
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ async def choose(wanted: str | None, managed: Managed | None = None) -> Interpre
     wish = _minor(wanted) if wanted else None
     if wish is None or wish == mine.minor:
         return mine
-    if (found := await ask(_name(wish))) or (managed is None and wish not in SUPPORTED):
+    if (found := await here(wish)) or (managed is None and wish not in SUPPORTED):
         return found or mine
     others = {} if managed is None else await managed.installed()
     if managed is not None and wish in SUPPORTED and (found := others.get(wish) or await managed.fetched(wish)):
@@ -67,7 +69,7 @@ async def choose(wanted: str | None, managed: Managed | None = None) -> Interpre
     for version in sorted(SUPPORTED, key=lambda version: (abs(version[1] - wish[1]), version)):
         if version == mine.minor:
             return mine
-        if found := await ask(_name(version)) or others.get(version):
+        if found := await here(version) or others.get(version):
             return found
     return mine
 
@@ -91,6 +93,45 @@ def _name(version: Version) -> str:
     return f"python{version[0]}.{version[1]}"
 
 
+async def here(version: Version) -> Interpreter | None:
+    """One of this minor version that the machine has: the PATH's, else the newest that works in one of the usual places."""
+    name = _name(version)
+    if found := await ask(name):
+        return found
+    for path in await asyncio.to_thread(_usual, name):
+        if (found := await ask(path)) and found.minor == version:
+            return found
+    return None
+
+
+def _usual(name: str) -> list[str]:
+    """Where `name` ("python3.12") may be beside the PATH, the newest of each place first."""
+    home = Path.home()
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share")
+    series = name.removeprefix("python")
+    places = (
+        (Path(os.environ.get("PYENV_ROOT") or home / ".pyenv") / "versions", f"{series}.*/bin/{name}"),
+        (Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or data / "uv/python"), f"cpython-{series}.*/bin/{name}"),
+        (Path("/usr/local/bin"), name),
+        (Path("/opt/hostedtoolcache/Python"), f"{series}.*/*/bin/{name}"),
+        (Path("/opt"), f"*/bin/{name}"),
+        (Path("/opt/python"), f"*/bin/{name}"),
+    )
+    return [str(path) for folder, pattern in places for path in sorted(folder.glob(pattern), key=_newest, reverse=True)]
+
+
+def _newest(path: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", str(path))]
+
+
+def _may_be_shown(interpreter: Interpreter) -> bool:
+    """Whether its tree is its own: the code that it runs will read all of it."""
+    prefix, home = Path(interpreter.prefix), Path.home().resolve()
+    if prefix.is_relative_to("/usr"):
+        return True
+    return len(prefix.parts) > 2 and not home.is_relative_to(prefix) and prefix != home / ".local"
+
+
 async def ask(name: str) -> Interpreter | None:
     """Who a program on the PATH, or at a path, is; None where there is none that works."""
     if (path := shutil.which(name)) is None:
@@ -100,7 +141,8 @@ async def ask(name: str) -> Interpreter | None:
     )
     try:
         answer, _ = await asyncio.wait_for(process.communicate(), 10.0)
-        return Interpreter(*json.loads(answer)) if process.returncode == 0 else None
+        found = Interpreter(*json.loads(answer)) if process.returncode == 0 else None
+        return found if found is not None and _may_be_shown(found) else None
     except (TimeoutError, ValueError):  # a version manager's stand-in that has no such version behind it
         return None
     finally:

@@ -100,9 +100,9 @@ async def install(packages: Packages, place: Place, shop: Shop) -> Installed:
         () if runs_as(packages.python, interpreter.version)
         else (f"Python {interpreter.version} runs it in the place of {packages.python}.",)
     )  # fmt: skip
-    note = " ".join((*told, found.note, *notes)).strip()
+    notes = tuple(note for note in (*told, found.note, *notes) if note)
     built = tuple(dict.fromkeys(one or other for one, other in _BUILT.findall(output)))
-    return Installed(interpreter.version, time.monotonic() - started, built, output, note)
+    return Installed(interpreter.version, time.monotonic() - started, built, output, notes)
 
 
 async def _make(place: Place, sharing: Sharing, tools: tuple[str, Installer], folder: Path, *, asks: bool) -> bool:
@@ -201,7 +201,7 @@ def _reason(said: Completed, missing: tuple[str, ...]) -> str:
         (line for line in lines if "rror" in line or "×" in line or "No solution" in line), lines[-1] if lines else ""
     )
     without = f" (no wheel for {', '.join(missing[:5])})" if missing else ""
-    return f"the dependencies could not be installed{without}: {telling[:300]}"
+    return f"{telling.removeprefix('ERROR: ')[:300]}{without}"
 
 
 def _text(said: Completed) -> str:

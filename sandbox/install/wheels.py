@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shutil
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -77,13 +78,13 @@ async def fetched(cache: Path, interpreter: Interpreter, sets: tuple[Lines, ...]
     The folder stays as long as the context is open. An answer from before `FRESH_SECONDS` is asked for again; where that
     does not bring everything, as when the network is away, the old one is used, and the note says so.
     """
+    dated = "" if all(map(_is_pinned, sets[0].requirements if sets else ())) else "Versions that nothing pins are those of {}."
     sets = _asked(sets)
     asked = question(interpreter, sets)
     kept = await asyncio.to_thread(shelf.newest, cache, asked)
     try:
         if kept is not None and time.time() - kept.made < FRESH_SECONDS:
-            note = f"The packages are those of {_day(kept.made)}." if sets else ""
-            yield Wheels(kept.folder, _digests(kept.folder), note=note)
+            yield Wheels(kept.folder, _digests(kept.folder), note=dated.format(_day(kept.made)))
             return
         fresh = await asyncio.to_thread(shelf.begin, cache, asked)
         try:
@@ -102,7 +103,7 @@ async def fetched(cache: Path, interpreter: Interpreter, sets: tuple[Lines, ...]
                 # It is no answer to keep: what failed may have been the network.
                 yield Wheels(fresh.folder, missing=missing)
             else:
-                yield Wheels(fresh.folder, _digests(fresh.folder))
+                yield Wheels(fresh.folder, _digests(fresh.folder), note=dated.format(_day(time.time())))
         finally:
             await asyncio.shield(asyncio.to_thread(shelf.put_back, fresh))
     finally:
@@ -124,6 +125,11 @@ async def _download_all(interpreter: Interpreter, sets: tuple[Lines, ...], into:
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Of the worker's `variables` those that the package client needs: none of them is a secret of ours."""
     return {name: value for name, value in variables.items() if name.startswith("PIP_") or name.upper() in _NEEDED}
+
+
+def _is_pinned(requirement: str) -> bool:
+    """Whether `requirement` leaves no choice of versions: what a lock file wrote."""
+    return re.search(r"===?\s*[^\s,;*]+\s*(?:;|$)", requirement) is not None
 
 
 def _day(made: float) -> str:

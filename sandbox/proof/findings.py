@@ -43,7 +43,7 @@ class Attack:
 
 _NAMESPACES = "this kind of sandbox shares it with the machine: use SELFHEAL_SANDBOX=local (bubblewrap 0.8 or newer) or e2b"
 _RECIPE = "the sandbox's recipe is not in force here: update bubblewrap, or use SELFHEAL_SANDBOX=e2b"
-_FILTER = "the kernel filter is not in force: apt-get install libseccomp2, and for containers keep the engine's own profile"
+_FILTER = "the kernel filter lets it through: use SELFHEAL_SANDBOX=local, or give the engine a narrower seccomp profile"
 _ROOT = "run the worker as root or as a user of its own, never the sandbox: use SELFHEAL_SANDBOX=local or e2b"
 _LIMITS = "per-process limits need prlimit of util-linux: apt-get install util-linux"
 _MEMORY = "hand a control group with the controllers memory and pids to the worker (systemd: Delegate=yes), or use e2b"

@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -48,6 +48,7 @@ CALLS = (
     "perf_event_open", "bpf", "mount", "umount2", "setns", "open_tree", "fsopen", "fsconfig",
 )  # fmt: skip
 """What every sandbox for strangers' code refuses; containers' engines allow some of what the local sandbox refuses beside."""
+IN_MEMORY = ("/run", "/var/tmp", "/sys/fs/cgroup")  # noqa: S108 - of the container's own, as engines make them
 MORE_CALLS = ("process_vm_readv", "process_vm_writev", "name_to_handle_at", "vmsplice", "move_pages", "mbind")
 _BESIDE = ("wall time", "output", "another sandbox")  # of commands of their own, while the others are tried
 
@@ -146,10 +147,10 @@ class _Proof:
             "limits": asdict(self._limits),
             "locked_memory": bounds.LOCKED_MEMORY,
             "root": root,
-            "writable": [root, "/tmp", "/dev/shm", "/dev"],  # noqa: S108 - inside
+            "writable": [root, "/tmp", "/dev/shm", "/dev", *(IN_MEMORY if kind == "docker" else ())],  # noqa: S108 - inside
             "sizes": {"/tmp": disk, "/dev/shm": SHARED_MEMORY, root: disk},  # noqa: S108 - inside
             # Without root on this side there is no other uid to be had.
-            "other_uid": kind != "local" or os.geteuid() == 0,
+            "other_uid": kind in ("process", "e2b") or (kind == "local" and os.geteuid() == 0),
             "dies_with_parent": kind != "docker",
             "calls": [*CALLS, *(() if kind == "docker" else MORE_CALLS)],
             "neighbour": neighbour,
@@ -165,9 +166,15 @@ class _Proof:
         if name == "loopback of the machine" and self._planted.came:
             held, saw = False, f"something came in from the sandbox ({', '.join(sorted(set(self._planted.came)))})"
         told = finding(name, held if held is None else bool(held), saw)
-        if name == "disk" and told.status == "failed" and "disk" not in self._isolation.promises and self._isolation.untrusted:
-            return Finding(told.part, name, "warning", saw, told.fix)  # it says so itself
-        return told
+        return replace(told, status="warning") if told.status == "failed" and self._is_no_promise(told) else told
+
+    def _is_no_promise(self, told: Finding) -> bool:
+        """What this kind of sandbox says itself that it does not bound, or leaves to the engine's own filter."""
+        if not self._isolation.untrusted:
+            return False
+        if told.name == "disk":
+            return "disk" not in self._isolation.promises
+        return self._isolation.name == "docker" and told.part == "kernel" and told.name != "kernel filter"
 
 
 async def _wall_time(workspace: Workspace) -> Finding:

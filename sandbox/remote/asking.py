@@ -131,10 +131,14 @@ class RemoteWorkspace:
     async def run(self, command: Command) -> Completed:
         if command.cwd not in ("", "."):
             parts_of(command.cwd)
-        return await self._running.hold(command.argv, self._run(command))
+        return await self._running.hold(command.argv, self._run(command, "run"))
 
-    async def _run(self, command: Command) -> Completed:
-        asked = {"do": "run", "workspace": self._name, "command": wire.command_to(command)}
+    async def amend(self, command: Command) -> Completed:
+        """Of the base alone."""
+        return await self._running.hold(command.argv, self._run(command, "amend"))
+
+    async def _run(self, command: Command, do: str) -> Completed:
+        asked = {"do": do, "workspace": self._name, "command": wire.command_to(command)}
         try:
             await self._sandbox.way.closed()
             longest = 2 * command.output_limit + FRAME
@@ -219,6 +223,9 @@ class RemoteSandbox:
                 await asyncio.to_thread(packed.write, chunk)
             name = await self.line.put(packed, ARCHIVE_SECONDS)
         await self.line.ask({"do": "unpack", "file": name}, seconds=ARCHIVE_SECONDS)
+
+    async def amend(self, command: Command) -> Completed:
+        return await self._base.amend(command)
 
     async def install(self, packages: Packages) -> Installed:
         return await self._base.install(packages)

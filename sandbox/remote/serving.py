@@ -54,6 +54,7 @@ class Server:
         self._kept: deque[str] = deque()
         self._does: dict[str, Callable[[Head, Blobs], Awaitable[bytes]]] = {
             "hello": self._hello, "registry": self._registry, "unpack": self._unpack, "provide": self._provide,
+            "amend": self._amend,
             "question": self._question, "fetch": self._fetch, "fill": self._fill, "wheels": self._wheels,
             "install": self._install, "open": self._open, "close": self._close, "run": self._run, "read": self._read,
             "write": self._write, "remove": self._remove, "files": self._files,
@@ -136,6 +137,9 @@ class Server:
         finally:
             file.unlink(missing_ok=True)
         return wire.pack({})
+
+    async def _amend(self, head: Head, blobs: Blobs) -> bytes:
+        return wire.completed_to(await self._sandbox.amend(wire.command_from(head["command"], blobs[0])))
 
     async def _provide(self, head: Head, blobs: Blobs) -> bytes:
         return wire.pack({"path": await self._sandbox.provide(head["name"], blobs[0])})

@@ -124,7 +124,11 @@ def installed_to(installed: Installed) -> Head:
 
 def installed_from(head: Head) -> Installed:
     return Installed(
-        str(head["python"]), float(head["seconds"]), tuple(map(str, head["built"])), str(head["output"]), str(head["note"])
+        str(head["python"]),
+        float(head["seconds"]),
+        tuple(map(str, head["built"])),
+        str(head["output"]),
+        tuple(map(str, head["notes"])),
     )
 
 

@@ -14,10 +14,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agent import events
 from agent.blobs import MemoryBlobs
 from agent.budget import Budget
-from agent.flakiness import EAST, in_words, named_in, series, trials, varied
+from agent.flakiness import EAST, by_signs, in_words, named_in, series, trials, varied
 from agent.graph import repair
 from agent.outcome import Flakiness, NoRepair, Outcome, Repair
-from agent.probing import TRIALS
+from agent.probing import TRIALS, UNTOLD
 from agent.proposal import FileChange
 from agent.reproducing import Red, reproduced
 from agent.state import Context
@@ -253,6 +253,36 @@ async def test_a_failure_that_nothing_explains_is_unknown(tmp_path: Path) -> Non
     assert (found.cause, len(found.evidence)) == ("unknown", 1)
 
 
+async def test_a_failure_that_nothing_fixes_and_that_asks_for_the_time_is_suspected_of_time(tmp_path: Path) -> None:
+    third = THIRD.replace("COUNTER", repr(str(tmp_path / "n")))
+    test = "import datetime\nfrom third import is_third\n\ndef test_now():\n    late = is_third()\n"
+    test += "    assert datetime.datetime.now().year == (1900 if late else datetime.datetime.now().year)\n"
+    found = flaky(await Case(tmp_path, {"test_now.py": test, "third.py": third}).seen())
+    assert (found.cause, found.under) == ("time", ())
+    assert "datetime.now" in found.evidence[-1]
+
+
+async def test_what_came_and_went_at_the_base_is_announced_as_that(tmp_path: Path) -> None:
+    second = THIRD.replace("COUNTER", repr(str(tmp_path / "n"))).replace("n % 3 == 2", "n % 2 == 0")
+    test = "from third import is_third\ndef test_luck(): assert not is_third()\n"
+    case = Case(tmp_path, {"test_luck.py": test, "third.py": second})
+    flaky(await case.seen())
+    (told,) = [event.text for event in case.events if isinstance(event, events.Reproduced)]
+    assert told.startswith("Comes and goes: `test_luck.py::test_luck`, red in some of 3 runs")
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("    now = datetime.now()", "time"), ("E  assert time.time() - start < 1", "time"), ("today = date.today()", "time"),
+        ("    if Date.now() > due:", "time"), ("    time.sleep(1)", "unknown"), ("    datetime(2020, 1, 1)", "unknown"),
+        ("threading.Thread(target=lambda: time.time())", "concurrency"), ("    uptime.time_of(x)", "unknown"),
+    ],
+)  # fmt: skip
+def test_words_that_ask_for_the_time(text: str, cause: str) -> None:
+    assert by_signs([text])[0] == cause
+
+
 NETWORK = {"test_net.py": "import socket\ndef test_net(): socket.create_connection(('example.invalid', 80), 2)\n"}
 
 
@@ -273,8 +303,11 @@ async def test_where_ci_had_no_network_either_it_is_flaky(sandbox: Sandbox, tmp_
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_where_nothing_is_known_of_ci_what_is_red_is_red(sandbox: Sandbox, tmp_path: Path) -> None:
-    assert isinstance(await Case(tmp_path, NETWORK, sandbox).seen(), Red)
+async def test_where_nothing_is_known_of_ci_the_network_is_what_it_needs(sandbox: Sandbox, tmp_path: Path) -> None:
+    result = await Case(tmp_path, NETWORK, sandbox).seen()
+    assert isinstance(result, NoRepair), result
+    assert result.outcome is Outcome.NEEDS_SERVICES
+    assert "has no network" in result.reason
 
 
 async def test_a_failure_that_is_never_red_is_not_reproduced_and_says_what_was_tried(tmp_path: Path) -> None:
@@ -285,6 +318,14 @@ async def test_a_failure_that_is_never_red_is_not_reproduced_and_says_what_was_t
     assert len(case.probes()) == TRIALS + 1
     assert case.probes()[-1].under.endswith("1 test alone")
     assert f"{TRIALS + 1} further runs in other orders" in result.reason
+
+
+async def test_where_nothing_says_that_anything_was_red_few_more_runs_are_made(tmp_path: Path) -> None:
+    case = Case(tmp_path, {"test_fine.py": "def test_fine(): pass\n"})
+    result = await case.seen()
+    assert isinstance(result, NoRepair)
+    assert result.outcome is Outcome.NOT_REPRODUCED
+    assert len(case.probes()) == UNTOLD < TRIALS
 
 
 async def test_short_of_time_nothing_more_is_tried(tmp_path: Path) -> None:

@@ -437,3 +437,21 @@ async def test_a_reaction_is_there_once(standin: StandIn, writer: Repository) ->
     standin.faults.status("POST", "*/reactions", 502, applied=True)
     await writer.react(comment.id, "eyes")
     assert [r.content for r in standin.reactions(NAME)] == ["eyes"]
+
+
+async def test_a_fenced_write_is_not_sent_and_not_repeated(standin: StandIn, github: GitHub) -> None:
+    """The fence falls between the first sending and its repetition."""
+    asked = 0
+
+    def fence() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            raise InterruptedError
+
+    writer = github.repository(standin.installation("acme").id, ref(standin), PUBLISHING, fence)
+    standin.faults.status("POST", "/repos/*/git/trees", 502)
+    with pytest.raises(InterruptedError):
+        await committed(writer)
+    assert count(standin, "POST /repos/acme/sample/git/trees") == 1
+    assert count(standin, "GET") > 0, "reading is nobody's harm"

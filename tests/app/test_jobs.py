@@ -21,7 +21,7 @@ from app.github import Repository
 from app.jobs import heal
 from app.preparing import Case, without_a_run
 from app.store.models import BlobRow
-from sandbox.base import Limits, Sandbox, SandboxUnavailable
+from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
 from tests.app.plant import NAME, Plant
 from tests.app.requests import taken
 
@@ -183,7 +183,8 @@ async def test_an_expired_log_does_not_keep_a_commit_from_its_repair(plant: Plan
 
     attempt = await plant.attempt(attempt_id)
     assert attempt.outcome is not Outcome.CANCELLED
-    assert any("unpack" in stored.event.step for stored in await plant.store.timeline(attempt_id) if stored.event.step)
+    steps = [getattr(stored.event, "step", "") for stored in await plant.store.timeline(attempt_id)]
+    assert any("unpack" in step for step in steps)
 
 
 async def test_an_archive_that_is_too_big_is_refused(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,6 +205,10 @@ class NoSandbox:
     """A machine on which nothing can be opened."""
 
     retry_after: float | None
+
+    @property
+    def isolation(self) -> Isolation:
+        return Isolation("full", untrusted=True)
 
     def open(self, label: str, limits: Limits) -> AbstractAsyncContextManager[Sandbox]:
         raise SandboxUnavailable("all slots are in use", self.retry_after)

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from platformdirs import user_cache_path
 
+from tests.sandbox.index import serving
+
 ROOT = Path(__file__).resolve().parents[2]
 RED = "def test_red(): assert 1 == 2\ndef test_green(): pass\n"
 WORKFLOW = """
@@ -74,8 +76,9 @@ def told(folder: Path, *options: str) -> dict[str, Any]:
         (("--job", "deploy"), "there are: lint; tests (one); tests (two)"),
         (("--job", "tests", "--matrix", "part=three"), "part"),
         (("--job", "tests", "--matrix", "python=3.12"), "python"),
+        (("--job", "tests", "--step", "Deploy"), "There are: Run actions/checkout@v5; Tests of ${{ matrix.part }}; Never"),
         (("--matrix", "part"), "--matrix 'part' is not KEY=VALUE"),
-        (("--job", "tests", "--test", "pytest"), "give either --test, or --workflow, --job and --matrix"),
+        (("--job", "tests", "--test", "pytest"), "give either --test, or --workflow, --job, --matrix and --step"),
     ],
 )
 def test_a_wrong_wish_is_answered_with_what_there_is(checkout: Checkout, options: tuple[str, ...], said: str) -> None:
@@ -96,6 +99,26 @@ def test_a_workflow_that_is_no_yaml_is_refused_with_its_place(checkout: Checkout
     assert (done.returncode, done.stdout) == (2, "")
     assert ".github/workflows/ci.yml: " in done.stderr
     assert "line" in done.stderr.lower()
+
+
+BROKEN = "on: push\njobs:\n  tests: [a\n"
+
+
+def test_without_a_wish_a_workflow_that_cannot_be_read_is_refused_with_its_line_and_nothing_is_guessed(
+    checkout: Checkout,
+) -> None:
+    found = told(checkout(BROKEN, **{"test_a.py": RED}))
+    assert (found["outcome"], found["failing"], found["checks"]) == ("refused", [], [])
+    assert ".github/workflows/ci.yml: " in found["reason"]
+    assert "ine " in found["reason"]
+
+
+def test_a_workflow_that_cannot_be_read_is_told_beside_the_job_that_is_taken(checkout: Checkout) -> None:
+    found = told(checkout(WORKFLOW, **PARTS, **{".github/workflows/a.yml": BROKEN}))
+    assert found["outcome"] in ("reproduced", "not_reproduced")
+    (note,) = [note for note in found["approximated"] if "a.yml" in note]
+    assert note.startswith("passed over, as it cannot be read: .github/workflows/a.yml: ")
+    assert "ine " in note
 
 
 def test_the_job_that_tests_is_taken_and_of_its_legs_the_one_that_is_named(checkout: Checkout) -> None:
@@ -151,6 +174,29 @@ def test_what_stands_in_the_way_is_named(checkout: Checkout, step: str, outcome:
     assert (found["outcome"], found["failing"]) == (outcome, [])
     assert said in found["reason"]
     assert found["next_step"]
+
+
+@pytest.mark.parametrize(("fetched", "outcome"), [(True, "reproduced"), (False, "infrastructure")])
+def test_a_requirement_that_nobody_has_is_the_failure_and_an_index_out_of_reach_is_not(
+    checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fetched: bool, outcome: str
+) -> None:
+    steps = "{run: pip install no-such-thing==1.0}, {run: python -m unittest}"
+    folder = checkout(f"on: push\njobs: {{tests: {{runs-on: ubuntu-latest, steps: [{steps}]}}}}", **{"test_a.py": RED})
+    with serving(tmp_path / "index") as index:
+        for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+        monkeypatch.setenv("PIP_INDEX_URL", index.url if fetched else "http://127.0.0.1:1/simple")
+        monkeypatch.setenv("PIP_RETRIES", "0")
+        found = told(folder)
+    assert found["outcome"] == outcome
+    if fetched:
+        assert found["failing"] == ["no-such-thing"]
+        assert "no-such-thing was not found" in found["failures"][0]["message"]
+        assert [step["does"] for step in found["jobs"][0]["steps"]] == ["installs", "runs"]
+    else:
+        assert found["reason"].count("could not be installed") == 1
+        assert not any("rror" in note for note in found["approximated"])
 
 
 def test_services_that_cannot_be_had_are_named(checkout: Checkout) -> None:

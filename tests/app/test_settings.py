@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import Settings, SettingsError, load, table
+from app.settings import Settings, SettingsError, load, table, unread_names
 
 
 @pytest.mark.parametrize(
@@ -106,3 +106,28 @@ def test_the_key_in_its_file_is_a_secret_too(tmp_path: Path) -> None:
     settings = load(github_private_key_file=tmp_path / "key.pem", model_api_key="hunter2")
     assert settings.secrets == ("-----BEGIN KEY-----", "hunter2")
     assert load(github_private_key_file=tmp_path / "none.pem").secrets == ()
+
+
+def test_names_in_a_file_that_nobody_reads_are_told(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text("GITHUB_APP_ID=1\nANTHROPIC_API_KEY=x\nPOSTGRES_PASSWORD=y\nSELFHEAL_MODEL=none\n")
+    assert load(env_file=str(file)).model == "none"
+    told = dict(unread_names(str(file)))
+    assert told.keys() == {"GITHUB_APP_ID", "ANTHROPIC_API_KEY"}
+    assert "SELFHEAL_GITHUB_APP_ID" in told["GITHUB_APP_ID"]
+
+
+def test_a_mistyped_prefix_and_a_wrong_value_are_told_together(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text("SELFHEEL_MODEL=none\nSELFHEAL_PORT=x\n")
+    with pytest.raises(SettingsError) as refusal:
+        load(env_file=str(file))
+    assert "did you mean SELFHEAL_MODEL?" in str(refusal.value)
+    assert "SELFHEAL_PORT" in str(refusal.value)
+
+
+def test_a_file_that_is_no_text_is_told_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_bytes(b"\xff\xfe\x00SELFHEAL")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load(env_file=str(file))

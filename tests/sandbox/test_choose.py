@@ -50,10 +50,11 @@ async def test_without_a_configured_index_it_is_the_clients_own(monkeypatch: pyt
 async def test_the_nearest_interpreter_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = own()
     assert await choose(None) == await choose("nonsense") == await choose(mine.version) == mine
-    for minor, answer in (("3.12", '["/p/python3.12", "/p", "3.12.9"]'), ("3.13", None)):
+    for minor, answer in (("3.12", '["/opt/p/python3.12", "/opt/p", "3.12.9"]'), ("3.13", None)):
         program = tmp_path / f"python{minor}"
         program.write_text(f"#!/bin/sh\necho '{answer}'\n" if answer else "#!/bin/sh\nexit 127\n")
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(interpreters, "_usual", lambda name: [])  # whatever else this machine has
     monkeypatch.setattr(interpreters.sys, "version_info", (3, 9, 0))
     assert (await choose("3.13")).version == "3.12.9"  # 3.13 is only the stand-in of a version manager

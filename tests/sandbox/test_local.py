@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import local
+from sandbox import folders, local
 from sandbox.base import Command, Completed, DeadlinePassed, Sandbox, SandboxLost, SandboxUnavailable, Workspace
 from sandbox.install import interpreters
 from sandbox.jail import bubblewrap, cgroup
@@ -284,3 +284,12 @@ async def test_two_sandboxes_at_once(tmp_path: Path) -> None:
                 return (await sh(workspace, "cat a.txt")).stdout
 
     assert await asyncio.gather(one(b"one"), one(b"two")) == [b"one", b"two"]
+
+
+async def test_every_opening_sweeps_what_dead_workers_left(tmp_path: Path) -> None:
+    sandboxes = make("local", tmp_path)
+    for _ in range(2):
+        folder = folders.make(sandboxes._folder, "left")
+        os.close(folder.lock)
+        async with sandboxes.open("another"):
+            assert not folder.path.exists()

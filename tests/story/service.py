@@ -19,7 +19,7 @@ import httpx
 
 from tests.standins.github import GitHub
 
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0  # on a machine where everything else starts too
 
 
 class NotStarted(Exception):
@@ -29,7 +29,8 @@ class NotStarted(Exception):
 class Service:
     """Web and workers in `folder`. Variables of the surrounding environment that configure Selfheal are left out."""
 
-    def __init__(self, github: GitHub, folder: Path, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(self, github: GitHub, folder: Path, variables: Mapping[str, str] | None = None, program: str = "app") -> None:
+        self.program = program  # the module that is run; the product's own, unless a test means to break it
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.pages_port = free_port()
@@ -103,7 +104,7 @@ class Service:
     async def _run(self, command: str) -> Process:
         with (self.folder / f"{command}.log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "app", command,
+                sys.executable, "-m", self.program, command,
                 env=self._environment, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
                 cwd=Path(__file__).resolve().parents[2],
             )  # fmt: skip

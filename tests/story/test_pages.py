@@ -50,15 +50,17 @@ async def test_a_page_goes_on_where_it_was_when_the_web_process_was_killed(story
     await story.repository("acme/resumed", CALCULATOR)
     async with browsing() as browser, tab(browser) as opened:
         page = opened.page
+        story.service.workers[-1].kill()  # nobody works before the page is open
+        await story.service.workers[-1].wait()
         await story.push("acme/resumed", BROKEN)
-        await story.reaches("acme/resumed", "gather")
         (attempt,) = await story.store.attempts(repository="acme/resumed")
         await page.goto(f"{story.service.pages}/attempts/{attempt.id}")
         await expect(page.locator("#connection")).to_have_text("Live")
         await page.evaluate("window.sameDocument = true")
         await story.service.kill_web()
         await expect(page.locator("#connection")).to_have_text("Connection lost, trying again")
-        await story.reaches("acme/resumed", "prove")  # it runs on, and nobody tells the page
+        await story.service.start_worker()
+        await story.reaches("acme/resumed", "prove")  # it runs, and nobody tells the page
         await story.service.start_web()
         await expect(page.locator("#verdict h1")).to_have_text("A verified repair was found.", timeout=120_000)
         lines = await page.locator("#timeline li").evaluate_all("lines => lines.map(line => line.id)")

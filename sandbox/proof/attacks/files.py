@@ -33,10 +33,16 @@ def system_files(planted):
     ours = tuple(planted["writable"])
     # A mask over a file of /proc (a device, an empty folder) is no way to what is below it.
     kinds = ("proc", "devtmpfs", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2")
+    home = planted["root"]  # may lie in a place of its own that is mounted
+    tried = ["/", "/usr", "/etc", "/usr/bin", "/tools", os.path.dirname(sys.argv[0]), "/dev", "/env"]
     for where, options, kind in mounts():
+        if where != "/" and home.startswith(where + "/"):
+            continue
         if "rw" in options and where not in ours and kind not in kinds and not where.startswith(("/proc/", "/dev/")):
-            return False, "%s is mounted to be written" % where
-    for folder in ("/", "/usr", "/etc", "/usr/bin", "/tools", os.path.dirname(sys.argv[0]), "/dev", "/env"):
+            if kind != "tmpfs":
+                return False, "%s is mounted to be written" % where
+            tried.append(where)  # memory, and nobody's files: whose it is decides
+    for folder in tried:
         path = os.path.join(folder, ".%s" % planted["token"])
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

@@ -108,7 +108,7 @@ async def test_hostile_text_in_every_field_is_text(site: Site, browser: Browser)
         for path in ("/", f"/attempts/{attempt_id}"):
             await page.goto(site.url + path)
             await expect(page.locator("#main")).to_contain_text("<script>document.title")
-            await expect(page.locator("#main")).to_contain_text("␛]0;pwned␇⟦U+202E⟧")
+            await expect(page.locator("#main")).to_contain_text("⟦U+001B⟧]0;pwned⟦U+0007⟧⟦U+202E⟧")
         # The same by the stream, into a page that is open.
         long = "y" * 10_000_000
         more = [StepStarted(text=HOSTILE, step="x"), StepStarted(text=long, step="x"), proposed(HOSTILE + "2", diff)]

@@ -29,7 +29,7 @@ async def test_the_list_shows_what_a_maintainer_wants_to_know(site: Site) -> Non
     assert '<span class="badge good">Healed</span>' in page
     assert "Proven red, green, red: <code>&lt;</code> becomes" in page
     assert '<a href="https://github.com/octo/calculator/pull/12" rel="noreferrer">#12</a>' in page
-    assert "CI run" in page
+    assert "Failing run" in page
 
 
 async def test_filters_find_attempts_and_name_what_cannot_be(site: Site) -> None:

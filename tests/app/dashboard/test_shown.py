@@ -9,14 +9,14 @@ from app.dashboard.shown import LONGEST_LINE, Links, Shower
     ("text", "shown"),
     [
         ("plain ünïcode, 日本語 and 🎉", "plain ünïcode, 日本語 and 🎉"),
-        ("\x1b[31mred\x1b[0m", "␛[31mred␛[0m"),
-        ("\x1b]8;;http://evil\x07link", "␛]8;;http://evil␇link"),
+        ("\x1b[31mred\x1b[0m", "⟦U+001B⟧[31mred⟦U+001B⟧[0m"),
+        ("\x1b]8;;http://evil\x07link", "⟦U+001B⟧]8;;http://evil⟦U+0007⟧link"),
         ("a\u202eb", "a⟦U+202E⟧b"),
         ("zero\u200bwidth\u00adand\ufeffmarks", "zero⟦U+200B⟧width⟦U+00AD⟧and⟦U+FEFF⟧marks"),
-        ("nul\x00del\x7fc1\x9b", "nul␀del␡c1⟦U+009B⟧"),
+        ("nul\x00del\x7fc1\x9b", "nul⟦U+0000⟧del⟦U+007F⟧c1⟦U+009B⟧"),
         ("line\u2028separator", "line⟦U+2028⟧separator"),
         ("lone \ud800 surrogate", "lone ⟦U+D800⟧ surrogate"),
-        ("two\r\nlines\rthree", "two\nlines␍three"),
+        ("two\r\nlines\rthree", "two\nlines⟦U+000D⟧three"),
         ("tag \U000e0041", "tag ⟦U+E0041⟧"),
     ],
 )

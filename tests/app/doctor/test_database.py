@@ -6,11 +6,18 @@ import os
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from app.clock import SystemClock
 from app.doctor import database
 from app.doctor.checks import Check
 from app.settings import Settings
 from app.store.store import open_store
+
+
+@pytest.fixture
+def database_url() -> None:
+    """The data folder's SQLite."""
 
 
 async def looked(settings: Settings) -> dict[str, Check]:

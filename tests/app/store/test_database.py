@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -86,6 +87,19 @@ asyncio.run(main())
 """
     starting = [await asyncio.create_subprocess_exec(sys.executable, "-c", program) for _ in range(3)]
     assert [await process.wait() for process in starting] == [0, 0, 0]
+
+
+async def test_opening_waits_for_who_has_the_file_locked(tmp_path: Path) -> None:
+    """Another process is putting it into WAL mode: SQLite answers "locked" at once, without its own waiting."""
+    path = tmp_path / "selfheal.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("PRAGMA locking_mode=EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    opening = asyncio.create_task(Database.open(f"sqlite+aiosqlite:///{path}"))
+    await asyncio.wait({opening}, timeout=6.5)  # longer than the driver waits
+    assert not opening.done()
+    other.close()
+    await (await opening).close()
 
 
 async def test_opening_again_changes_nothing(url: str) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from agent.question import Question, Waiting
 from agent.usage import Usage
 from app.settings import Settings
 from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted
-from app.store.leases import AttemptCancelled, Lease, LeaseLost
+from app.store.leases import AttemptCancelled, Lease, LeaseLost, hold
 from app.store.store import Store, open_store
 from app.store.values import PullRequest
 from tests.app.requests import COMMAND, RUN, SHA, MovableClock, run_of, taken
@@ -191,6 +192,16 @@ async def test_a_lease_that_another_took_over_is_fenced_and_its_body_cancelled(
     assert attempt is not None
     assert (attempt.outcome, attempt.pull_request, attempt.tries) == ("gave_up", None, 2)
     assert len(await store.timeline(attempt_id)) == 1
+
+
+async def test_a_worker_that_slept_knows_that_its_lease_may_be_over_before_the_database_tells(store: Store) -> None:
+    attempt_id = await taken(store, RUN)
+    brief = Terms(silence=0.2, longest=60, tries=3)
+    with pytest.raises(LeaseLost):  # noqa: PT012
+        async with hold(store.database, store.clock, brief, attempt_id, "w1") as lease:
+            lease.check()
+            time.sleep(0.3)  # the whole process, with its heartbeats
+            lease.check()
 
 
 async def test_a_heartbeat_keeps_the_lease(store: Store, clock: MovableClock, settings: Settings) -> None:

@@ -101,3 +101,14 @@ asyncio.run(main())
         assert sandbox
     await until(lambda: not fresh.left())
     assert await gone("173205")
+
+
+async def test_what_amends_the_base_is_in_every_candidate(fresh: Backend) -> None:
+    async with fresh.sandboxes.open("amended", LIMITS) as sandbox:
+        await sandbox.unpack(tarball(FILES))
+        ended = await sandbox.amend(Command(("/bin/sh", "-c", "mkdir .git; echo kept > .git/seen; exit 3"), 20.0))
+        assert ended.exit_code == 3
+        for _ in range(2):
+            async with sandbox.candidate() as workspace:
+                assert (await sh(workspace, "cat .git/seen; echo changed > .git/seen")).stdout == b"kept\n"
+                assert {entry.path for entry in await workspace.files()} == FILES.keys()

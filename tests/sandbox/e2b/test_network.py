@@ -63,7 +63,7 @@ async def test_the_same_wheels_are_fetched_once_for_all_attempts(e2b: E2B, index
     async with sandboxes.open("second") as sandbox:
         await sandbox.unpack(tarball(REPOSITORY))
         installed = await sandbox.install(WANTED)
-        assert "The packages are those of" in installed.note
+        assert "Versions that nothing pins are those of" in installed.notes[0]
         async with sandbox.candidate() as workspace:
             assert await answer(workspace) == "42"
     assert len(index.requests) == asked

@@ -109,6 +109,7 @@ async def test_a_python_that_is_missing_is_downloaded_once_and_runs_the_code(
     with mirror(archive, monkeypatch, tmp_path) as there:
         # Whoever has this version anyway would not download it.
         monkeypatch.setattr(interpreters, "own", other)
+        monkeypatch.setattr(interpreters, "_usual", lambda name: [])
         monkeypatch.setenv("PATH", "/nowhere")
         pythons = Managed(tmp_path / "cache/pythons")
         shop = Shop(tmp_path / "cache", IndexAccess((), frozenset()), pythons)
@@ -123,7 +124,7 @@ async def test_a_python_that_is_missing_is_downloaded_once_and_runs_the_code(
             await sandbox.unpack(tarball({"a.py": b"import json, sys; print(sys.base_prefix)"}))
             installed = await sandbox.install(Packages(python=f"{wanted[0]}.{wanted[1]}"))
             ran = await sandbox.base.run(Command((sandbox.base.python, "a.py"), timeout=30.0))
-        assert (installed.python, installed.note) == (found.version, "")
+        assert (installed.python, installed.notes) == (found.version, ())
         assert ran.stdout.decode().strip() == found.prefix, ran.stderr
 
 
@@ -155,6 +156,7 @@ async def test_an_installed_one_is_found_by_uv_before_the_nearest(tmp_path: Path
     pythons = Managed(tmp_path, downloads=False, _found=found)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(interpreters, "own", other)
+    monkeypatch.setattr(interpreters, "_usual", lambda name: [])
     for wish in ("3.13", "3.13.1", "3.13t", ">=3.13", "3.13 - 3.14", "pypy3.13", "3.14-dev"):
         assert (await choose(wish, pythons)).version == "3.13.5", wish
 

@@ -27,7 +27,7 @@ SMALL = {"name": "small", "version": "1.0.0", "dependencies": {"is-number": "7.0
 async def install(sandbox: Sandbox, files: Mapping[str, str], *folders: str) -> str:
     await sandbox.unpack(tarball({name: text.encode() for name, text in files.items()}))
     try:
-        return (await sandbox.install(Packages(node=folders or (".",)))).note
+        return " ".join((await sandbox.install(Packages(node=folders or (".",)))).notes)
     except InstallFailed as failed:
         if any(sign in failed.output for sign in ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN")):
             pytest.skip("needs a package registry")

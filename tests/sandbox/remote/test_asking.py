@@ -18,7 +18,7 @@ from sandbox.remote import keeping, wire
 from sandbox.remote.asking import ANSWER, Line, RemoteSandbox, Supply
 
 QUESTION = "a" * 32
-INSTALLED = {"python": "3.12.1", "seconds": 1.0, "built": [], "output": "", "note": ""}
+INSTALLED = {"python": "3.12.1", "seconds": 1.0, "built": [], "output": "", "notes": []}
 USUAL = {
     "open": wire.pack({"workspace": "one", "python": "/env/bin/python"}),
     "close": wire.pack({}),

@@ -40,7 +40,7 @@ def test_values_go_over_whole() -> None:
     packages = Packages(("a>1",), ("r.txt",), ("c.txt",), ("dev",), (".[test]",), "3.12")
     assert wire.packages_from(through(wire.pack(wire.packages_to(packages)))[0]) == packages
     assert wire.limits_from(through(wire.pack(wire.limits_to(Limits(memory=7))))[0]) == Limits(memory=7)
-    installed = Installed("3.12.1", 2.0, ("a",), "said", "note")
+    installed = Installed("3.12.1", 2.0, ("a",), "said", ("note", "other"))
     assert wire.installed_from(through(wire.pack(wire.installed_to(installed)))[0]) == installed
     entries = (Entry("ü/a", 3, executable=True), Entry("b", 0, link=True))
     assert wire.entries_from(wire.entries_to(entries)) == entries

@@ -1,0 +1,109 @@
+"""What became of the deliveries, judged by what is on the stand-in alone: its git, its objects, its log of requests.
+
+A red run whose delivery was acknowledged must end in exactly one pull request with exactly one branch and one commit that
+heals it, and each asking (the run, every `/heal`) in one concluded check run; a command also in one comment. Nothing here
+looks at the service's own database.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.standins.github import GitHub
+from tests.standins.github.deliveries import Attempt as Delivery
+
+OWN = "selfheal/"
+_OK = 202
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A red commit of which the service took a delivery. `commands`: a pull request's number per comment that asked for it."""
+
+    repository: str
+    sha: str
+    by_run: bool
+    commands: tuple[int, ...]
+
+    @property
+    def askings(self) -> int:
+        return self.by_run + len(self.commands)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`acknowledged` counts different deliveries that were answered with 202, `red` the commits that they ask to be healed."""
+
+    acknowledged: int
+    red: int
+    lost: tuple[str, ...]
+    doubled: tuple[str, ...]
+
+
+async def judge(github: GitHub, deliveries: Iterable[Delivery], healed: str | bytes | None, path: str) -> Verdict:
+    """The verdict on these deliveries as things stand; `healed` is the text that heals the file at `path`."""
+    assert isinstance(healed, str)
+    taken = {delivery.guid: delivery for delivery in deliveries if delivery.status_code == _OK}
+    heads = _heads(github, list(taken.values()))
+    lost: list[str] = []
+    doubled: list[str] = []
+    for head in heads:
+        missing, surplus = await _of(github, head, healed.encode(), path)
+        lost += missing
+        doubled += surplus
+    for repository in {head.repository for head in heads}:
+        opened = sum(line == f"POST /repos/{repository}/pulls > 201" for line in github.requests)
+        if opened > (count := sum(head.repository == repository for head in heads)):
+            doubled.append(f"{repository}: {opened} pull requests were opened for {count} heads")
+    return Verdict(len(taken), len(heads), tuple(lost), tuple(doubled))
+
+
+def _heads(github: GitHub, taken: list[Delivery]) -> list[Head]:
+    by_run: set[tuple[str, str]] = set()
+    commands: dict[tuple[str, str], dict[int, int]] = {}  # comment id -> pull request
+    for delivery in taken:
+        payload = delivery.payload
+        if delivery.event == "workflow_run" and delivery.action == "completed":
+            run = payload["workflow_run"]
+            if run["conclusion"] == "failure" and not run["head_branch"].startswith(OWN):
+                by_run.add((payload["repository"]["full_name"], run["head_sha"]))
+        elif delivery.event == "issue_comment" and re.match(r"/heal\b", payload["comment"]["body"]):
+            name, number = payload["repository"]["full_name"], payload["issue"]["number"]
+            pull = github.repository(name).issues[number].pull
+            assert pull is not None
+            commands.setdefault((name, pull.head_sha), {})[payload["comment"]["id"]] = number
+    return [
+        Head(name, sha, (name, sha) in by_run, tuple(commands.get((name, sha), {}).values()))
+        for name, sha in sorted(by_run | commands.keys())
+    ]
+
+
+async def _of(github: GitHub, head: Head, healed: bytes, path: str) -> tuple[list[str], list[str]]:
+    """What one head lacks, and what it has too much of."""
+    name = f"{head.repository}@{head.sha[:8]}"
+    lost: list[str] = []
+    branches = []
+    for branch in await github.branches(head.repository):
+        if branch.startswith(OWN) and head.sha in {each.sha for each in await github.commits(head.repository, branch)}:
+            branches.append(branch)
+    pulls = [pull for pull in github.pull_requests(head.repository, "all") if pull.head_branch in branches]
+    runs = [run for run in github.check_runs(head.repository) if run.head_sha == head.sha]
+    counts = {"branches": len(branches), "pull requests": len(pulls), "check runs": len(runs)}
+    wanted = {"branches": 1, "pull requests": 1, "check runs": head.askings}
+    for branch in branches:
+        commits = await github.commits(head.repository, f"{head.sha}..{branch}")
+        counts["commits"], wanted["commits"] = counts.get("commits", 0) + len(commits), wanted.get("commits", 0) + 1
+        if await github.file(head.repository, path, branch) != healed:
+            lost.append(f"{name}: {branch} does not heal it")
+    for number, asked in Counter(head.commands).items():
+        said = f"answers on #{number}"
+        counts[said] = sum(comment.by_app for comment in github.comments(head.repository, number))
+        wanted[said] = asked
+    lost += [f"{name}: a check run is {run.status}" for run in runs if run.status != "completed"]
+    lost += [f"{name}: its check run says {run.conclusion}" for run in runs if run.conclusion not in (None, "success")]
+    lost += [f"{name}: {counts[what]} {what} instead of {much}" for what, much in wanted.items() if counts[what] < much]
+    doubled = [f"{name}: {counts[what]} {what} instead of {much}" for what, much in wanted.items() if counts[what] > much]
+    return lost, doubled

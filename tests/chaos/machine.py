@@ -1,0 +1,116 @@
+"""What is on this machine: processes, mounts, folders and control groups that belong to one stage; Redis servers of its own.
+
+A stage keeps everything it starts below one folder and names its sandboxes after one owner, so that what is left can be told
+from what others run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Iterator
+from pathlib import Path
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from app.redis import server_binary
+
+_GROUPS = Path("/sys/fs/cgroup")
+_OPEN = "data/sandboxes/open"
+
+
+def sandboxes(folder: Path, owner: str) -> list[str]:
+    """What there is of sandboxes: their folders, the processes that see them, their mounts, their control groups."""
+    found = [f"folder {path.name}" for path in (folder / _OPEN).glob("*")]
+    found += [f"process {pid} in a sandbox" for pid in _pids() if str(folder / _OPEN) in _read(pid, "mountinfo")]
+    found += [f"control group {path.name}" for path in _GROUPS.glob(f"**/*{owner}-*/")]
+    return found
+
+
+def everything(folder: Path, owner: str) -> list[str]:
+    """What there is of a service that has been stopped, sandboxes included."""
+    found = sandboxes(folder, owner)
+    found += [f"process {pid}: {_read(pid, 'cmdline')[:80]}" for pid in processes(folder)]
+    found += [f"mount {line.split()[4]}" for line in _read(os.getpid(), "mountinfo").splitlines() if f"{folder}/" in line]
+    return found + [f"temporary {path.name}" for path in (folder / "tmp").glob("*")]
+
+
+def processes(folder: Path) -> list[int]:
+    """Ids of processes that were started for the folder's service: by their environment, command line or working folder."""
+    return [
+        pid
+        for pid in _pids()
+        if pid != os.getpid()
+        and (
+            f"SELFHEAL_DATA_DIR={folder}/" in _read(pid, "environ")
+            or f"{folder}/" in _read(pid, "cmdline")
+            or _cwd(pid).is_relative_to(folder)
+        )
+    ]
+
+
+def embedded_redis(folder: Path) -> int:
+    """Process id of the service's own redis-server. Raises `ValueError` where there is not exactly one."""
+    # It writes its title over its command line and its environment.
+    (pid,) = (pid for pid in processes(folder) if _read(pid, "comm").strip() == "redis-server")
+    return pid
+
+
+class RedisServer:
+    """A redis-server of the stage's own, on a Unix socket that survives the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = folder / "redis.sock"
+        self.url = f"unix://{self._socket}"
+        self._process: Process | None = None
+
+    async def start(self) -> None:
+        self._socket.unlink(missing_ok=True)
+        options = ("--port", "0", "--unixsocket", str(self._socket), "--save", "", "--appendonly", "no")
+        self._process = await asyncio.create_subprocess_exec(server_binary(), *options, stdout=DEVNULL, stderr=DEVNULL)
+        async with asyncio.timeout(30):
+            while True:
+                if await self._answers():
+                    return
+                await asyncio.sleep(0.05)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    async def stop(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    async def flush(self) -> None:
+        async with Redis.from_url(self.url) as redis:
+            await redis.flushall()
+
+    async def _answers(self) -> bool:
+        try:
+            async with Redis.from_url(self.url, socket_timeout=1, socket_connect_timeout=1) as redis:
+                return bool(await redis.ping())
+        except (RedisError, OSError):
+            return False
+
+
+def _pids() -> Iterator[int]:
+    return (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return (Path("/proc") / str(pid) / name).read_text(errors="replace")
+    except OSError:
+        return ""  # it has just ended, or is not ours to see
+
+
+def _cwd(pid: int) -> Path:
+    try:
+        return Path("/proc", str(pid), "cwd").readlink()
+    except OSError:
+        return Path("/")

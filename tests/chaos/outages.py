@@ -1,0 +1,213 @@
+"""What is done to others than the worker: something that the service needs is away for a while, and comes back.
+
+One attempt is under way when it begins, and another red run is delivered while it lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+
+from tests.chaos import machine
+from tests.chaos.stage import Stage
+
+Outage = Callable[[Stage], AbstractAsyncContextManager[None]]
+
+_LOCK = """
+import sqlite3, sys
+held = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
+held.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
+held.execute("ROLLBACK")
+"""
+
+
+async def outage(of: Outage, seconds: float, stage: Stage, name: str) -> None:
+    """Take something away while one attempt runs, let another red run arrive meanwhile, and give it back."""
+    running, arriving = await stage.repository(f"{name}-running"), await stage.repository(f"{name}-arriving")
+    await stage.turns_red(running)
+    await stage.until("the attempt is claimed", partial(stage.is_claimed, running))
+    async with of(stage):
+        lasting = asyncio.create_task(asyncio.sleep(seconds))
+        await stage.turns_red(arriving)
+        await stage.github.settled()
+        await lasting
+    for repository in (running, arriving):
+        if not stage.is_concluded(repository):
+            stage.hit(repository)
+    if again := await stage.redeliver():
+        stage.notes.append(f"{again} deliveries were not acknowledged, and delivered again")
+
+
+@contextlib.asynccontextmanager
+async def redis_killed(stage: Stage) -> AsyncIterator[None]:
+    assert stage.servers.redis is not None
+    await stage.servers.redis.stop()
+    yield
+    await stage.servers.redis.start()
+
+
+@contextlib.asynccontextmanager
+async def redis_frozen(stage: Stage) -> AsyncIterator[None]:
+    assert stage.servers.redis is not None
+    stage.servers.redis.signal(signal.SIGSTOP)
+    yield
+    stage.servers.redis.signal(signal.SIGCONT)
+
+
+@contextlib.asynccontextmanager
+async def redis_flushed(stage: Stage) -> AsyncIterator[None]:
+    """Whatever is queued is gone, again and again."""
+    redis = stage.servers.redis
+    assert redis is not None
+
+    async def flush() -> None:
+        while True:
+            await redis.flush()
+            await asyncio.sleep(0.5)
+
+    flushing = asyncio.create_task(flush())
+    yield
+    flushing.cancel()
+    await asyncio.wait({flushing})
+
+
+def embedded_redis(number: signal.Signals) -> Outage:
+    """The service's own Redis gets a signal; nobody but the service brings it back."""
+
+    @contextlib.asynccontextmanager
+    async def struck(stage: Stage) -> AsyncIterator[None]:
+        os.kill(machine.embedded_redis(stage.folder), number)
+        yield
+
+    return struck
+
+
+@contextlib.asynccontextmanager
+async def database_locked(stage: Stage) -> AsyncIterator[None]:
+    """Another process holds SQLite's write lock."""
+    file = stage.folder / "data" / "selfheal.db"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _LOCK, str(file), stdin=PIPE, stdout=PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    await process.stdout.readline()
+    yield
+    process.stdin.close()
+    await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def postgres_stopped(stage: Stage) -> AsyncIterator[None]:
+    """As `systemctl stop` does it: every connection is cut, none is taken."""
+    assert stage.servers.postgres is not None
+    await asyncio.to_thread(stage.servers.postgres.stop)
+    yield
+    await asyncio.to_thread(stage.servers.postgres.start)
+
+
+@contextlib.asynccontextmanager
+async def postgres_killed(stage: Stage) -> AsyncIterator[None]:
+    """As when its machine goes."""
+    assert stage.servers.postgres is not None
+    await asyncio.to_thread(stage.servers.postgres.kill)
+    yield
+    await asyncio.to_thread(stage.servers.postgres.start)
+
+
+@contextlib.asynccontextmanager
+async def github_away(stage: Stage) -> AsyncIterator[None]:
+    """Every request is answered 502."""
+    stage.github.faults.status("*", "*", 502, times=1_000_000)
+    yield
+    stage.github.faults.waiting.clear()
+
+
+@contextlib.asynccontextmanager
+async def disk_full(stage: Stage) -> AsyncIterator[None]:
+    """The file system of the data folder has no byte left."""
+    ballast = stage.folder / "data" / "ballast"
+    filling = asyncio.create_task(_fill(ballast))
+    yield
+    filling.cancel()
+    await asyncio.wait({filling})
+    ballast.unlink()
+
+
+async def _fill(ballast: Path) -> None:
+    """Take whatever becomes free."""
+    with ballast.open("wb", buffering=0) as file:
+        while True:
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(b"\0" * 4096)
+            await asyncio.sleep(0.1)
+
+
+async def limited(stage: Stage, name: str) -> None:
+    """GitHub asks for patience at a read, at the first write and at the last one, in both of its ways."""
+    repository = await stage.repository(name)
+    base = f"/repos/{repository}"
+    faults = stage.github.faults
+    faults.secondary_limit("GET", f"{base}/actions/runs/*", retry_after=3, times=2)
+    faults.secondary_limit("POST", f"{base}/check-runs", retry_after=2, times=2, status=429)
+    faults.secondary_limit("POST", f"{base}/pulls", retry_after=5, times=1)
+    faults.secondary_limit("PATCH", f"{base}/check-runs/*", retry_after=2, times=1, status=429)
+    stage.hit(repository)
+    await stage.turns_red(repository)
+    await stage.github.settled()
+
+
+async def tokens_expire(stage: Stage, name: str) -> None:
+    """Every token is an hour old in the middle of the search, and again right before the pull request."""
+    repository = await stage.repository(name)
+    fresh = [True]
+
+    def expire(_method: str, _path: str) -> None:
+        if fresh:
+            fresh.clear()
+            stage.github.expire_tokens()
+            stage.hit(repository)
+
+    stage.github.faults.on("POST", f"/repos/{repository}/pulls", expire, "before")
+    await stage.turns_red(repository)
+    await stage.until("the attempt begins to propose", partial(stage.has_begun, repository, "propose"))
+    stage.github.expire_tokens()
+    stage.hit(repository)
+
+
+async def worker_frozen(stage: Stage, name: str) -> None:
+    """SIGSTOP between "is there a check run?" and making one; SIGCONT when another worker has made it.
+
+    Sooner than the product's patience with an answer ends: it would ask again, and find what is there.
+    """
+    repository = await stage.repository(name)
+    frozen: list[int] = []
+
+    async def freeze(_method: str, _path: str) -> None:
+        pid = await stage.victim(repository)
+        if pid is not None and not frozen:
+            os.kill(pid, signal.SIGSTOP)
+            frozen.append(pid)
+            stage.hit(repository)
+
+    stage.github.faults.on("GET", f"/repos/{repository}/commits/*/check-runs", freeze, "after")
+    await stage.turns_red(repository)
+    try:
+        await stage.until("another worker goes on", lambda: _true(bool(frozen and stage.github.check_runs(repository))))
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
+    await asyncio.sleep(5)  # long enough for what it had in mind
+
+
+async def _true(value: bool) -> bool:
+    return value

@@ -1,0 +1,287 @@
+"""Where a scenario happens: the stand-in, the service as real processes, and what is known of both while it runs.
+
+The service's own database is read for aiming only (which process works on what, how far it is); nothing is judged by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from agent.events import StepStarted
+from app.clock import SystemClock
+from app.settings import load
+from app.store.store import Store, open_store
+from tests.chaos import machine
+from tests.chaos.machine import RedisServer
+from tests.standins.github import GitHub
+from tests.standins.github.deliveries import Attempt as Delivery
+from tests.standins.postgres import Postgres, PostgresMissing, serving
+from tests.story.service import Service
+from tests.story.story import PYTEST, WORKFLOW, tidy
+from tests.story.test_healing import BROKEN, CALCULATOR
+
+DEFAULTS: Mapping[str, str] = {"SELFHEAL_MODEL": "none"}
+QUICK: Mapping[str, str] = {**DEFAULTS, "SELFHEAL_LEASE_SECONDS": "12", "SELFHEAL_SWEEP_SECONDS": "1"}
+PATH = "calculator.py"
+GREEN, RED = tidy(CALCULATOR), tidy(BROKEN)
+PATIENCE = 240.0  # seconds for anything that must happen, on a machine that is busy
+
+
+class Missed(Exception):
+    """The scenario could not do what it is about; the message says what it waited for."""
+
+
+class NotHere(Exception):
+    """This machine cannot show the scenario; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How the service runs. `redis`, `postgres`: servers of the scenario's own, else the embedded one and SQLite. `disk`: MiB
+    of a file system for the data folder alone."""
+
+    variables: Mapping[str, str] = field(default_factory=lambda: QUICK)
+    workers: int = 2
+    program: str = "app"
+    redis: bool = False
+    postgres: bool = False
+    disk: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """Something was done at `at` (monotonic); the next request about `repository` shows that the work goes on."""
+
+    repository: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What the service depends on and the scenario may strike."""
+
+    redis: RedisServer | None
+    postgres: Postgres | None
+
+
+class Stage:
+    """One running service. Several scenarios may use it one after the other, each with repositories of its own."""
+
+    def __init__(self, github: GitHub, service: Service, store: Store, servers: Servers) -> None:
+        self.github, self.service, self.store, self.servers = github, service, store, servers
+        self.folder = service.folder
+        self.owner = f"chaos{secrets.token_hex(3)}"
+        self.blows: list[Blow] = []
+        self.notes: list[str] = []
+        self._requests: list[tuple[float, str]] = []
+        self._first = 0
+        github.faults.on("*", "*", self._noted, when="before")
+
+    def begin(self) -> None:
+        """A new scenario begins: what was before does not count for it."""
+        self.blows, self.notes, self._first = [], [], len(self.github.deliveries)
+
+    # What happens at GitHub
+
+    async def repository(self, name: str, *, on: str = "[push]") -> str:
+        """A green repository of the sample; answers its full name."""
+        full_name = f"{self.owner}/{name}"
+        files: dict[str, str | bytes | None] = {".github/workflows/ci.yml": WORKFLOW.format(command=PYTEST, on=on), **GREEN}
+        await self.github.create_repository(full_name, files)
+        return full_name
+
+    async def turns_red(self, full_name: str, branch: str = "main") -> str:
+        """A push that breaks the tests, its run and the run's deliveries go on in the background; answers the commit."""
+        return await self.github.push(full_name, branch, RED, "Simplify the comparison")
+
+    async def asked(self, name: str) -> str:
+        """A repository with a red pull request on which a maintainer has just asked for a repair; answers its full name."""
+        full_name = await self.repository(name, on="workflow_dispatch")
+        self.github.add_collaborator(full_name, "maria", "write")
+        await self.github.push(full_name, "topic", RED, "Simplify the comparison")
+        pull = await self.github.open_pull(full_name, "topic")
+        await self.github.comment(full_name, pull.number, "maria", "/heal")
+        return full_name
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """Every attempt at delivering since the scenario began."""
+        return self.github.deliveries[self._first :]
+
+    def failed_runs(self) -> list[Delivery]:
+        """Deliveries of completed runs that failed, each the first time."""
+        found = (one for one in self.deliveries if one.event == "workflow_run" and one.action == "completed")
+        return [one for one in found if not one.redelivery and one.payload["workflow_run"]["conclusion"] == "failure"]
+
+    async def redeliver(self) -> int:
+        """What an operator does on GitHub's page after an outage: send again what nobody took. How many that were."""
+        await self.github.settled()
+        taken = {delivery.guid for delivery in self.deliveries if delivery.status_code == 202}
+        missing = {delivery.guid: delivery for delivery in self.deliveries if delivery.guid not in taken}
+        for delivery in missing.values():
+            self.github.redeliver(delivery)
+        await self.github.settled()
+        return len(missing)
+
+    # Aiming
+
+    async def until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Raises `Missed` when it does not become true."""
+        deadline = time.monotonic() + PATIENCE
+        while not await condition():
+            if time.monotonic() > deadline:
+                raise Missed(f"never happened: {what}\n{self.service.log('worker')[-2000:]}")
+            await asyncio.sleep(0.02)
+
+    async def is_claimed(self, full_name: str) -> bool:
+        return await self.victim(full_name) is not None
+
+    async def has_begun(self, full_name: str, step: str) -> bool:
+        for attempt in await self.store.attempts(repository=full_name, limit=1):
+            timeline = await self.store.timeline(attempt.id)
+            return any(isinstance(stored.event, StepStarted) and stored.event.step == step for stored in timeline)
+        return False
+
+    async def victim(self, full_name: str) -> int | None:
+        """Process id of the worker that works on the repository now."""
+        for attempt in await self.store.attempts(repository=full_name, status="running", limit=1):
+            if attempt.worker is not None:
+                return int(attempt.worker.rpartition(":")[2])
+        return None
+
+    async def seen(self, full_name: str, method: str, path: str, when: Literal["before", "after"] = "after") -> None:
+        """Wait until such a request was carried out, or is about to be. Raises `Missed`."""
+        happened = asyncio.Event()
+        self.github.faults.on(method, f"/repos/{full_name}/{path}", lambda _m, _p: happened.set(), when)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await happened.wait()
+        except TimeoutError:
+            raise Missed(f"never happened: {method} {path}\n{self.service.log('worker')[-2000:]}") from None
+
+    async def are_ready(self, workers: int) -> None:
+        """Wait until so many workers have said that they are ready. Raises `Missed`."""
+
+        async def ready() -> bool:
+            return self.service.log("worker").count('"event": "ready"') >= workers
+
+        await self.until("every worker is ready", ready)
+
+    def is_concluded(self, full_name: str) -> bool:
+        """Whether GitHub shows an end of everything that was asked of us there."""
+        runs = self.github.check_runs(full_name)
+        return bool(runs) and all(run.status == "completed" for run in runs)
+
+    # Blows
+
+    def hit(self, full_name: str) -> None:
+        """Note that a blow fell, or that an outage ended: now the work on this repository has to go on."""
+        self.blows.append(Blow(full_name, time.monotonic()))
+
+    async def kill_worker(self, full_name: str) -> None:
+        """SIGKILL whoever works on the repository; a supervisor starts another one at once."""
+        pid = await self.victim(full_name)
+        for worker in self.service.workers:
+            if worker.pid == pid and worker.returncode is None:
+                worker.kill()
+                self.hit(full_name)
+                await worker.wait()
+                await self.service.start_worker()
+                return
+        raise Missed(f"nobody works on {full_name} (process {pid})")
+
+    def kill_at(self, full_name: str, method: str, path: str, when: Literal["before", "after"]) -> asyncio.Event:
+        """Kill the worker while its next such request waits for its answer; the event says that it was done."""
+        done = asyncio.Event()
+
+        async def kill(_method: str, _path: str) -> None:
+            if not done.is_set():
+                done.set()
+                await self.kill_worker(full_name)
+
+        self.github.faults.on(method, f"/repos/{full_name}/{path}", kill, when)
+        return done
+
+    # What came of it
+
+    def takeovers(self) -> list[float | None]:
+        """Per blow the seconds until the next request about its repository; None while there was none."""
+        return [
+            next((at - blow.at for at, path in self._requests if at > blow.at and _is_about(path, blow.repository)), None)
+            for blow in self.blows
+        ]
+
+    async def is_idle(self) -> bool:
+        """Whether the service says that it has nothing to do: only then it is worth judging what it has done."""
+        return not any([await self.store.attempts(status=status, limit=1) for status in ("queued", "running")])
+
+    def last_request(self) -> float:
+        """When (monotonic) the stand-in was last asked for anything."""
+        return self._requests[-1][0] if self._requests else 0.0
+
+    def _noted(self, _method: str, path: str) -> None:
+        self._requests.append((time.monotonic(), path))
+
+
+@contextlib.asynccontextmanager
+async def open_stage(setting: Setting, folder: Path) -> AsyncIterator[Stage]:
+    """The service in `folder` as `setting` says, for the length of the block; everything is stopped at its end."""
+    (folder / "tmp").mkdir(parents=True)
+    async with contextlib.AsyncExitStack() as opened:
+        github = await opened.enter_async_context(GitHub())
+        variables = {**setting.variables, "TMPDIR": str(folder / "tmp")}
+        servers = Servers(RedisServer(folder) if setting.redis else None, await _postgres(opened) if setting.postgres else None)
+        if servers.redis is not None:
+            opened.push_async_callback(servers.redis.stop)
+            await servers.redis.start()
+            variables["SELFHEAL_REDIS_URL"] = servers.redis.url
+        if servers.postgres is not None:
+            variables["SELFHEAL_DATABASE_URL"] = servers.postgres.url(await asyncio.to_thread(servers.postgres.create))
+        if setting.disk is not None:
+            await opened.enter_async_context(small_disk(folder / "data", setting.disk))
+        service = Service(github, folder, variables, setting.program)
+        opened.push_async_callback(service.stop)
+        await service.start(setting.workers)
+        settings = load(data_dir=folder / "data", database_url=variables.get("SELFHEAL_DATABASE_URL"))
+        store = await opened.enter_async_context(open_store(settings, SystemClock()))
+        stage = Stage(github, service, store, servers)
+        await stage.are_ready(setting.workers)
+        yield stage
+
+
+def _is_about(path: str, full_name: str) -> bool:
+    return path.startswith(f"/repos/{full_name}/")
+
+
+async def _postgres(opened: contextlib.AsyncExitStack) -> Postgres:
+    """A server until `opened` is closed. Raises `NotHere`."""
+    try:
+        return await asyncio.to_thread(opened.enter_context, serving())
+    except PostgresMissing as error:
+        raise NotHere(str(error)) from error
+
+
+@contextlib.asynccontextmanager
+async def small_disk(folder: Path, mib: int) -> AsyncIterator[None]:
+    """A file system of its own for `folder`. Raises `NotHere` where this process may not mount any."""
+    folder.mkdir(parents=True)
+    mount = ("mount", "-t", "tmpfs", "-o", f"size={mib}m", "chaos", str(folder))
+    if await (await asyncio.create_subprocess_exec(*mount, stderr=DEVNULL)).wait() != 0:
+        raise NotHere("a small file system cannot be mounted here; that takes root")
+    try:
+        yield
+    finally:
+        await (await asyncio.create_subprocess_exec("umount", "-l", str(folder))).wait()
+
+
+def leftovers(stage: Stage) -> list[str]:
+    """What sandboxes there are while nothing is to be done."""
+    return machine.sandboxes(stage.folder, stage.owner)

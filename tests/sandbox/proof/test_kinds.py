@@ -1,0 +1,48 @@
+"""The same attacks in every kind of sandbox: what is for strangers' code holds, what is not is seen to hold nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sandbox.base import Sandboxes
+from sandbox.e2b.sandboxes import E2BSandboxes
+from sandbox.proof.findings import ATTACKS, DECISIVE, Finding
+from sandbox.proof.prove import Grounds, prove
+from tests.sandbox.conftest import ENGINES, engine_of, make
+from tests.sandbox.contract import backends
+
+
+async def proven(sandboxes: Sandboxes, folder: Path) -> dict[str, Finding]:
+    secret = folder / "secret"
+    secret.write_text("s3cr3t")
+    found = {each.name: each async for each in prove(sandboxes, Grounds((folder,), (secret,)))}
+    assert found.keys() == ATTACKS.keys()
+    return found
+
+
+def wrong(found: dict[str, Finding]) -> dict[str, str]:
+    return {name: each.seen for name, each in found.items() if each.status == "failed"}
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+async def test_containers_hold(kind: str, tmp_path: Path) -> None:
+    found = await proven(make(kind, tmp_path, address=engine_of(kind)), tmp_path)
+    print({name: each.seen for name, each in found.items() if each.status != "ok"})
+    assert wrong(found) == {}
+
+
+async def test_a_machine_at_e2b_holds(tmp_path: Path) -> None:
+    async with backends.e2b(tmp_path) as backend:
+        assert isinstance(backend.sandboxes, E2BSandboxes)
+        found = await proven(backend.sandboxes, tmp_path)
+    assert wrong(found) == {}
+
+
+async def test_a_plain_process_is_seen_to_hold_nothing(tmp_path: Path) -> None:
+    found = await proven(make("process", tmp_path), tmp_path)
+    assert {each.part for each in found.values() if each.is_decisive} == DECISIVE
+    for name in ("files of the worker", "loopback of the machine", "abstract socket", "other processes", "another sandbox"):
+        assert found[name].status == "failed", name
+    assert not list(tmp_path.glob(".canary*")), "and it did no harm"
