@@ -78,9 +78,10 @@ def create_app(settings: Settings) -> FastAPI:
                 await queue.close()
 
     app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None)
+    # The busiest comes first, and as it is: it reads the request itself.
+    app.add_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])
     app.add_api_route("/healthz", _healthy, methods=["GET"])
     app.add_api_route("/readyz", _ready, methods=["GET"])
-    app.add_api_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])
     return app
 
 
