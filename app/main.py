@@ -51,7 +51,7 @@ class State(TypedDict):
 def create_app(settings: Settings) -> FastAPI:
     """The web app. Raises `SettingsError` when there is no webhook secret: unsigned webhooks are never taken."""
     if settings.github_webhook_secret is None or not settings.github_webhook_secret.get_secret_value():
-        raise SettingsError(f"{PREFIX}GITHUB_WEBHOOK_SECRET: must be set; webhooks without a signature are not accepted")
+        raise SettingsError(f"{PREFIX}GITHUB_WEBHOOK_SECRET must be set; webhooks without a signature are not accepted")
     secrets = [settings.github_webhook_secret, settings.github_webhook_secret_previous]
     receiver = Receiver(
         secrets=tuple(secret.get_secret_value().encode() for secret in secrets if secret and secret.get_secret_value()),
