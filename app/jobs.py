@@ -101,7 +101,11 @@ async def _claimed(attempt_id: str, delivery: str | None, deps: Deps) -> None:
     if attempt is None or attempt.status != "ended":
         return
     if not attempt.told:
-        await tell_end(attempt, deps.store, deps.github, deps.secrets)
+        try:
+            async with deps.store.telling(attempt_id, deps.worker) as telling:
+                await tell_end(telling, deps.store, deps.github, deps.secrets)
+        except NotClaimed as refusal:
+            log.info("end not told here", reason=str(refusal))
     elif await deps.store.is_stale(attempt_id):
         await deps.engine.forget(attempt_id)
         await deps.store.forgotten(attempt_id)

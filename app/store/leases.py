@@ -1,25 +1,22 @@
-"""Working on an attempt that was claimed: heartbeat, fenced writes, release.
+"""Working on an attempt that was claimed: the writes of its worker, and its release.
 
-    LeaseLost                another worker may have it: nothing may be written any more
+    LeaseLost                another worker may have it: nothing may be written any more (`holds.py`)
     AttemptCancelled         a person or a newer commit ended it          outcome, reason
 
-A claim (`claims.py`) raises the attempt's lease token, and every write of a lease is made under "the token is still mine", so a
-worker that slept through its lease can change nothing. A database that is away is waited for, for as long as the lease lasts.
-Knows no queue and no GitHub.
+A database that is away is waited for, for as long as the lease lasts. Knows no queue and no GitHub.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
-from sqlalchemy import select, update
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.events import AnyEvent, Asked, Degraded
@@ -32,21 +29,15 @@ from app.redaction import redact
 from app.store import endings, meters
 from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted, claim
 from app.store.database import Database
+from app.store.holds import Hold, LeaseLost, given_back, kept
 from app.store.models import AttemptRow, PullRequestRow
 from app.store.patience import patiently
 from app.store.queries import read_attempt
 from app.store.values import Attempt, PullRequest
 from app.text import storable
 
-_BEATS_PER_LEASE = 6
-_BEAT_SECONDS = 5.0  # that a late heartbeat gets at least: a process that was starved still has what nobody else took
-_RELEASE_SECONDS = 10.0
 T = TypeVar("T")
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
-
-
-class LeaseLost(Exception):
-    pass
 
 
 class AttemptCancelled(Exception):
@@ -56,23 +47,10 @@ class AttemptCancelled(Exception):
         self.reason = reason
 
 
-class Lease:
+class Lease(Hold):
     """One worker's hold on one attempt; made by `hold`. Every method raises `LeaseLost` when the hold is gone."""
 
-    def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: tuple[Attempt, int, float]) -> None:
-        self.attempt, self._token, self._beaten = claimed  # the last: monotonic, before the lease was last prolonged
-        self.over = False
-        self._ending = False
-        self._database = database
-        self._clock = clock
-        self._terms = terms
-
-    def check(self) -> None:
-        """Raises `LeaseLost` when the lease may have run out, as far as this process knows: what it then did elsewhere, another
-        worker might be doing too. A process that slept knows that before it hears from the database.
-        """
-        if time.monotonic() > self._beaten + self._terms.silence:
-            raise LeaseLost(f"the lease on attempt {self.attempt.id} has not been prolonged for {self._terms.silence:g} s")
+    status = "running"
 
     async def record(self, event: AnyEvent) -> None:
         """Add an event to the timeline, and to the figures. An end is not kept: `end` writes it."""
@@ -202,59 +180,15 @@ class Lease:
 
     async def _number(self, sha: str, branch: str) -> None:
         async with self._fenced() as (session, row):
-            number = await endings.next_number(session, row.repository_id, sha)
-            row.head_sha, row.head_branch, row.number, row.running_sha = sha, branch, number, None
+            number = row.number if row.head_sha == sha else None  # there already when our commit was not answered
+            if number is None:
+                number = await endings.next_number(session, row.repository_id, sha)
+                row.head_sha, row.head_branch, row.number, row.running_sha = sha, branch, number, None
         requests = tuple(replace(request, head_sha=sha, head_branch=branch) for request in self.attempt.requests)
         self.attempt = replace(self.attempt, head_sha=sha, head_branch=branch, number=number, requests=requests)
 
-    @contextlib.asynccontextmanager
-    async def _fenced(self) -> AsyncIterator[tuple[AsyncSession, AttemptRow]]:
-        """A transaction that holds the attempt's row. Raises `LeaseLost` when it is not ours any more."""
-        async with self._database.write() as session:
-            # An update first: it takes the row's lock on every database.
-            held = await session.execute(
-                update(AttemptRow)
-                .where(AttemptRow.id == self.attempt.id, AttemptRow.lease_token == self._token, AttemptRow.status == "running")
-                .values(lease_token=self._token)
-                .returning(AttemptRow.id)
-            )
-            if held.first() is None:
-                raise LeaseLost(f"attempt {self.attempt.id} is no longer ours")
-            yield session, await session.get_one(AttemptRow, self.attempt.id)
-
-    async def _beat(self) -> Exception | None:
-        """Prolong the lease; answers why the work shall stop when that was asked for."""
-        async with self._fenced() as (_, row):
-            row.heartbeat_at = self._clock.now()
-            row.lease_expires_at = row.heartbeat_at + timedelta(seconds=self._terms.silence)
-            return _cancelled(row)
-
-    async def _keep(self, body: asyncio.Task[object]) -> Exception:
-        """Beat until the hold ends; then cancel the body and answer why.
-
-        A database that is away is waited for as long as the lease lasts.
-        """
-        began = time.monotonic()
-        why: Exception | None = None
-        while why is None:
-            await asyncio.sleep(self._terms.silence / _BEATS_PER_LEASE)
-            now = time.monotonic()
-            if now - began > self._terms.longest:
-                why = TimeoutError(f"the try took more than {self._terms.longest:g} s")
-                break
-            try:
-                async with asyncio.timeout(max(_BEAT_SECONDS, self._beaten + self._terms.silence - now)):
-                    why = await self._beat()
-                self._beaten = now
-            except LeaseLost as lost:
-                why = None if self._ending or self.over else lost
-            except (SQLAlchemyError, OSError) as error:
-                if time.monotonic() > self._beaten + self._terms.silence:
-                    why = LeaseLost(f"the database has been away for {self._terms.silence:g} s: {error}")
-            except Exception as error:  # noqa: BLE001 - without heartbeats nobody may work on: the body gets it
-                why = error
-        body.cancel()
-        return why
+    def _stopped(self, row: AttemptRow) -> AttemptCancelled | None:
+        return _cancelled(row)
 
     async def _release(self, error: BaseException | None) -> Attempt | None:
         """Put the attempt back into the queue, or end it when it may not be tried again; then the ended attempt.
@@ -292,30 +226,16 @@ async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, 
 
     A block that leaves without `end` puts the attempt back into the queue.
     """
-    claimed = await patiently(lambda: claim(database, clock, terms, attempt_id, worker), terms.silence)
-    lease = Lease(database, clock, terms, claimed)
-    body = asyncio.current_task()
-    assert body is not None
-    cancelling = body.cancelling()
-    keeper = asyncio.create_task(lease._keep(body), name=f"lease of {attempt_id}")
+    lease = Lease(database, clock, terms, await claim(database, clock, terms, attempt_id, worker))
     error: BaseException | None = None
     try:
-        yield lease
-        await asyncio.sleep(0)  # a cancellation that the block did not live to see arrives here
+        async with kept(lease):
+            yield lease
     except BaseException as raised:  # noqa: BLE001 - raised again below, once the lease is given back
         error = raised
-    if keeper.done():
-        if body.uncancel() <= cancelling and isinstance(error, asyncio.CancelledError):
-            error = keeper.result()
-    else:
-        keeper.cancel()
-        await asyncio.wait({keeper})
     ended: Attempt | None = None
     if not lease.over and not isinstance(error, LeaseLost):
-        releasing = asyncio.create_task(patiently(lambda: lease._release(error), _RELEASE_SECONDS))
-        with contextlib.suppress(LeaseLost, SQLAlchemyError, OSError):  # else the lease runs out by itself
-            async with asyncio.timeout(_RELEASE_SECONDS):
-                ended = await asyncio.shield(releasing)
+        ended = await given_back(lambda: lease._release(error))
     if ended is not None and ended.outcome is Outcome.ERROR:
         raise TriesExhausted(ended) from error
     if error is not None:

@@ -14,7 +14,8 @@ from agent.question import Question, Waiting
 from agent.usage import Usage
 from app.settings import Settings
 from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted
-from app.store.leases import AttemptCancelled, Lease, LeaseLost, hold
+from app.store.holds import LeaseLost
+from app.store.leases import AttemptCancelled, Lease, hold
 from app.store.store import Store, open_store
 from app.store.values import PullRequest
 from tests.app.requests import COMMAND, RUN, SHA, MovableClock, run_of, taken
@@ -156,7 +157,8 @@ async def test_three_workers_that_fall_silent_end_it_as_error(store: Store, cloc
     assert attempt.outcome is Outcome.ERROR
     assert attempt.reason == "3 tries failed, each time the worker died or fell silent."
     assert await store.due() == [attempt_id]  # GitHub is to be told
-    await store.told(attempt_id)
+    async with store.telling(attempt_id, "w4"):
+        pass
     assert await store.due() == []
 
 
@@ -380,9 +382,11 @@ async def test_an_end_that_github_was_not_told_of_is_due_until_it_is(store: Stor
 
     assert await store.due() == [shown]  # the postponement does not hold it back
 
-    await store.tell_later(shown, 30)
+    async with store.telling(shown, "w1") as telling:
+        telling.later(30)
     assert await store.due() == []
     clock.advance(31)
     assert await store.due() == [shown]
-    await store.told(shown)
+    async with store.telling(shown, "w1"):
+        pass
     assert await store.due() == []
