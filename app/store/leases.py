@@ -173,7 +173,9 @@ class Lease(Hold):
             if known is None:
                 known = PullRequestRow(repository_id=row.repository_id, head_sha=row.head_sha, created_at=self._clock.now())
                 session.add(known)
-            known.number, known.branch, known.url, known.state = pull.number, pull.branch, pull.url, pull.state
+            if known.number != pull.number:  # of one that is known, webhooks have told what became of it
+                known.state = pull.state
+            known.number, known.branch, known.url = pull.number, pull.branch, pull.url
             await session.flush()
             row.pull_request_id, row.confidence = known.id, confidence
         self.attempt = replace(self.attempt, pull_request=pull)
@@ -204,6 +206,8 @@ class Lease(Hold):
                 row.last_error = redact(f"{type(error).__name__}: {error}")[:500]
                 failed = Degraded(text=f"Try {row.tries} failed: {row.last_error}", step="attempt", why=row.last_error)
                 endings.add_event(session, row, failed, now)
+                # As long as a silent worker would have cost, then twice that: what is away may come back.
+                row.due_at = now + timedelta(seconds=self._terms.silence * 2 ** (row.tries - 1))
                 if row.tries >= self._terms.tries:
                     endings.end(session, row, endings.exhausted(row), now)
             elif interrupted:

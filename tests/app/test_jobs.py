@@ -40,6 +40,19 @@ async def test_an_attempt_waits_while_github_is_away(plant: Plant) -> None:
     assert await plant.store.due() == []
 
 
+async def test_an_attempt_waits_while_the_key_is_wrong(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    plant.github.faults.status("POST", "/app/installations/*/access_tokens", 401, times=20)
+    # Hours in the queue are no waiting for GitHub.
+    await plant.change(attempt_id, created_at=plant.store.clock.now() - timedelta(hours=7))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert (attempt.status, attempt.tries) == ("queued", 0)
+    assert await plant.store.due() == []
+
+
 async def test_a_permission_that_the_app_lacks_is_named(plant: Plant) -> None:
     attempt_id = await taken(plant.store, plant.request)
     plant.github.installation("acme").permissions["checks"] = "read"
