@@ -87,7 +87,7 @@ async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str,
                     raise NotClaimed("there is no such attempt")
                 # The time of claiming, to the microsecond, tells it from a claim by another process of the same name.
                 if row.status != "running" or (row.lease_owner, row.lease_token, row.heartbeat_at) != written:
-                    refusal = _begin(session, row, worker, clock.now(), terms)
+                    refusal = await _begin(session, row, worker, clock.now(), terms)
                     await session.flush()
                     written = row.lease_owner, row.lease_token, row.heartbeat_at
                 token = row.lease_token
@@ -111,17 +111,17 @@ def take(row: AttemptRow, worker: str, now: datetime, terms: Terms) -> None:
     row.lease_expires_at = now + timedelta(seconds=terms.silence)
 
 
-def _begin(session: AsyncSession, row: AttemptRow, worker: str, now: datetime, terms: Terms) -> str | None:
+async def _begin(session: AsyncSession, row: AttemptRow, worker: str, now: datetime, terms: Terms) -> str | None:
     """Give the attempt to the worker, or end it when it is not to be tried any more; why it is refused, if so."""
     refusal = _refusal(row, now)
     if refusal is not None:
         return refusal
     if row.cancel_outcome is not None:
         refusal = row.cancel_reason or "it was cancelled"
-        endings.end(session, row, endings.ended(Outcome(row.cancel_outcome), refusal), now)
+        await endings.end(session, row, endings.ended(Outcome(row.cancel_outcome), refusal), now)
         return refusal
     if row.tries >= terms.tries:
-        endings.end(session, row, endings.exhausted(row), now)
+        await endings.end(session, row, endings.exhausted(row), now)
         return None
     take(row, worker, now, terms)
     row.status, row.running_sha, row.due_at = "running", row.head_sha, None

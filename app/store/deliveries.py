@@ -120,4 +120,4 @@ async def _pull_request(session: AsyncSession, change: PullRequestChange, now: d
 async def _cancel(session: AsyncSession, which: ColumnElement[bool], outcome: Outcome, reason: str, now: datetime) -> None:
     rows = await session.scalars(select(AttemptRow).where(which, AttemptRow.status != "ended").with_for_update())
     for row in rows.all():
-        endings.cancel(session, row, outcome, reason, now)
+        await endings.cancel(session, row, outcome, reason, now)

@@ -113,7 +113,7 @@ async def kept(hold: Hold) -> AsyncIterator[None]:
     body = asyncio.current_task()
     assert body is not None
     cancelling = body.cancelling()
-    keeper = asyncio.create_task(hold._keep(body), name=f"hold of {hold.attempt.id}")
+    keeper = asyncio.create_task(hold._keep(body), name=f"lease of {hold.attempt.id}")
     error: BaseException | None = None
     try:
         yield

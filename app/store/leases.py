@@ -26,7 +26,7 @@ from agent.usage import Usage
 from app.clock import Clock
 from app.events import as_json, encode, is_kept
 from app.redaction import redact
-from app.store import endings, meters
+from app.store import endings
 from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted, claim
 from app.store.database import Database
 from app.store.holds import Hold, LeaseLost, given_back, kept
@@ -64,8 +64,7 @@ class Lease(Hold):
                 if known is not None and await endings.has_event(session, row, encode(event), after=known):
                     return
                 known = row.event_count
-                endings.add_event(session, row, event, self._clock.now())
-                await meters.count(session, event)
+                await endings.add_event(session, row, event, self._clock.now())
 
         await self._patiently(add)
 
@@ -90,8 +89,8 @@ class Lease(Hold):
         The lease is over by that.
         """
 
-        def end(session: AsyncSession, row: AttemptRow) -> None:
-            endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
+        async def end(session: AsyncSession, row: AttemptRow) -> None:
+            await endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
 
         def is_done(row: AttemptRow) -> bool:
             return row.status == "ended" and (row.outcome, row.reason) == (outcome, storable(reason))
@@ -105,19 +104,21 @@ class Lease(Hold):
         the last heartbeat: nobody would hear it any more.
         """
 
-        def sleep(session: AsyncSession, row: AttemptRow) -> None:
+        async def sleep(session: AsyncSession, row: AttemptRow) -> None:
             if (cancelled := _cancelled(row)) is not None:
                 raise cancelled
             question = waiting.question
             shown = Asked(text=question.text, about=question.about, question=question.text, diff=question.diff[:DIFF_SHOWN])
-            endings.add_event(session, row, shown, self._clock.now())
+            await endings.add_event(session, row, shown, self._clock.now())
             row.status, row.tries = "waiting", 0
             row.question, row.asking = as_json(question), waiting.asking
             row.reply = row.due_at = row.lease_owner = row.lease_expires_at = row.running_sha = None
 
         await self._leave(sleep, lambda row: (row.status, row.asking) == ("waiting", waiting.asking))
 
-    async def _leave(self, change: Callable[[AsyncSession, AttemptRow], None], is_done: Callable[[AttemptRow], bool]) -> None:
+    async def _leave(
+        self, change: Callable[[AsyncSession, AttemptRow], Awaitable[None]], is_done: Callable[[AttemptRow], bool]
+    ) -> None:
         """The last write of the lease. When its commit was not answered, `is_done` tells it from another's."""
         tried = False
 
@@ -126,7 +127,7 @@ class Lease(Hold):
             try:
                 async with self._fenced() as (session, row):
                     tried = True
-                    change(session, row)
+                    await change(session, row)
             except LeaseLost:
                 if not (tried and await self._is(is_done)):
                     raise
@@ -201,22 +202,22 @@ class Lease(Hold):
         now = self._clock.now()
         async with self._fenced() as (session, row):
             if isinstance(error, AttemptCancelled):
-                endings.end(session, row, endings.ended(error.outcome, error.reason), now)
+                await endings.end(session, row, endings.ended(error.outcome, error.reason), now)
             elif error is not None and not interrupted:
                 row.last_error = redact(f"{type(error).__name__}: {error}")[:500]
                 failed = Degraded(text=f"Try {row.tries} failed: {row.last_error}", step="attempt", why=row.last_error)
-                endings.add_event(session, row, failed, now)
+                await endings.add_event(session, row, failed, now)
                 # As long as a silent worker would have cost, then twice that: what is away may come back.
                 row.due_at = now + timedelta(seconds=self._terms.silence * 2 ** (row.tries - 1))
                 if row.tries >= self._terms.tries:
-                    endings.end(session, row, endings.exhausted(row), now)
+                    await endings.end(session, row, endings.exhausted(row), now)
             elif interrupted:
                 row.tries -= 1
             if isinstance(error, Postponed):
                 row.due_at = now + timedelta(seconds=error.seconds)
                 why = redact(str(error))
                 text = f"Postponed by {error.seconds:.0f} s: {why}"
-                endings.add_event(session, row, Degraded(text=text, step="attempt", why=why), now)
+                await endings.add_event(session, row, Degraded(text=text, step="attempt", why=why), now)
             if row.status == "running":
                 row.status = "queued"
                 row.lease_owner = row.lease_expires_at = row.running_sha = None

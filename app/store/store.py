@@ -145,7 +145,7 @@ class Store:
         async with self.database.write() as session:
             row = await session.get(AttemptRow, attempt_id, with_for_update=True)
             if row is not None:
-                endings.cancel(session, row, outcome, reason, self.clock.now())
+                await endings.cancel(session, row, outcome, reason, self.clock.now())
 
     async def reply(self, attempt_id: str, approved: bool, why: str = "") -> str | None:
         """Answer an attempt that waits for a person, and queue it again; else the sentence why that cannot be."""

@@ -164,6 +164,7 @@ async def test_three_failing_tries_end_as_error_with_the_reason_and_no_secret(
     assert attempt.next_step
     events = [entry.event for entry in await store.timeline(attempt_id)]
     assert [type(event) for event in events] == [Degraded, Degraded, Degraded, Ended]
+    assert (await store.figures()).meters["fallbacks", "attempt", ""] == 3
 
 
 async def test_three_workers_that_fall_silent_end_it_as_error(store: Store, clock: MovableClock, settings: Settings) -> None:
