@@ -30,6 +30,7 @@ from app.store.tellings import Telling, telling
 from app.store.values import Attempt, Fate, Mark, Place, Status, Wanted
 
 _PATIENCE = 30.0  # seconds that a database may be away; the attempt's lease may end the wait
+_ONLOOKERS = 4  # reads for pages at a time, of the ten connections that a process has
 _RACES = 5  # for an attempt's number
 _FRESH = timedelta(minutes=10)  # content that was put within is not noted as put again
 
@@ -87,6 +88,10 @@ class Store:
     def telling(self, attempt_id: str, worker: str) -> AbstractAsyncContextManager[Telling]:
         """Claim the telling of an ended attempt's end for the block; see `app/store/tellings.py` for what it raises."""
         return telling(self.database, self.clock, self._terms, attempt_id, worker)
+
+    def for_onlookers(self) -> Store:
+        """The same store for pages: however many are open, they leave connections to webhooks."""
+        return Store(self.database.for_onlookers(_ONLOOKERS), self.clock, self._terms)
 
     async def attempt(self, attempt_id: str) -> Attempt | None:
         async with self.database.read() as session:

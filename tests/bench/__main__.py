@@ -23,7 +23,7 @@ from tests.bench.table import Figure, Say, table
 MEASURES: dict[str, tuple[float, Callable[[Path, Say], Awaitable[list[Figure]]]]] = {
     "webhooks": (120, webhooks.measure),
     "service": (180, service.measure),
-    "fix": (90, fixing.measure),
+    "fix": (120, fixing.measure),
     "workspace": (90, workspaces.measure),
 }
 """Names that may be given, each with the seconds that it may take."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.bench.table import Figure, Say, spread
 
-TURNS = 3
+TURNS = 2
 WORTH_TELLING = 0.05  # seconds
 ROOT = Path(__file__).resolve().parents[2]
 SHELF = "def in_stock(count, wanted):\n    # A full shelf may be emptied.\n    return wanted < count\n"
