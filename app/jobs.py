@@ -101,7 +101,11 @@ async def _claimed(attempt_id: str, delivery: str | None, deps: Deps) -> None:
     if attempt is None or attempt.status != "ended":
         return
     if not attempt.told:
-        await tell_end(attempt, deps.store, deps.github, deps.secrets)
+        try:
+            async with deps.store.telling(attempt_id, deps.worker) as telling:
+                await tell_end(telling, deps.store, deps.github, deps.secrets)
+        except NotClaimed as refusal:
+            log.info("end not told here", reason=str(refusal))
     elif await deps.store.is_stale(attempt_id):
         await deps.engine.forget(attempt_id)
         await deps.store.forgotten(attempt_id)
@@ -137,13 +141,12 @@ async def _heal(work: Work) -> None:
         traces.ends_as(Outcome.HEALED if isinstance(told, Repair) else told.outcome)
         with tracing.step("publish", attempt.id):
             await _published(work, head, publication, told)
-    except (RateLimited, Unavailable) as error:
+    except (RateLimited, Unavailable, BadCredentials) as error:
+        # Bad credentials are no answer to this attempt: they are the operator's to mend, or being changed just now.
         if _has_patience(work):
             seconds = error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS
             raise Postponed(f"GitHub: {error}", seconds) from error
         raise
-    except BadCredentials:
-        raise  # no answer to this attempt: the operator's to mend, and tried again until then
     except GitHubError as error:
         ending = _ending(error, attempt)
         await lease.end(ending.outcome, ending.reason, ending.next_step)
@@ -179,8 +182,8 @@ def _ending(error: GitHubError, attempt: Attempt) -> Stop:
 
 
 def _has_patience(work: Work) -> bool:
-    """Whether the attempt may wait on for what is away. While it waited for a person, nothing was waited for."""
-    begun = work.attempt.answered_at or work.attempt.created_at
+    """Whether the attempt may wait on for what is away. While it waited for a worker or a person, nothing was waited for."""
+    begun = work.attempt.answered_at or work.attempt.started_at or work.attempt.created_at
     return work.deps.store.clock.now() - begun <= PATIENCE
 
 
@@ -271,7 +274,7 @@ async def _opened(work: Work, head: Head, publication: Publication, repair: Repa
         return NoRepair(Outcome.REFUSED, reason, next_step, repair.usage, repair.log)
     if isinstance(published, NoRepair):  # the branch went away just now
         return published
-    return PullRequest(published.number, published.branch, published.url)
+    return PullRequest(published.number, published.branch, published.url, published.state)
 
 
 async def _explained(work: Work, publication: Publication, result: NoRepair) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from agent.outcome import NoRepair, Outcome, Repair
 from agent.proposal import FileChange
@@ -33,6 +34,7 @@ class Published:
     url: str
     branch: str
     commit_sha: str
+    state: Literal["open", "closed", "merged"]  # of the pull request
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
     summary = messages.healed_summary(publication, repair, pull.url)
     await _conclude(publication, repository, Outcome.HEALED, summary)
     await _answer(publication, repository, messages.healed_comment(publication, pull.number, pull.url))
-    return Published(pull.number, pull.url, place.branch, commit)
+    return Published(pull.number, pull.url, place.branch, commit, "merged" if pull.merged else pull.state)
 
 
 async def explanation(publication: Publication, result: NoRepair, repository: Repository) -> None:

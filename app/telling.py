@@ -21,6 +21,7 @@ from app.messages import Publication
 from app.preparing import without_a_run
 from app.store.leases import Lease
 from app.store.store import Store
+from app.store.tellings import Telling
 from app.store.values import Attempt
 
 STEP_SECONDS = 5.0  # the check run on the commit is updated at most this often, and for at most this long
@@ -79,21 +80,20 @@ class Timeline:
         self._shown = time.monotonic()
 
 
-async def tell_end(attempt: Attempt, store: Store, github: GitHub, secrets: tuple[str, ...]) -> None:
+async def tell_end(telling: Telling, store: Store, github: GitHub, secrets: tuple[str, ...]) -> None:
     """Show the end of an attempt that its worker could not tell. While GitHub is away it stays untold, for hours at most.
 
-    What GitHub refuses for good (the repository is gone, the App may not write) is told as far as it can be.
+    What GitHub refuses for good (the repository is gone, the App may not write) is told as far as it can be. Raises `LeaseLost`
+    before it writes what another worker may be writing.
     """
+    attempt = telling.attempt
     if attempt.outcome is None or attempt.ended_at is None:
         raise ValueError(f"attempt {attempt.id} has not ended")
     ending = without_a_run(attempt.outcome, attempt.reason or "", attempt.next_step or ENDINGS[attempt.outcome].next_step)
-    repository = github.repository(attempt.installation_id, attempt.repository, PUBLISHING)
+    repository = github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=telling.check)
     try:
         await publish.explanation(publication_of(attempt, secrets), ending, repository)
     except GitHubError as error:
         log.warning("end not told", attempt=attempt.id, error=str(error))
         if isinstance(error, RateLimited | Unavailable | BadCredentials) and store.clock.now() - attempt.ended_at < PATIENCE:
-            seconds = error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS
-            await store.tell_later(attempt.id, seconds)
-            return
-    await store.told(attempt.id)
+            telling.later(error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS)

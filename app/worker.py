@@ -31,7 +31,8 @@ from app.queue import FUNCTION, Queue, deserialize, job_seconds, serialize, swee
 from app.redis import open_redis
 from app.settings import Settings
 from app.store.claims import NotClaimed
-from app.store.leases import AttemptCancelled, LeaseLost
+from app.store.holds import LeaseLost
+from app.store.leases import AttemptCancelled
 from app.store.store import Store, open_store
 
 if TYPE_CHECKING:

@@ -10,17 +10,19 @@ Knows no heartbeat: a claim that nobody prolongs runs out by itself.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.outcome import Outcome
-from app.clock import Clock
+from app.clock import Clock, elapsed
 from app.store import endings
 from app.store.database import Database
 from app.store.models import AttemptRow
+from app.store.patience import patiently
 from app.store.queries import read_attempt
 from app.store.values import Attempt
 
@@ -61,42 +63,71 @@ class Terms:
     keep: timedelta = timedelta(days=14)
 
 
-async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> tuple[Attempt, int, float]:
-    """Take the attempt for a worker: the attempt, its new lease token, and the monotonic time from which on the lease lasts at
-    least. Raises `NotClaimed`, as the tree above has it."""
-    began = time.monotonic()
-    refusal: str | None = None
-    attempt: Attempt | None = None
-    try:
-        async with database.write() as session:
-            row = await session.get(AttemptRow, attempt_id, with_for_update=True)
-            if row is None:
-                raise NotClaimed("there is no such attempt")
-            now = clock.now()
-            refusal = _refusal(row, now)
-            if refusal is None and row.cancel_outcome is not None:
-                refusal = row.cancel_reason or "it was cancelled"
-                endings.end(session, row, endings.ended(Outcome(row.cancel_outcome), refusal), now)
-            elif refusal is None and row.tries >= terms.tries:
-                endings.end(session, row, endings.exhausted(row), now)
-            elif refusal is None:
-                row.status, row.lease_owner, row.running_sha = "running", worker, row.head_sha
-                row.lease_token += 1
-                row.tries += 1
-                row.due_at = None
-                row.heartbeat_at = now
-                row.started_at = row.started_at or now
-                row.lease_expires_at = now + timedelta(seconds=terms.silence)
-            await session.flush()
-            token = row.lease_token
-            attempt = await read_attempt(session, attempt_id)
-    except IntegrityError as error:
-        raise HeadBusy from error
-    if refusal is not None or attempt is None:
-        raise NotClaimed(refusal)
-    if attempt.outcome is not None:
-        raise TriesExhausted(attempt)
-    return attempt, token, began
+class Claimed(NamedTuple):
+    attempt: Attempt
+    token: int  # fences the writes of who holds it
+    since: float  # of `app.clock.elapsed`: from then on the claim lasts at least
+
+
+async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> Claimed:
+    """Take the attempt for a worker. Raises `NotClaimed`, as the tree above has it.
+
+    A database that is away is waited for, for as long as a lease lasts; a claim whose commit was not answered is found again.
+    """
+    written: tuple[str | None, int, datetime | None] | None = None
+
+    async def once() -> Claimed:
+        nonlocal written
+        began = elapsed()
+        refusal: str | None = None
+        try:
+            async with database.write() as session:
+                row = await session.get(AttemptRow, attempt_id, with_for_update=True)
+                if row is None:
+                    raise NotClaimed("there is no such attempt")
+                # The time of claiming, to the microsecond, tells it from a claim by another process of the same name.
+                if row.status != "running" or (row.lease_owner, row.lease_token, row.heartbeat_at) != written:
+                    refusal = await _begin(session, row, worker, clock.now(), terms)
+                    await session.flush()
+                    written = row.lease_owner, row.lease_token, row.heartbeat_at
+                token = row.lease_token
+                attempt = await read_attempt(session, attempt_id)
+        except IntegrityError as error:
+            raise HeadBusy from error
+        if refusal is not None or attempt is None:
+            raise NotClaimed(refusal)
+        if attempt.outcome is not None:
+            raise TriesExhausted(attempt)
+        return Claimed(attempt, token, began)
+
+    return await patiently(once, terms.silence)
+
+
+def take(row: AttemptRow, worker: str, now: datetime, terms: Terms) -> None:
+    """Note on the row who holds it now, and until when unless he prolongs it."""
+    row.lease_owner = worker
+    row.lease_token += 1
+    row.heartbeat_at = now
+    row.lease_expires_at = now + timedelta(seconds=terms.silence)
+
+
+async def _begin(session: AsyncSession, row: AttemptRow, worker: str, now: datetime, terms: Terms) -> str | None:
+    """Give the attempt to the worker, or end it when it is not to be tried any more; why it is refused, if so."""
+    refusal = _refusal(row, now)
+    if refusal is not None:
+        return refusal
+    if row.cancel_outcome is not None:
+        refusal = row.cancel_reason or "it was cancelled"
+        await endings.end(session, row, endings.ended(Outcome(row.cancel_outcome), refusal), now)
+        return refusal
+    if row.tries >= terms.tries:
+        await endings.end(session, row, endings.exhausted(row), now)
+        return None
+    take(row, worker, now, terms)
+    row.status, row.running_sha, row.due_at = "running", row.head_sha, None
+    row.tries += 1
+    row.started_at = row.started_at or now
+    return None
 
 
 def _refusal(row: AttemptRow, now: datetime) -> str | None:

@@ -60,10 +60,11 @@ async def _command(session: AsyncSession, request: RepairRequest, now: datetime)
     """The attempt that a comment asked for."""
     await know(session, request.installation_id, request.repository, now)
     # The GUID is not signed: a comment that is delivered under another one is still the same command.
-    here = select(AttemptRow).where(AttemptRow.repository_id == request.repository.id)
-    row = await session.scalar(here.join(AttemptRow.requests).where(RequestRow.comment_id == request.comment_id).limit(1))
-    if row is not None:
-        return row.id
+    known: str | None = await session.scalar(
+        select(RequestRow.attempt_id).where(RequestRow.comment_id == request.comment_id).limit(1)
+    )
+    if known is not None:
+        return known
     sha = request.head_sha
     number = await endings.next_number(session, request.repository.id, sha) if sha else None
     row = AttemptRow(**arrivals.queued(request, number, now))
@@ -119,4 +120,4 @@ async def _pull_request(session: AsyncSession, change: PullRequestChange, now: d
 async def _cancel(session: AsyncSession, which: ColumnElement[bool], outcome: Outcome, reason: str, now: datetime) -> None:
     rows = await session.scalars(select(AttemptRow).where(which, AttemptRow.status != "ended").with_for_update())
     for row in rows.all():
-        endings.cancel(session, row, outcome, reason, now)
+        await endings.cancel(session, row, outcome, reason, now)

@@ -10,15 +10,17 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from agent.events import AnyEvent, Ended
 from agent.outcome import Outcome
 from app.events import encode
+from app.store import meters
 from app.store.models import AttemptRow, EventRow
 
 _TRY_AGAIN = "Look at the timeline and the worker's log, then comment `/heal` on a pull request of the branch to try again."
 
 
-def add_event(session: AsyncSession, row: AttemptRow, event: AnyEvent, now: datetime) -> None:
-    """Append to the timeline; the caller's transaction holds the row, so the sequence has no gaps."""
+async def add_event(session: AsyncSession, row: AttemptRow, event: AnyEvent, now: datetime) -> None:
+    """Append to the timeline, and to the figures; the caller's transaction holds the row, so the sequence has no gaps."""
     row.event_count += 1
     session.add(EventRow(attempt_id=row.id, sequence=row.event_count, at=now, body=encode(event)))
+    await meters.count(session, event)
 
 
 async def has_event(session: AsyncSession, row: AttemptRow, body: str, after: int) -> bool:
@@ -35,13 +37,13 @@ async def next_number(session: AsyncSession, repository_id: int, head_sha: str) 
     return (highest or 0) + 1
 
 
-def end(session: AsyncSession, row: AttemptRow, event: Ended, now: datetime, *, told: bool = False) -> None:
+async def end(session: AsyncSession, row: AttemptRow, event: Ended, now: datetime, *, told: bool = False) -> None:
     """End the attempt, whoever held it; a lease on it is lost by that.
 
     Who has not `told` GitHub leaves that to a worker. Nothing is to be told of an attempt that no worker has begun, or whose
     commit is not known: GitHub shows nothing of it.
     """
-    add_event(session, row, event, now)
+    await add_event(session, row, event, now)
     row.status, row.outcome, row.reason, row.next_step = "ended", Outcome(event.outcome), event.reason, event.next_step
     row.ended_at, row.due_at = now, None
     row.told = told or row.started_at is None or row.head_sha is None
@@ -59,9 +61,9 @@ def exhausted(row: AttemptRow) -> Ended:
     return ended(Outcome.ERROR, f"{row.tries} tries failed, {why}.", _TRY_AGAIN)
 
 
-def cancel(session: AsyncSession, row: AttemptRow, outcome: Outcome, reason: str, now: datetime) -> None:
+async def cancel(session: AsyncSession, row: AttemptRow, outcome: Outcome, reason: str, now: datetime) -> None:
     """End a queued or waiting attempt; ask a running one's worker to end it at its next heartbeat."""
     if row.status == "running":
         row.cancel_outcome, row.cancel_reason = outcome, reason
     elif row.status != "ended":
-        end(session, row, ended(outcome, reason), now)
+        await end(session, row, ended(outcome, reason), now)

@@ -1,25 +1,22 @@
-"""Working on an attempt that was claimed: heartbeat, fenced writes, release.
+"""Working on an attempt that was claimed: the writes of its worker, and its release.
 
-    LeaseLost                another worker may have it: nothing may be written any more
+    LeaseLost                another worker may have it: nothing may be written any more (`holds.py`)
     AttemptCancelled         a person or a newer commit ended it          outcome, reason
 
-A claim (`claims.py`) raises the attempt's lease token, and every write of a lease is made under "the token is still mine", so a
-worker that slept through its lease can change nothing. A database that is away is waited for, for as long as the lease lasts.
-Knows no queue and no GitHub.
+A database that is away is waited for, for as long as the lease lasts. Knows no queue and no GitHub.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
-from sqlalchemy import select, update
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.events import AnyEvent, Asked, Degraded
@@ -29,24 +26,18 @@ from agent.usage import Usage
 from app.clock import Clock
 from app.events import as_json, encode, is_kept
 from app.redaction import redact
-from app.store import endings, meters
+from app.store import endings
 from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted, claim
 from app.store.database import Database
+from app.store.holds import Hold, LeaseLost, given_back, kept
 from app.store.models import AttemptRow, PullRequestRow
 from app.store.patience import patiently
 from app.store.queries import read_attempt
 from app.store.values import Attempt, PullRequest
 from app.text import storable
 
-_BEATS_PER_LEASE = 6
-_BEAT_SECONDS = 5.0  # that a late heartbeat gets at least: a process that was starved still has what nobody else took
-_RELEASE_SECONDS = 10.0
 T = TypeVar("T")
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
-
-
-class LeaseLost(Exception):
-    pass
 
 
 class AttemptCancelled(Exception):
@@ -56,23 +47,10 @@ class AttemptCancelled(Exception):
         self.reason = reason
 
 
-class Lease:
+class Lease(Hold):
     """One worker's hold on one attempt; made by `hold`. Every method raises `LeaseLost` when the hold is gone."""
 
-    def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: tuple[Attempt, int, float]) -> None:
-        self.attempt, self._token, self._beaten = claimed  # the last: monotonic, before the lease was last prolonged
-        self.over = False
-        self._ending = False
-        self._database = database
-        self._clock = clock
-        self._terms = terms
-
-    def check(self) -> None:
-        """Raises `LeaseLost` when the lease may have run out, as far as this process knows: what it then did elsewhere, another
-        worker might be doing too. A process that slept knows that before it hears from the database.
-        """
-        if time.monotonic() > self._beaten + self._terms.silence:
-            raise LeaseLost(f"the lease on attempt {self.attempt.id} has not been prolonged for {self._terms.silence:g} s")
+    status = "running"
 
     async def record(self, event: AnyEvent) -> None:
         """Add an event to the timeline, and to the figures. An end is not kept: `end` writes it."""
@@ -86,8 +64,7 @@ class Lease:
                 if known is not None and await endings.has_event(session, row, encode(event), after=known):
                     return
                 known = row.event_count
-                endings.add_event(session, row, event, self._clock.now())
-                await meters.count(session, event)
+                await endings.add_event(session, row, event, self._clock.now())
 
         await self._patiently(add)
 
@@ -112,8 +89,8 @@ class Lease:
         The lease is over by that.
         """
 
-        def end(session: AsyncSession, row: AttemptRow) -> None:
-            endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
+        async def end(session: AsyncSession, row: AttemptRow) -> None:
+            await endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
 
         def is_done(row: AttemptRow) -> bool:
             return row.status == "ended" and (row.outcome, row.reason) == (outcome, storable(reason))
@@ -127,19 +104,21 @@ class Lease:
         the last heartbeat: nobody would hear it any more.
         """
 
-        def sleep(session: AsyncSession, row: AttemptRow) -> None:
+        async def sleep(session: AsyncSession, row: AttemptRow) -> None:
             if (cancelled := _cancelled(row)) is not None:
                 raise cancelled
             question = waiting.question
             shown = Asked(text=question.text, about=question.about, question=question.text, diff=question.diff[:DIFF_SHOWN])
-            endings.add_event(session, row, shown, self._clock.now())
+            await endings.add_event(session, row, shown, self._clock.now())
             row.status, row.tries = "waiting", 0
             row.question, row.asking = as_json(question), waiting.asking
             row.reply = row.due_at = row.lease_owner = row.lease_expires_at = row.running_sha = None
 
         await self._leave(sleep, lambda row: (row.status, row.asking) == ("waiting", waiting.asking))
 
-    async def _leave(self, change: Callable[[AsyncSession, AttemptRow], None], is_done: Callable[[AttemptRow], bool]) -> None:
+    async def _leave(
+        self, change: Callable[[AsyncSession, AttemptRow], Awaitable[None]], is_done: Callable[[AttemptRow], bool]
+    ) -> None:
         """The last write of the lease. When its commit was not answered, `is_done` tells it from another's."""
         tried = False
 
@@ -148,7 +127,7 @@ class Lease:
             try:
                 async with self._fenced() as (session, row):
                     tried = True
-                    change(session, row)
+                    await change(session, row)
             except LeaseLost:
                 if not (tried and await self._is(is_done)):
                     raise
@@ -195,66 +174,24 @@ class Lease:
             if known is None:
                 known = PullRequestRow(repository_id=row.repository_id, head_sha=row.head_sha, created_at=self._clock.now())
                 session.add(known)
-            known.number, known.branch, known.url, known.state = pull.number, pull.branch, pull.url, pull.state
+            if known.number != pull.number:  # of one that is known, webhooks have told what became of it
+                known.state = pull.state
+            known.number, known.branch, known.url = pull.number, pull.branch, pull.url
             await session.flush()
             row.pull_request_id, row.confidence = known.id, confidence
         self.attempt = replace(self.attempt, pull_request=pull)
 
     async def _number(self, sha: str, branch: str) -> None:
         async with self._fenced() as (session, row):
-            number = await endings.next_number(session, row.repository_id, sha)
-            row.head_sha, row.head_branch, row.number, row.running_sha = sha, branch, number, None
+            number = row.number if row.head_sha == sha else None  # there already when our commit was not answered
+            if number is None:
+                number = await endings.next_number(session, row.repository_id, sha)
+                row.head_sha, row.head_branch, row.number, row.running_sha = sha, branch, number, None
         requests = tuple(replace(request, head_sha=sha, head_branch=branch) for request in self.attempt.requests)
         self.attempt = replace(self.attempt, head_sha=sha, head_branch=branch, number=number, requests=requests)
 
-    @contextlib.asynccontextmanager
-    async def _fenced(self) -> AsyncIterator[tuple[AsyncSession, AttemptRow]]:
-        """A transaction that holds the attempt's row. Raises `LeaseLost` when it is not ours any more."""
-        async with self._database.write() as session:
-            # An update first: it takes the row's lock on every database.
-            held = await session.execute(
-                update(AttemptRow)
-                .where(AttemptRow.id == self.attempt.id, AttemptRow.lease_token == self._token, AttemptRow.status == "running")
-                .values(lease_token=self._token)
-                .returning(AttemptRow.id)
-            )
-            if held.first() is None:
-                raise LeaseLost(f"attempt {self.attempt.id} is no longer ours")
-            yield session, await session.get_one(AttemptRow, self.attempt.id)
-
-    async def _beat(self) -> Exception | None:
-        """Prolong the lease; answers why the work shall stop when that was asked for."""
-        async with self._fenced() as (_, row):
-            row.heartbeat_at = self._clock.now()
-            row.lease_expires_at = row.heartbeat_at + timedelta(seconds=self._terms.silence)
-            return _cancelled(row)
-
-    async def _keep(self, body: asyncio.Task[object]) -> Exception:
-        """Beat until the hold ends; then cancel the body and answer why.
-
-        A database that is away is waited for as long as the lease lasts.
-        """
-        began = time.monotonic()
-        why: Exception | None = None
-        while why is None:
-            await asyncio.sleep(self._terms.silence / _BEATS_PER_LEASE)
-            now = time.monotonic()
-            if now - began > self._terms.longest:
-                why = TimeoutError(f"the try took more than {self._terms.longest:g} s")
-                break
-            try:
-                async with asyncio.timeout(max(_BEAT_SECONDS, self._beaten + self._terms.silence - now)):
-                    why = await self._beat()
-                self._beaten = now
-            except LeaseLost as lost:
-                why = None if self._ending or self.over else lost
-            except (SQLAlchemyError, OSError) as error:
-                if time.monotonic() > self._beaten + self._terms.silence:
-                    why = LeaseLost(f"the database has been away for {self._terms.silence:g} s: {error}")
-            except Exception as error:  # noqa: BLE001 - without heartbeats nobody may work on: the body gets it
-                why = error
-        body.cancel()
-        return why
+    def _stopped(self, row: AttemptRow) -> AttemptCancelled | None:
+        return _cancelled(row)
 
     async def _release(self, error: BaseException | None) -> Attempt | None:
         """Put the attempt back into the queue, or end it when it may not be tried again; then the ended attempt.
@@ -265,20 +202,22 @@ class Lease:
         now = self._clock.now()
         async with self._fenced() as (session, row):
             if isinstance(error, AttemptCancelled):
-                endings.end(session, row, endings.ended(error.outcome, error.reason), now)
+                await endings.end(session, row, endings.ended(error.outcome, error.reason), now)
             elif error is not None and not interrupted:
                 row.last_error = redact(f"{type(error).__name__}: {error}")[:500]
                 failed = Degraded(text=f"Try {row.tries} failed: {row.last_error}", step="attempt", why=row.last_error)
-                endings.add_event(session, row, failed, now)
+                await endings.add_event(session, row, failed, now)
+                # As long as a silent worker would have cost, then twice that: what is away may come back.
+                row.due_at = now + timedelta(seconds=self._terms.silence * 2 ** (row.tries - 1))
                 if row.tries >= self._terms.tries:
-                    endings.end(session, row, endings.exhausted(row), now)
+                    await endings.end(session, row, endings.exhausted(row), now)
             elif interrupted:
                 row.tries -= 1
             if isinstance(error, Postponed):
                 row.due_at = now + timedelta(seconds=error.seconds)
                 why = redact(str(error))
                 text = f"Postponed by {error.seconds:.0f} s: {why}"
-                endings.add_event(session, row, Degraded(text=text, step="attempt", why=why), now)
+                await endings.add_event(session, row, Degraded(text=text, step="attempt", why=why), now)
             if row.status == "running":
                 row.status = "queued"
                 row.lease_owner = row.lease_expires_at = row.running_sha = None
@@ -292,30 +231,16 @@ async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, 
 
     A block that leaves without `end` puts the attempt back into the queue.
     """
-    claimed = await patiently(lambda: claim(database, clock, terms, attempt_id, worker), terms.silence)
-    lease = Lease(database, clock, terms, claimed)
-    body = asyncio.current_task()
-    assert body is not None
-    cancelling = body.cancelling()
-    keeper = asyncio.create_task(lease._keep(body), name=f"lease of {attempt_id}")
+    lease = Lease(database, clock, terms, await claim(database, clock, terms, attempt_id, worker))
     error: BaseException | None = None
     try:
-        yield lease
-        await asyncio.sleep(0)  # a cancellation that the block did not live to see arrives here
+        async with kept(lease):
+            yield lease
     except BaseException as raised:  # noqa: BLE001 - raised again below, once the lease is given back
         error = raised
-    if keeper.done():
-        if body.uncancel() <= cancelling and isinstance(error, asyncio.CancelledError):
-            error = keeper.result()
-    else:
-        keeper.cancel()
-        await asyncio.wait({keeper})
     ended: Attempt | None = None
     if not lease.over and not isinstance(error, LeaseLost):
-        releasing = asyncio.create_task(patiently(lambda: lease._release(error), _RELEASE_SECONDS))
-        with contextlib.suppress(LeaseLost, SQLAlchemyError, OSError):  # else the lease runs out by itself
-            async with asyncio.timeout(_RELEASE_SECONDS):
-                ended = await asyncio.shield(releasing)
+        ended = await given_back(lambda: lease._release(error))
     if ended is not None and ended.outcome is Outcome.ERROR:
         raise TriesExhausted(ended) from error
     if error is not None:

@@ -23,6 +23,7 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
     false,
+    text,
 )
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
@@ -194,6 +195,16 @@ class RequestRow(Base):
     """What asked for an attempt; an automatic one may be asked for by many failing runs of its head."""
 
     __tablename__ = "requests"
+    __table_args__ = (
+        # A comment is one command, under however many GUIDs it is delivered. A fork's requests name none.
+        Index(
+            "uq_requests_comment_id",
+            "comment_id",
+            unique=True,
+            sqlite_where=text("comment_id IS NOT NULL"),
+            postgresql_where=text("comment_id IS NOT NULL"),
+        ),
+    )
 
     id: Mapped[int] = mapped_column(_Serial, primary_key=True)
     attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), index=True)

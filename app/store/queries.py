@@ -113,11 +113,13 @@ async def timeline(session: AsyncSession, attempt_id: str, after: int = 0, limit
 async def due(session: AsyncSession, now: datetime, keep: timedelta, limit: int = 500) -> list[str]:
     """Ids of attempts that wait for a worker, oldest first.
 
-    Queued ones, running ones whose lease ran out, ended ones of whose end GitHub is still to be told, and those that ended
+    Queued ones, running ones whose lease ran out, ended ones of whose end nobody is telling
+    GitHub though it is still to be told, and those that ended
     longer ago than their checkpoints are to `keep`.
     """
     abandoned = and_(AttemptRow.status == "running", AttemptRow.lease_expires_at <= now)
-    untold = and_(AttemptRow.status == "ended", AttemptRow.told.is_(False))
+    is_free = or_(AttemptRow.lease_expires_at.is_(None), AttemptRow.lease_expires_at <= now)
+    untold = and_(AttemptRow.status == "ended", AttemptRow.told.is_(False), is_free)
     is_due = or_(AttemptRow.due_at.is_(None), AttemptRow.due_at <= now)
     waiting = and_(or_(AttemptRow.status == "queued", untold), is_due)
     which = or_(waiting, abandoned, stale(now, keep))

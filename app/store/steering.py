@@ -93,7 +93,7 @@ async def fork(session: AsyncSession, fork: Fork, now: datetime) -> None:
                 created_at=now,
             )
         )
-    endings.add_event(session, row, StepStarted(step="fork", text=told(fork)), now)
+    await endings.add_event(session, row, StepStarted(step="fork", text=told(fork)), now)
 
 
 def told(fork: Fork) -> str:

@@ -26,6 +26,7 @@ from app.store.models import AttemptRow, BlobRow, RerunRow
 from app.store.patience import patiently
 from app.store.search import search_of
 from app.store.steering import Fork
+from app.store.tellings import Telling, telling
 from app.store.values import Attempt, Fate, Mark, Place, Status, Wanted
 
 _PATIENCE = 30.0  # seconds that a database may be away; the attempt's lease may end the wait
@@ -83,6 +84,10 @@ class Store:
     def lease(self, attempt_id: str, worker: str) -> AbstractAsyncContextManager[Lease]:
         """Claim an attempt and keep it alive for the block; see `app/store/claims.py` and `leases.py` for what it raises."""
         return hold(self.database, self.clock, self._terms, attempt_id, worker)
+
+    def telling(self, attempt_id: str, worker: str) -> AbstractAsyncContextManager[Telling]:
+        """Claim the telling of an ended attempt's end for the block; see `app/store/tellings.py` for what it raises."""
+        return telling(self.database, self.clock, self._terms, attempt_id, worker)
 
     def for_onlookers(self) -> Store:
         """The same store for pages: however many are open, they leave connections to webhooks."""
@@ -145,7 +150,7 @@ class Store:
         async with self.database.write() as session:
             row = await session.get(AttemptRow, attempt_id, with_for_update=True)
             if row is not None:
-                endings.cancel(session, row, outcome, reason, self.clock.now())
+                await endings.cancel(session, row, outcome, reason, self.clock.now())
 
     async def reply(self, attempt_id: str, approved: bool, why: str = "") -> str | None:
         """Answer an attempt that waits for a person, and queue it again; else the sentence why that cannot be."""
@@ -160,11 +165,6 @@ class Store:
                 session.add(row)
             return True
         return False
-
-    async def told(self, attempt_id: str) -> None:
-        """Note that nothing is left to be told to GitHub of an attempt that has ended."""
-        async with self.database.write() as session:
-            (await session.get_one(AttemptRow, attempt_id)).told = True
 
     async def is_stale(self, attempt_id: str) -> bool:
         """Has it ended so long ago that it is to be forgotten?"""
@@ -208,11 +208,6 @@ class Store:
                     await steering.fork(session, fork, self.clock.now())
                 return
         raise StoreError("the fork lost too many races against other attempts of its commit; try again")
-
-    async def tell_later(self, attempt_id: str, seconds: float) -> None:
-        """Note that GitHub is to be told of an attempt's end, but not before so many seconds have passed."""
-        async with self.database.write() as session:
-            (await session.get_one(AttemptRow, attempt_id)).due_at = self.clock.now() + timedelta(seconds=seconds)
 
 
 def terms_of(settings: Settings) -> Terms:

@@ -20,7 +20,9 @@ from app.engine import Engine
 from app.github import Repository
 from app.jobs import heal
 from app.preparing import Case, without_a_run
+from app.store.holds import LeaseLost
 from app.store.models import BlobRow
+from app.store.tellings import Telling
 from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
 from tests.app.plant import NAME, Plant
 from tests.app.requests import taken
@@ -34,6 +36,19 @@ async def test_an_attempt_waits_while_github_is_away(plant: Plant) -> None:
 
     attempt = await plant.store.attempt(attempt_id)
     assert attempt is not None
+    assert (attempt.status, attempt.tries) == ("queued", 0)
+    assert await plant.store.due() == []
+
+
+async def test_an_attempt_waits_while_the_key_is_wrong(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    plant.github.faults.status("POST", "/app/installations/*/access_tokens", 401, times=20)
+    # Hours in the queue are no waiting for GitHub.
+    await plant.change(attempt_id, created_at=plant.store.clock.now() - timedelta(hours=7))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
     assert (attempt.status, attempt.tries) == ("queued", 0)
     assert await plant.store.due() == []
 
@@ -160,6 +175,36 @@ async def test_an_end_that_cannot_be_told_now_is_told_later(plant: Plant) -> Non
     await heal(attempt_id, plant.deps)
     assert plant.shown() == [("completed", "neutral")]
     assert await plant.store.due() == []
+
+
+async def test_an_end_is_told_by_one_worker_at_a_time(plant: Plant) -> None:
+    attempt_id = await plant.postponed()
+    await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
+    async with plant.store.telling(attempt_id, "w2") as telling:
+        assert await plant.store.due() == []
+
+        await heal(attempt_id, plant.deps)
+
+        assert plant.shown() == [("queued", None)]
+        telling.later(0.0)
+    await heal(attempt_id, plant.deps)
+    assert plant.shown() == [("completed", "neutral")]
+
+
+async def test_who_may_have_lost_the_telling_writes_nothing(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt_id = await plant.postponed()
+    await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
+
+    def late(telling: Telling) -> None:
+        raise LeaseLost
+
+    monkeypatch.setattr(Telling, "check", late)
+
+    with pytest.raises(LeaseLost):
+        await heal(attempt_id, plant.deps)
+
+    assert plant.shown() == [("queued", None)]
+    assert not (await plant.attempt(attempt_id)).told
 
 
 async def test_of_a_repository_that_is_gone_nothing_is_left_to_tell(plant: Plant) -> None:

@@ -23,6 +23,8 @@ INSERT INTO attempts (id, repository_id, installation_id, trigger, status, told,
     tokens_out, calls, created_at)
 VALUES ('a1', 7, 1, 'automatic', 'queued', false, 0, 0, 1, 0, 0, 0, '2026-01-01')
 """
+REQUEST = "INSERT INTO requests (id, attempt_id, source, comment_id, title, created_at) VALUES"
+COMMENTS = ((1, "NULL"), (2, 5), (3, 5), (4, 6), (5, 5), (6, "NULL"))
 
 
 @pytest.fixture(params=KINDS)
@@ -69,11 +71,14 @@ async def test_what_the_first_version_kept_is_kept(url: str) -> None:
             "INSERT INTO repositories VALUES (7, 1, 'octo/calculator', 'main', false, false, '2026-01-01')",
             FIRST_ATTEMPT,
             "INSERT INTO events VALUES ('a1', 1, '2026-01-01', '{}')",
+            *(f"{REQUEST} ({number}, 'a1', 'comment', {comment}, '', '2026-01-01')" for number, comment in COMMENTS),
         ):
             await connection.execute(text(row))
         await connection.run_sync(migrate, "head")
         assert not await connection.scalar(text("SELECT forgotten FROM attempts WHERE id = 'a1'"))
         assert await connection.scalar(text("SELECT count(*) FROM events")) == 1
+        comments = list(await connection.scalars(text("SELECT comment_id FROM requests ORDER BY id")))
+        assert comments == [None, 5, None, 6, None, None]  # each names one request, the first
     await database.close()
 
 

@@ -36,6 +36,14 @@ async def test_a_delivery_is_handled_once_also_when_it_arrives_ten_times_at_once
     assert len(await store.attempts()) == 1
 
 
+async def test_a_comment_under_many_guids_at_once_is_one_command(store: Store, intake: StoreIntake) -> None:
+    for comment in range(20, 25):
+        command = replace(COMMAND, comment_id=comment)
+        results = await asyncio.gather(*(intake.take(delivery(), command) for _ in range(4)))
+        assert len({result.attempt_id for result in results}) == 1
+    assert len(await store.attempts()) == 5
+
+
 async def test_fifty_deliveries_at_once_are_all_taken(store: Store, intake: StoreIntake) -> None:
     decisions = [run_of(f"{number:040x}") for number in range(25)] * 2
     results = await asyncio.gather(*(intake.take(delivery(), decision) for decision in decisions))

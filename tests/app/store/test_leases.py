@@ -14,10 +14,12 @@ from agent.question import Question, Waiting
 from agent.usage import Usage
 from app.settings import Settings
 from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted
-from app.store.leases import AttemptCancelled, Lease, LeaseLost, hold
+from app.store.holds import LeaseLost
+from app.store.leases import AttemptCancelled, Lease, hold
 from app.store.store import Store, open_store
 from app.store.values import PullRequest
-from tests.app.requests import COMMAND, RUN, SHA, MovableClock, run_of, taken
+from tests.app.requests import COMMAND, REPOSITORY, RUN, SHA, MovableClock, run_of, taken
+from webhooks.intake import PullRequestChange
 
 
 @pytest.fixture
@@ -63,6 +65,23 @@ async def test_an_attempt_is_claimed_worked_on_and_ended(store: Store) -> None:
     with pytest.raises(NotClaimed, match="ended as healed"):
         async with store.lease(attempt_id, "w2"):
             pass
+
+
+async def test_a_pull_request_that_people_closed_stays_closed_when_it_is_noted_again(store: Store) -> None:
+    attempt_id = await taken(store, RUN)
+    pull = PullRequest(4, "selfheal/x", "https://example.org/4")
+    async with store.lease(attempt_id, "w1") as lease:
+        await lease.record_pull_request(pull)
+        await taken(store, PullRequestChange("closed", 11, REPOSITORY, 4, SHA, pull.branch, merged=False, closed=True))
+        await lease.record_pull_request(pull)
+        attempt = await store.attempt(attempt_id)
+        assert attempt is not None
+        assert attempt.pull_request == replace(pull, state="closed")
+        another = PullRequest(5, "selfheal/x-2", "https://example.org/5")
+        await lease.record_pull_request(another)
+    attempt = await store.attempt(attempt_id)
+    assert attempt is not None
+    assert attempt.pull_request == another
 
 
 async def test_a_living_worker_keeps_its_attempt_to_itself(store: Store) -> None:
@@ -118,16 +137,24 @@ async def test_a_drained_try_does_not_count(store: Store) -> None:
     assert (attempt.status, attempt.tries) == ("queued", 0)
 
 
-async def test_three_failing_tries_end_as_error_with_the_reason_and_no_secret(store: Store) -> None:
+async def test_three_failing_tries_end_as_error_with_the_reason_and_no_secret(
+    store: Store, clock: MovableClock, settings: Settings
+) -> None:
     attempt_id = await taken(store, RUN)
 
     async def body() -> None:
         async with store.lease(attempt_id, "w1"):
             raise RuntimeError("no answer to ghp_" + "x" * 36)
 
-    for _ in range(2):
+    for pause in (settings.lease_seconds, 2 * settings.lease_seconds):
         with pytest.raises(RuntimeError):
             await body()
+        clock.advance(pause * 0.9)
+        assert await store.due() == []
+        with pytest.raises(NotClaimed, match="postponed"):
+            await body()
+        clock.advance(pause * 0.2)
+        assert await store.due() == [attempt_id]
     with pytest.raises(TriesExhausted) as exhausted:
         await body()
     assert exhausted.value.attempt.outcome is Outcome.ERROR
@@ -137,6 +164,7 @@ async def test_three_failing_tries_end_as_error_with_the_reason_and_no_secret(st
     assert attempt.next_step
     events = [entry.event for entry in await store.timeline(attempt_id)]
     assert [type(event) for event in events] == [Degraded, Degraded, Degraded, Ended]
+    assert (await store.figures()).meters["fallbacks", "attempt", ""] == 3
 
 
 async def test_three_workers_that_fall_silent_end_it_as_error(store: Store, clock: MovableClock, settings: Settings) -> None:
@@ -156,7 +184,8 @@ async def test_three_workers_that_fall_silent_end_it_as_error(store: Store, cloc
     assert attempt.outcome is Outcome.ERROR
     assert attempt.reason == "3 tries failed, each time the worker died or fell silent."
     assert await store.due() == [attempt_id]  # GitHub is to be told
-    await store.told(attempt_id)
+    async with store.telling(attempt_id, "w4"):
+        pass
     assert await store.due() == []
 
 
@@ -201,6 +230,18 @@ async def test_a_worker_that_slept_knows_that_its_lease_may_be_over_before_the_d
         async with hold(store.database, store.clock, brief, attempt_id, "w1") as lease:
             lease.check()
             time.sleep(0.3)  # the whole process, with its heartbeats
+            lease.check()
+
+
+async def test_a_lease_runs_out_also_while_the_machine_is_suspended(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        pytest.skip("this system does not tell how long it was suspended")
+    attempt_id = await taken(store, RUN)
+    real = time.clock_gettime
+    with pytest.raises(LeaseLost):  # noqa: PT012
+        async with store.lease(attempt_id, "w1") as lease:
+            lease.check()
+            monkeypatch.setattr(time, "clock_gettime", lambda which: real(which) + 600 * (which == time.CLOCK_BOOTTIME))
             lease.check()
 
 
@@ -380,9 +421,11 @@ async def test_an_end_that_github_was_not_told_of_is_due_until_it_is(store: Stor
 
     assert await store.due() == [shown]  # the postponement does not hold it back
 
-    await store.tell_later(shown, 30)
+    async with store.telling(shown, "w1") as telling:
+        telling.later(30)
     assert await store.due() == []
     clock.advance(31)
     assert await store.due() == [shown]
-    await store.told(shown)
+    async with store.telling(shown, "w1"):
+        pass
     assert await store.due() == []

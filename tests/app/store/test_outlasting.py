@@ -21,7 +21,7 @@ from app.queue import Queue, sweep_for_ever
 from app.settings import Settings, load
 from app.store.database import Database
 from app.store.store import Store, open_store
-from tests.app.requests import RUN, SHA, delivery, run_of, taken
+from tests.app.requests import COMMAND, RUN, SHA, delivery, run_of, taken
 from tests.standins.postgres import Postgres
 
 FIRST, SECOND = (StepStarted(text=word, step=word) for word in ("first", "second"))
@@ -118,6 +118,28 @@ async def test_a_commit_whose_answer_is_lost_is_not_made_twice(forgetful: tuple[
         await lease.end(Outcome.HEALED, "It works\0.")
     timeline = await store.timeline(attempt_id)
     assert [entry.event.text for entry in timeline] == ["first", "first", "second", "It works."]
+
+
+async def test_a_claim_whose_answer_is_lost_is_one_claim(forgetful: tuple[Store, Forgetful]) -> None:
+    store, database = forgetful
+    attempt_id = await taken(store, RUN)
+    database.times = 2
+    async with store.lease(attempt_id, "w1") as lease:
+        assert (lease.attempt.status, lease.attempt.tries) == ("running", 1)
+        await lease.record(FIRST)
+    assert len(await store.timeline(attempt_id)) == 1
+
+
+async def test_a_number_whose_answer_is_lost_is_one_number(forgetful: tuple[Store, Forgetful]) -> None:
+    store, database = forgetful
+    attempt_id = await taken(store, COMMAND)
+    async with store.lease(attempt_id, "w1") as lease:
+        database.times = 2
+        await lease.set_head(SHA, "main")
+        assert lease.attempt.number == 1
+    attempt = await store.attempt(attempt_id)
+    assert attempt is not None
+    assert (attempt.number, attempt.head_sha) == (1, SHA)
 
 
 async def test_a_sleep_whose_answer_is_lost_is_one_sleep(forgetful: tuple[Store, Forgetful]) -> None:
