@@ -7,16 +7,23 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import InterfaceError
+from structlog.testing import capture_logs
 
+from app.store import database as database_room
+from app.store import postgres as postgres_room
+from app.store.address import Postgres as Address
 from app.store.database import Database, StoreError, alembic_config
 from app.store.models import Base
+from tests.app.waiting import until
 from tests.databases import KINDS
-from tests.standins.postgres import Postgres
+from tests.standins.postgres import PASSWORD, Postgres
 
 FIRST_ATTEMPT = """
 INSERT INTO attempts (id, repository_id, installation_id, trigger, status, told, tries, lease_token, event_count, tokens_in,
@@ -100,6 +107,40 @@ async def test_opening_waits_for_who_has_the_file_locked(tmp_path: Path) -> None
     assert not opening.done()
     other.close()
     await (await opening).close()
+
+
+async def test_opening_waits_for_another_process_to_migrate_and_says_so_but_not_for_ever(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = postgres.create(migrated=False)
+    url = postgres.url(name)
+    other = await psycopg.AsyncConnection.connect(url)
+    await other.execute("SELECT pg_advisory_xact_lock(%s)", (database_room._MIGRATION_LOCK,))
+    with capture_logs() as said:
+        opening = asyncio.create_task(Database.open(url))
+        await until(lambda: bool(said))
+        assert "another process migrates" in said[0]["event"]
+        monkeypatch.setattr(database_room, "_TURN_SECONDS", 0.1)
+        with pytest.raises(StoreError, match=r"being migrated by another process.*pg_locks"):
+            await Database.open(url)
+        await other.close()
+        await (await opening).close()
+    postgres.drop(name)
+
+
+async def test_who_is_frozen_while_migrating_holds_up_the_others_for_a_while_only(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_room, "_FROZEN", database_room._FROZEN.replace("60s", "100ms"))
+    name = postgres.create(migrated=False)
+    frozen = postgres_room.unhurried(Address("127.0.0.1", postgres.port, "selfheal", PASSWORD, name, {}))
+    with pytest.raises(InterfaceError, match="connection is closed"):
+        async with frozen.connect() as connection:
+            await database_room._turn(connection)
+            async with asyncio.timeout(10):
+                await (await Database.open(postgres.url(name))).close()
+    await frozen.dispose()
+    postgres.drop(name)
 
 
 async def test_opening_again_changes_nothing(url: str) -> None:
