@@ -34,10 +34,10 @@ async def origin(session: AsyncSession, attempt_id: str) -> str | None:
 
 
 async def find_attempt(session: AsyncSession, beginning: str) -> Attempt | None:
-    """The one attempt whose id begins so; None when there is none, or more than one."""
+    """The one attempt whose id begins so, in any case; None when there is none, or more than one."""
     if not beginning:
         return None
-    query = select(AttemptRow).where(AttemptRow.id.startswith(beginning, autoescape=True)).options(*_WHOLE).limit(2)
+    query = select(AttemptRow).where(AttemptRow.id.startswith(beginning.lower(), autoescape=True)).options(*_WHOLE).limit(2)
     rows = (await session.scalars(query)).unique().all()
     return attempt_of(rows[0]) if len(rows) == 1 else None
 
