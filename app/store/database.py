@@ -140,8 +140,8 @@ async def _turn(connection: AsyncConnection) -> None:
                 await asyncio.sleep(_ASK_SECONDS)
     except TimeoutError as error:
         raise StoreError(
-            f"the database is being migrated by another process, for more than {_TURN_SECONDS:g} s; start again when that one is "
-            "done, or end it: it holds an advisory lock in pg_locks"
+            f"the database is being migrated by another process, for more than {_TURN_SECONDS:g} s; start again when that one "
+            "is done, or end it: it holds an advisory lock in pg_locks"
         ) from error
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sqlite3
 import sys
@@ -13,17 +14,14 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import InterfaceError
 from structlog.testing import capture_logs
 
 from app.store import database as database_room
-from app.store import postgres as postgres_room
-from app.store.address import Postgres as Address
 from app.store.database import Database, StoreError, alembic_config
 from app.store.models import Base
 from tests.app.waiting import until
 from tests.databases import KINDS
-from tests.standins.postgres import PASSWORD, Postgres
+from tests.standins.postgres import Postgres
 
 FIRST_ATTEMPT = """
 INSERT INTO attempts (id, repository_id, installation_id, trigger, status, told, tries, lease_token, event_count, tokens_in,
@@ -128,18 +126,22 @@ async def test_opening_waits_for_another_process_to_migrate_and_says_so_but_not_
     postgres.drop(name)
 
 
-async def test_who_is_frozen_while_migrating_holds_up_the_others_for_a_while_only(
-    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database_room, "_FROZEN", database_room._FROZEN.replace("60s", "100ms"))
+async def test_who_is_frozen_while_migrating_holds_up_the_others_for_a_while_only(postgres: Postgres) -> None:
     name = postgres.create(migrated=False)
-    frozen = postgres_room.unhurried(Address("127.0.0.1", postgres.port, "selfheal", PASSWORD, name, {}))
-    with pytest.raises(InterfaceError, match="connection is closed"):
-        async with frozen.connect() as connection:
-            await database_room._turn(connection)
-            async with asyncio.timeout(10):
-                await (await Database.open(postgres.url(name))).close()
-    await frozen.dispose()
+    program = f"""
+import asyncio, os, signal
+from app.store import database
+
+database._FROZEN = database._FROZEN.replace("60s", "100ms")
+database._migrate = lambda _: os.kill(os.getpid(), signal.SIGSTOP)
+asyncio.run(database.Database.open({postgres.url(name)!r}))
+"""
+    frozen = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+    await asyncio.to_thread(os.waitid, os.P_PID, frozen.pid, os.WSTOPPED | os.WNOWAIT)
+    async with asyncio.timeout(10):
+        await (await Database.open(postgres.url(name))).close()
+    frozen.kill()
+    await frozen.wait()
     postgres.drop(name)
 
 
