@@ -134,7 +134,7 @@ FAILING = {
     ),  # where it is bounded
     "kills-all": (step("kill -9 -1; exit 1"), CRASHED.format("hostile")),
     "kills-its-parent": (step("kill -9 $PPID; exit 1"), CRASHED.format("hostile")),
-    "big-output": (step(f"{BIG} $GITHUB_OUTPUT; exit 1"), "red exit"),
+    "big-output": (step(f"{BIG} $GITHUB_OUTPUT; exit 1"), LIMITED + "file size"),
     "changes-the-workflow": (step("rm -rf .github *; mkdir .github; echo 'on: [' > .github/workflows; exit 1"), "red exit"),
     "prints-no-text": (step("printf '\\xff\\xfe\\x00\\x80'; exit 1"), "red exit"),
     "hangs": (flow(f"run: sleep {ASLEEP}, timeout-minutes: 0.03"), "out_of_budget: The check `hostile` did not end within"),
