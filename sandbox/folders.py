@@ -1,4 +1,7 @@
-"""One folder per open sandbox, locked by the worker that made it: who finds it unlocked knows that its worker is dead."""
+"""One folder per open sandbox, locked by the worker that made it: who finds it unlocked knows that its worker is dead.
+
+The lock is on the folder itself, so that there is no moment, at its beginning or its end, when it is there without one to ask.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ from secrets import token_hex
 from sandbox.base import Limits
 from sandbox.jail import cgroup
 
-LOCK, GROUP = "lock", "group"
+GROUP = "group"
 SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A folder of ours and the descriptor of its lock."""
+    """A folder of ours and its descriptor, which holds the lock."""
 
     path: Path
     lock: int
@@ -57,10 +60,12 @@ async def held(parent: Path, label: str, limits: Limits | None) -> AsyncIterator
 
 def _make_both(parent: Path, label: str, limits: Limits | None) -> tuple[Held, cgroup.Group | None]:
     folder = make(parent, label)
-    group = None if limits is None else cgroup.make(folder.path.name, limits)
-    if group is not None:
-        folder.note(group)
-    return folder, group
+    if limits is None:
+        return folder, None
+    name = folder.path.name
+    if planned := cgroup.find(name):
+        folder.note(planned)  # before it is made: whoever dies in between leaves no group that nobody knows of
+    return folder, cgroup.make(name, limits)
 
 
 async def _remove_both(folder: Held, group: cgroup.Group | None) -> None:
@@ -76,48 +81,44 @@ def make(parent: Path, label: str) -> Held:
     while True:
         path = parent / f"{beginning}-{token_hex(6)}"
         path.mkdir(mode=0o711)
-        lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # a sweeper met it in this very moment, and removes it
-            os.close(lock)
-        else:
+        if (lock := _take(path)) is not None:  # else a sweeper met it in this very moment, and removes it
             return Held(path, lock)
 
 
 def is_held(path: Path) -> bool:
     """Whether the worker that made the folder at `path` still has it. Blocks."""
-    try:
-        lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
+    if (lock := _take(path)) is not None:
         os.close(lock)
-    return False
+        return False
+    return path.is_dir()
 
 
 def sweep(parent: Path) -> None:
     """Remove what dead workers left below `parent`: folders, and the control groups that go with them. Blocks."""
     for path in parent.glob("*/"):
-        try:
-            lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
+        if (lock := _take(path)) is None:
             continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pass
-        else:
-            with suppress(OSError, ValueError):
-                memory, pids = (Path(line) for line in (path / GROUP).read_text().splitlines())
-                cgroup.Group(memory, pids, unified=memory == pids).remove()
-            remove(path)
-        finally:
-            os.close(lock)
+        with suppress(OSError, ValueError):
+            memory, pids = (Path(line) for line in (path / GROUP).read_text().splitlines())
+            cgroup.Group(memory, pids, unified=memory == pids).remove()
+        remove(path)
+        os.close(lock)
+
+
+def _take(path: Path) -> int | None:
+    """The folder's descriptor, locked for us; None where somebody has it, or it is gone."""
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), path.stat()):
+            return lock
+    except OSError:  # locked, or removed since it was opened
+        pass
+    os.close(lock)
+    return None
 
 
 def remove(path: Path) -> None:

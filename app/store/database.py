@@ -14,9 +14,10 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+import structlog
 from sqlalchemy import URL, Connection, event, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from app.store.address import SETTING, Postgres, Sqlite, StoreError, read
 from app.store.patience import patiently
@@ -27,7 +28,12 @@ _BUSY_SECONDS = 5.0  # GitHub hangs up on a webhook after ten
 _OPENING_SECONDS = 30.0
 _CLOSE_SECONDS = 10.0
 _MIGRATION_LOCK = 0x5E1F_4EA1  # any number, the same in every process
+_TURN_SECONDS = 600.0  # for another process's migrations
+_ASK_SECONDS = 0.2  # between asking for our turn and asking again
+# Between two statements of a migration: a process that is frozen in the middle must not hold up the others for ever.
+_FROZEN = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
 _MIGRATIONS = Path(__file__).parent / "migrations"
+_log = structlog.get_logger(__name__)
 
 
 class Database:
@@ -107,6 +113,8 @@ async def _migrated(engine: AsyncEngine) -> None:
 
     async def migrate() -> None:
         async with engine.begin() as connection:
+            if engine.dialect.name == "postgresql":
+                await _turn(connection)
             await connection.run_sync(_migrate)
 
     try:
@@ -118,6 +126,25 @@ async def _migrated(engine: AsyncEngine) -> None:
     except BaseException:
         await engine.dispose()
         raise
+
+
+async def _turn(connection: AsyncConnection) -> None:
+    """Wait until no other process migrates; it stays our turn to the end of the transaction. Raises `StoreError`."""
+    await connection.execute(text(_FROZEN))
+    asking = text("SELECT pg_try_advisory_xact_lock(:lock)").bindparams(lock=_MIGRATION_LOCK)
+    is_told = False
+    try:
+        async with asyncio.timeout(_TURN_SECONDS):
+            while not await connection.scalar(asking):
+                if not is_told:
+                    _log.info("another process migrates the database; waiting for it", at_most=_TURN_SECONDS)
+                    is_told = True
+                await asyncio.sleep(_ASK_SECONDS)
+    except TimeoutError as error:
+        raise StoreError(
+            f"the database is being migrated by another process, for more than {_TURN_SECONDS:g} s; start again when that one "
+            "is done, or end it: it holds an advisory lock in pg_locks"
+        ) from error
 
 
 def _is_locked(error: BaseException) -> bool:
@@ -146,12 +173,10 @@ def _sqlite(address: Sqlite) -> AsyncEngine:
 
 
 def _migrate(connection: Connection) -> None:
-    """Bring the tables up to date inside the caller's transaction, one process at a time."""
+    """Bring the tables up to date inside the caller's transaction."""
     from alembic import command
     from alembic.util import CommandError
 
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
     try:
         command.upgrade(alembic_config(connection), "head")
     except CommandError as error:

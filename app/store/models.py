@@ -137,6 +137,14 @@ class AttemptRow(Base):
         UniqueConstraint("repository_id", "head_sha", "number"),
         Index("ix_attempts_status_lease_expires_at", "status", "lease_expires_at"),
         Index("ix_attempts_status_outcome", "status", "outcome"),
+        # What every sweep looks for among all that ever was. No status: that is a parameter, and might not match.
+        Index("ix_attempts_untold", "created_at", sqlite_where=text("told IS 0"), postgresql_where=text("told IS false")),
+        Index(
+            "ix_attempts_unforgotten",
+            "created_at",
+            sqlite_where=text("forgotten IS 0"),
+            postgresql_where=text("forgotten IS false"),
+        ),
     )
 
     id: Mapped[str] = mapped_column(Words(32), primary_key=True)
@@ -249,7 +257,9 @@ class BlobRow(Base):
 
     sha256: Mapped[str] = mapped_column(Words(64), primary_key=True)
     content: Mapped[bytes] = mapped_column(LargeBinary)
-    created_at: Mapped[datetime]  # or put again: what the oldest attempt that is still kept may use is not older
+    created_at: Mapped[datetime] = mapped_column(
+        index=True
+    )  # or put again: what the oldest attempt that is still kept may use is not older
 
 
 class MeterRow(Base):

@@ -34,10 +34,10 @@ async def origin(session: AsyncSession, attempt_id: str) -> str | None:
 
 
 async def find_attempt(session: AsyncSession, beginning: str) -> Attempt | None:
-    """The one attempt whose id begins so; None when there is none, or more than one."""
+    """The one attempt whose id begins so, in any case; None when there is none, or more than one."""
     if not beginning:
         return None
-    query = select(AttemptRow).where(AttemptRow.id.startswith(beginning, autoescape=True)).options(*_WHOLE).limit(2)
+    query = select(AttemptRow).where(AttemptRow.id.startswith(beginning.lower(), autoescape=True)).options(*_WHOLE).limit(2)
     rows = (await session.scalars(query)).unique().all()
     return attempt_of(rows[0]) if len(rows) == 1 else None
 
@@ -111,20 +111,25 @@ async def timeline(session: AsyncSession, attempt_id: str, after: int = 0, limit
 
 
 async def due(session: AsyncSession, now: datetime, keep: timedelta, limit: int = 500) -> list[str]:
-    """Ids of attempts that wait for a worker, oldest first.
+    """Ids of attempts that wait for a worker, oldest first; at last those that ended longer ago than their checkpoints are to
+    `keep`.
 
-    Queued ones, running ones whose lease ran out, ended ones of whose end nobody is telling
-    GitHub though it is still to be told, and those that ended
-    longer ago than their checkpoints are to `keep`.
+    Queued ones, running ones whose lease ran out, ended ones of whose end GitHub is still to be told and which nobody is telling.
+    Each kind is asked for apart, because each has an index of its own: every worker asks every few seconds, of all that ever was.
     """
+    is_due = or_(AttemptRow.due_at.is_(None), AttemptRow.due_at <= now)
+    queued = and_(AttemptRow.status == "queued", is_due)
     abandoned = and_(AttemptRow.status == "running", AttemptRow.lease_expires_at <= now)
     is_free = or_(AttemptRow.lease_expires_at.is_(None), AttemptRow.lease_expires_at <= now)
-    untold = and_(AttemptRow.status == "ended", AttemptRow.told.is_(False), is_free)
-    is_due = or_(AttemptRow.due_at.is_(None), AttemptRow.due_at <= now)
-    waiting = and_(or_(AttemptRow.status == "queued", untold), is_due)
-    which = or_(waiting, abandoned, stale(now, keep))
-    rows = await session.scalars(select(AttemptRow.id).where(which).order_by(AttemptRow.created_at).limit(limit))
-    return list(rows)
+    untold = and_(AttemptRow.ended_at.is_not(None), AttemptRow.told.is_(False), is_free, is_due)
+
+    async def oldest(which: ColumnElement[bool], limit: int) -> list[tuple[datetime, str]]:
+        query = select(AttemptRow.created_at, AttemptRow.id).where(which).order_by(AttemptRow.created_at).limit(limit)
+        return [(created_at, attempt_id) for created_at, attempt_id in await session.execute(query)]
+
+    found = sorted([each for which in (queued, abandoned, untold) for each in await oldest(which, limit)])[:limit]
+    found += await oldest(stale(now, keep), limit - len(found))
+    return [attempt_id for _, attempt_id in found]
 
 
 def stale(now: datetime, keep: timedelta) -> ColumnElement[bool]:
@@ -134,7 +139,8 @@ def stale(now: datetime, keep: timedelta) -> ColumnElement[bool]:
     """
     fork = aliased(AttemptRow)
     is_used = select(fork.id).where(fork.forked_from == AttemptRow.id, fork.forgotten.is_(False)).exists()
-    is_over = and_(AttemptRow.status == "ended", AttemptRow.told.is_(True), AttemptRow.ended_at <= now - keep)
+    # What ended so long ago was made before that, which is what the index knows.
+    is_over = and_(AttemptRow.told.is_(True), AttemptRow.ended_at <= now - keep, AttemptRow.created_at <= now - keep)
     return and_(is_over, AttemptRow.forgotten.is_(False), ~is_used)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 
 BOUND = 5 * 1024**3  # bytes of all answers together, as far as nobody uses them
-ABANDONED_SECONDS = 86_400.0
+ABANDONED_SECONDS = 60.0  # longer than anybody takes from making a folder to locking it
 _NEW = "new-"
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypedDict
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from langgraph.graph import END, START, StateGraph
 
+from app import postgres_checkpoints
 from app.checkpoints import open_checkpoints
 from app.settings import Settings, load
 from app.store.database import StoreError
@@ -79,6 +83,63 @@ async def test_a_graph_goes_on_when_the_server_is_back(postgres: Postgres, tmp_p
         await asyncio.sleep(0.5)
         await asyncio.to_thread(postgres.start)
         assert (await going_on)["lines"] == [HOSTILE, "end"]
+    postgres.drop(name)
+
+
+class Line:
+    """Between us and the server. What `go_silent` finds open carries nothing any more, and is never closed."""
+
+    def __init__(self) -> None:
+        self.silenced = 0
+        self._carrying: list[asyncio.Task[None]] = []
+
+    def go_silent(self) -> None:
+        self.silenced = len(self._carrying) // 2
+        for task in self._carrying:
+            task.cancel()
+        self._carrying.clear()
+
+    @asynccontextmanager
+    async def to(self, port: int) -> AsyncIterator[int]:
+        """Yields the port to connect to."""
+        open_ones: list[asyncio.StreamWriter] = []
+
+        async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while data := await reader.read(65536):
+                writer.write(data)
+            writer.close()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there, back = await asyncio.open_connection("127.0.0.1", port)
+            open_ones.extend((writer, back))
+            self._carrying += [asyncio.create_task(carry(reader, back)), asyncio.create_task(carry(there, writer))]
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        yield server.sockets[0].getsockname()[1]
+        for writer in open_ones:
+            writer.close()
+        server.close()
+        self.go_silent()
+
+
+async def test_connections_that_fell_silent_fail_no_attempt(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_checkpoints, "_CHECK_SECONDS", 0.3)
+    name, line = postgres.create(), Line()
+    url = urlsplit(postgres.url(name))
+    assert url.port
+    names = [f"t{number}" for number in range(6)]
+    async with line.to(url.port) as port:
+        through = urlunsplit(url._replace(netloc=url.netloc.replace(f":{url.port}", f":{port}")))
+        async with open_checkpoints(load(data_dir=tmp_path, database_url=through)) as checkpoints:
+            sleeping = graph(checkpoints)
+            await asyncio.gather(*(sleeping.ainvoke({"said": "x"}, thread(name), durability="sync") for name in names))
+            line.go_silent()
+            assert line.silenced > 1
+            async with asyncio.timeout(postgres_checkpoints._CALL_SECONDS):
+                woken = await asyncio.gather(*(sleeping.ainvoke(None, thread(name), durability="sync") for name in names))
+            assert [state["lines"] for state in woken] == [[HOSTILE, "end"]] * len(names)
     postgres.drop(name)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from sandbox import folders
 from sandbox.base import Limits
 from sandbox.choose import open_sandboxes
+from sandbox.jail import cgroup
 
 
 @pytest.mark.parametrize("after", [0.0, 0.001, 0.01])
@@ -50,3 +53,44 @@ async def test_what_a_dead_worker_left_is_swept_by_the_next_one_to_start_and_by_
     later = left()
     async with sandboxes.open("another"):
         assert not later.exists()
+
+
+@pytest.mark.parametrize("moment", ["os.open", "cgroup.make"])
+async def test_a_worker_that_is_killed_in_the_middle_of_making_one_leaves_nothing_that_stays(
+    tmp_path: Path, moment: str
+) -> None:
+    program = f"""
+import os, signal
+from pathlib import Path
+from sandbox import folders
+from sandbox.base import Limits
+from sandbox.folders import cgroup
+
+really = {moment}
+def killed(*args, **kwargs):
+    if {moment != "os.open"}:
+        really(*args, **kwargs)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+{moment} = killed
+folders._make_both(Path({str(tmp_path)!r}), "a label", Limits())
+"""
+    worker = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+    assert await worker.wait() == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    group = cgroup.find(left.name)
+    await asyncio.to_thread(folders.sweep, tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert group is None or not any(folder.exists() for folder in group.folders)
+
+
+async def test_what_is_left_of_a_removal_that_was_killed_is_swept(tmp_path: Path) -> None:
+    folder = folders.make(tmp_path, "a label")
+    (folder.path / "tree").mkdir()
+    for entry in folder.path.iterdir():
+        if entry.is_file():
+            entry.unlink()
+    os.close(folder.lock)
+    assert not await asyncio.to_thread(folders.is_held, folder.path)
+    await asyncio.to_thread(folders.sweep, tmp_path)
+    assert not list(tmp_path.iterdir())

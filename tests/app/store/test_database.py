@@ -1,20 +1,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, text
+from structlog.testing import capture_logs
 
+from app.store import database as database_room
 from app.store.database import Database, StoreError, alembic_config
 from app.store.models import Base
+from tests.app.waiting import until
 from tests.databases import KINDS
 from tests.standins.postgres import Postgres
 
@@ -105,6 +110,44 @@ async def test_opening_waits_for_who_has_the_file_locked(tmp_path: Path) -> None
     assert not opening.done()
     other.close()
     await (await opening).close()
+
+
+async def test_opening_waits_for_another_process_to_migrate_and_says_so_but_not_for_ever(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = postgres.create(migrated=False)
+    url = postgres.url(name)
+    other = await psycopg.AsyncConnection.connect(url)
+    await other.execute("SELECT pg_advisory_xact_lock(%s)", (database_room._MIGRATION_LOCK,))
+    with capture_logs() as said:
+        opening = asyncio.create_task(Database.open(url))
+        await until(lambda: bool(said))
+        assert "another process migrates" in said[0]["event"]
+        monkeypatch.setattr(database_room, "_TURN_SECONDS", 0.1)
+        with pytest.raises(StoreError, match=r"being migrated by another process.*pg_locks"):
+            await Database.open(url)
+        await other.close()
+        await (await opening).close()
+    postgres.drop(name)
+
+
+async def test_who_is_frozen_while_migrating_holds_up_the_others_for_a_while_only(postgres: Postgres) -> None:
+    name = postgres.create(migrated=False)
+    program = f"""
+import asyncio, os, signal
+from app.store import database
+
+database._FROZEN = database._FROZEN.replace("60s", "100ms")
+database._migrate = lambda _: os.kill(os.getpid(), signal.SIGSTOP)
+asyncio.run(database.Database.open({postgres.url(name)!r}))
+"""
+    frozen = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+    await asyncio.to_thread(os.waitid, os.P_PID, frozen.pid, os.WSTOPPED | os.WNOWAIT)
+    async with asyncio.timeout(10):
+        await (await Database.open(postgres.url(name))).close()
+    frozen.kill()
+    await frozen.wait()
+    postgres.drop(name)
 
 
 async def test_opening_again_changes_nothing(url: str) -> None:

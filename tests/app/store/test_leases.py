@@ -358,6 +358,7 @@ async def test_an_attempt_is_found_by_the_beginning_of_its_id_when_that_is_unamb
     found = await store.find_attempt(ids[0][:12])
     assert found is not None
     assert found.id == ids[0]
+    assert await store.find_attempt(ids[0].upper()) == found
     assert await store.find_attempt("") is None
     assert await store.find_attempt("%") is None
     shared = next(letter for letter in "0123456789abcdef" if sum(each.startswith(letter) for each in ids) > 1)

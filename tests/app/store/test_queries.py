@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import event, insert, text, update
 
 from agent.events import StepStarted
 from agent.outcome import Outcome
-from app.store.models import AttemptRow
+from app.store.models import AttemptRow, BlobRow
 from app.store.store import Store
 from app.store.values import Place, Wanted
 from tests.app.requests import COMMAND, REPOSITORY, run_of, taken
@@ -72,3 +74,37 @@ async def test_a_timeline_is_read_in_pieces(store: Store) -> None:
         for number in range(5):
             await lease.record(StepStarted(text=str(number), step="x"))
     assert [stored.sequence for stored in await store.timeline(attempt_id, 1, limit=2)] == [2, 3]
+
+
+async def test_the_sweep_and_the_forgetting_read_no_more_the_more_there_was(store: Store) -> None:
+    """Each statement's plan, as the database tells it, among very many attempts that are over."""
+    last = await taken(store, run_of("a" * 40))
+    now, engine = store.clock.now(), store.database.engine
+    times = [now - timedelta(days=100 + number / 100) for number in range(3000)]
+    over = {"repository_id": 7, "installation_id": 11, "trigger": "command", "status": "ended", "told": True, "forgotten": True}
+    attempts = [{"id": f"{number:032x}", "created_at": at, "ended_at": at, **over} for number, at in enumerate(times)]
+    async with store.database.write() as session:
+        await session.execute(insert(AttemptRow), attempts)
+        blobs = [{"sha256": f"{number:064x}", "content": b"x" * 500, "created_at": now} for number in range(3000)]
+        await session.execute(insert(BlobRow), blobs)
+        if engine.dialect.name == "postgresql":
+            await session.execute(text("ANALYZE"))  # as its autovacuum does; nobody does it for SQLite
+    asked: list[tuple[str, Any]] = []
+
+    @event.listens_for(engine.sync_engine, "before_cursor_execute")
+    def note(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
+        asked.append((statement, parameters))
+
+    assert await store.due() == [last]
+    await store.forgotten(last)
+    event.remove(engine.sync_engine, "before_cursor_execute", note)
+    explain = "EXPLAIN QUERY PLAN " if engine.dialect.name == "sqlite" else "EXPLAIN "
+    plans = []
+    async with engine.connect() as connection:
+        for statement, parameters in asked:
+            if "attempts.created_at" in statement or "blobs" in statement:
+                rows = await connection.exec_driver_sql(explain + statement, parameters)
+                plans.append("\n".join(str(row[-1]) for row in rows))
+    by = ["status_lease_expires_at", "status_lease_expires_at", "untold", "unforgotten", "unforgotten", "created_at"]
+    for index, plan in zip(by, plans[:4] + plans[-2:], strict=True):
+        assert index in plan

@@ -68,3 +68,15 @@ def test_an_answer_with_a_newer_one_and_what_a_dead_worker_left_are_swept(tmp_pa
     shelf.sweep(tmp_path)
     assert names(tmp_path) == {last.name, half.folder.name, "from-another-version"}
     shelf.put_back(half)
+
+
+def test_half_an_answer_goes_as_soon_as_nobody_holds_it_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, used, fresh = (shelf.begin(tmp_path, "q") for _ in range(3))
+    for held in (left, fresh):
+        os.close(held.lock)  # as when their worker dies
+    now = time.time()
+    fresh.folder.rename(tmp_path / f"new-q-{int((now + 120) * 1e9):020d}-fresh")
+    monkeypatch.setattr(time, "time", lambda: now + 120)
+    shelf.sweep(tmp_path)
+    assert names(tmp_path) == {used.folder.name, f"new-q-{int((now + 120) * 1e9):020d}-fresh"}
+    shelf.put_back(used)
