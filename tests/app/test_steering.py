@@ -144,10 +144,10 @@ async def test_the_source_of_a_fork_is_kept_as_long_as_the_fork(plant: Plant) ->
     await steering.fork(plant.settings, attempt_id, from_iteration=1)
     (fork_id,) = await plant.store.due()
     long_ago = plant.store.clock.now().replace(year=2020)
-    await plant.change(attempt_id, ended_at=long_ago)
+    await plant.change(attempt_id, ended_at=long_ago, created_at=long_ago)
     assert await plant.store.due() == [fork_id]
     await plant.store.cancel(fork_id, Outcome.CANCELLED, "Enough.")
-    await plant.change(fork_id, ended_at=long_ago)
+    await plant.change(fork_id, ended_at=long_ago, created_at=long_ago)
     assert await plant.store.due() == [fork_id]
     await heal(fork_id, plant.deps)
     assert await plant.store.due() == [attempt_id]
