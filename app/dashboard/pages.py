@@ -57,7 +57,7 @@ def create_pages(settings: Settings) -> ASGIApp:
     app.add_api_route("/metrics", scraped, methods=["GET"], include_in_schema=False)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     _Pages(renderer).add_to(app)
-    return Guard(app, settings.pages_host)
+    return Guard(app, settings.pages_host, settings.pages_names)
 
 
 class _Pages:

@@ -12,9 +12,11 @@ from sqlalchemy import update
 from agent.outcome import Outcome
 from app.dashboard import feed
 from app.dashboard.rendering import Renderer
+from app.settings import Settings
 from app.store.models import EventRow
+from app.store.store import Store
 from app.store.values import PullRequest
-from tests.app.dashboard.conftest import Site
+from tests.app.dashboard.conftest import Site, serving
 from tests.app.dashboard.events import RED, begun, failed, green, proposed, refused
 from tests.app.requests import COMMAND, REPOSITORY, run_of, taken
 
@@ -146,6 +148,26 @@ async def test_every_answer_says_what_a_browser_may_not_do(site: Site) -> None:
 )
 async def test_only_names_of_this_machine_are_answered(site: Site, host: str, status: int) -> None:
     assert (await site.client.get("/", headers={"host": host})).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("web", 200),
+        ("WEB:8001", 200),
+        ("web.ns.svc", 200),
+        ("localhost:8001", 200),
+        ("10.1.2.3", 200),
+        ("wpad", 421),
+        ("x.web", 421),
+    ],
+)
+async def test_beyond_this_machine_only_names_that_were_set_are_answered(
+    settings: Settings, store: Store, host: str, status: int
+) -> None:
+    beyond = settings.model_copy(update={"pages_host": "0.0.0.0", "pages_names": ("web", "web.ns.svc")})
+    async with serving(beyond, store) as site:
+        assert (await site.client.get("/", headers={"host": host})).status_code == status
 
 
 async def test_nothing_can_be_written(site: Site) -> None:
