@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo screenshots test chaos check format docs lock clean
+.PHONY: help setup demo screenshots bench test chaos check format docs lock clean
 
 BIN := .venv/bin
 
@@ -20,6 +20,9 @@ demo: setup ## the main job on this machine, with no account and no key (ONCE=1 
 
 screenshots: .venv/.ready-for-tests ## the pictures of docs/images, of real attempts in a real browser
 	@$(BIN)/python -m deploy.screenshots
+
+bench: .venv/.ready-for-tests ## what Selfheal costs on this machine (FIGURES="webhooks fix" chooses, BENCH_ARGS=--json)
+	@$(BIN)/python -m tests.bench $(FIGURES) $(BENCH_ARGS)
 
 test: .venv/.ready-for-tests ## all tests, a process for each core
 	@$(BIN)/python -m pytest -n auto --dist loadscope $(PYTEST_ARGS); code=$$?; \

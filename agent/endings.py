@@ -91,6 +91,25 @@ def red_without_network(ids: Sequence[VerdictId], sign: str) -> Ending:
     )
 
 
+def needs_the_network(ids: Sequence[VerdictId], sign: str) -> Ending:
+    """Of CI's own words nothing is known."""
+    return Ending(
+        Outcome.NEEDS_SERVICES,
+        f"{named(ids)} failed because the sandbox has no network ({words.code(sign, 60)}); what CI saw is not known.",
+        _ADVICE["network"] + ", or name under `test:` in `.github/selfheal.yml` the tests that run without it.",
+    )
+
+
+def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
+    """`what` names the limit."""
+    more = "Give the sandbox more (`SANDBOX_MEMORY_MB`), or name" if what == "memory" else "Let it make do with less, or name"
+    return Ending(
+        Outcome.INFRASTRUCTURE,
+        f"{named(ids)} failed at a limit of the sandbox, its {what} ({words.code(sign, 80)}), which says nothing of the code.",
+        f"{more} under `test:` in `.github/selfheal.yml` a command that stays below the limit.",
+    )
+
+
 def inconclusive(run: CheckRun) -> Ending:
     """A check ended in a way that says nothing about single tests."""
     if run.ending == "timeout":
@@ -102,27 +121,31 @@ def inconclusive(run: CheckRun) -> Ending:
     how = "used more memory than the sandbox has" if run.ending == "out_of_memory" else "crashed before any result"
     return Ending(
         Outcome.INFRASTRUCTURE,
-        f"The check `{run.check}` {how}, so nothing can be said about the code.",
-        "See its output in the log; allow the sandbox more, or fix what the check needs to start.",
+        f"The check `{run.check}` {how}, so nothing can be said about the code: {_last(run.output)}",
+        "Allow the sandbox more, or fix what the check needs to start.",
     )
 
 
 def stopped_before(run: CheckRun) -> Ending:
     """Something that the check needs before it did not come to its end: not what failed in CI."""
-    last = next((line for line in reversed(run.output.splitlines()[:-1]) if line.strip()), "it printed nothing")
+    last = _last("\n".join(run.output.splitlines()[:-1]))  # the last one is ours
     how = f"did not end within {words.took(run.seconds)}" if run.ending == "timeout" else "does not pass"
     if run.stopped_at.startswith("service "):
         return Ending(
             Outcome.NEEDS_SERVICES,
-            f"The {run.stopped_at} did not start in the sandbox: {last.strip()[:200]}",
-            "See its output in the log; mend how it is asked for, or name a command that does without it under `test:` in "
-            "`.github/selfheal.yml`.",
+            f"The {run.stopped_at} did not start in the sandbox: {last}",
+            "Mend how it is asked for, or name a command that does without it under `test:` in `.github/selfheal.yml`.",
         )
     return Ending(
         Outcome.NOT_REPRODUCED,
-        f"The failing step cannot be reached: `{run.stopped_at}` comes before it and {how} here: {last.strip()[:200]}",
+        f"The failing step cannot be reached: `{run.stopped_at}` comes before it and {how} here: {last}",
         "If it needs the network or a program, name the failing command under `test:` in `.github/selfheal.yml`.",
     )
+
+
+def _last(output: str) -> str:
+    """Its last line that says anything, for a sentence."""
+    return next((line.strip()[:200] for line in reversed(output.splitlines()) if line.strip()), "it printed nothing")
 
 
 def limit_reached(problem: str) -> Ending:

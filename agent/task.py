@@ -10,7 +10,7 @@ from datetime import datetime
 
 from agent.budget import Budget
 from agent.question import Autonomy
-from agent.verdicts import Check
+from agent.verdicts import Check, CheckRun
 from sandbox.base import Packages, Sandbox
 
 
@@ -44,4 +44,5 @@ class Task:
     told: tuple[str, ...] = ()  # ids of tests that CI saw fail, as its log names them; hints, never verdicts
     seed: int | None = None  # of the run in CI, as its log tells it
     clock: datetime | None = None  # when that run was
+    replayed: tuple[CheckRun, ...] = ()  # red runs of checks in fresh workspaces, from a replay: at most one each
     heals_flakiness: bool = False  # a person asked to repair also what comes and goes

@@ -115,7 +115,7 @@ def e2b_of(settings: Settings) -> Account | None:
     attempt may take longer than a machine lives: it could never be finished there."""
     if settings.e2b_api_key is None:
         if settings.sandbox == "e2b":
-            raise SettingsError(f"{PREFIX}E2B_API_KEY: must be set for {PREFIX}SANDBOX=e2b; E2B's dashboard has it")
+            raise SettingsError(f"{PREFIX}E2B_API_KEY must be set for {PREFIX}SANDBOX=e2b; E2B's dashboard has it")
         return None
     if settings.sandbox in ("auto", "e2b") and settings.max_seconds + CLOSING_SECONDS > settings.e2b_lifetime_seconds:
         raise SettingsError(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import IO
 
+from agent.ci.contexts import Run
 from agent.proposal import Edits
 from sandbox.archive import ArchiveLimits, leads_outside
 from sandbox.base import MIB
@@ -23,6 +25,7 @@ _NEVER = frozenset(
     {".git", ".hg", ".tox", ".nox", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
 _SECRETS = (".env", ".env.local")
+_REPOSITORY = re.compile(r"[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")  # of an address that git fetches from
 # Listing must not run what a checkout's own configuration names, nor fail because the folder belongs to somebody else.
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.directory=*")
 
@@ -64,6 +67,19 @@ async def packed(root: Path) -> AsyncIterator[bytes]:
             yield chunk
 
 
+async def commit(root: Path) -> Run:
+    """What git knows of the checkout that CI would know too; what it does not know, or is no git checkout, is ""."""
+    sha = await _git(root, "rev-parse", "--verify", "-q", "HEAD")
+    branch = await _git(root, "symbolic-ref", "--short", "-q", "HEAD")
+    address = await _git(root, "config", "--get", "remote.origin.url")
+    origin = _REPOSITORY.search((address or b"").decode("utf-8", "replace").strip())
+    return Run(
+        sha=(sha or b"").decode().strip(),
+        branch=(branch or b"").decode("utf-8", "replace").strip(),
+        repository=origin[1] if origin is not None else "",
+    )
+
+
 async def apply(root: Path, edits: Edits) -> None:
     """Write the changes into the checkout: all of them, or none. Raises `CheckoutChanged`, `CheckoutUnwritable`."""
     await asyncio.to_thread(_apply, root, edits)
@@ -71,19 +87,23 @@ async def apply(root: Path, edits: Edits) -> None:
 
 async def _listed_by_git(root: Path) -> list[str] | None:
     """Paths that git tracks or does not ignore; None where this is no git checkout."""
+    out = await _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return None if out is None else sorted({os.fsdecode(name) for name in out.split(b"\0") if name})
+
+
+async def _git(root: Path, *arguments: str) -> bytes | None:
+    """What it prints; None where it says no, or is not there."""
     # Run from a hook, these would point git at another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         process = await asyncio.create_subprocess_exec(
-            *_GIT, "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard",
+            *_GIT, "-C", str(root), *arguments,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env=environment,
         )  # fmt: skip
     except FileNotFoundError:
         return None
     out, _ = await process.communicate()
-    if process.returncode != 0:
-        return None
-    return sorted({os.fsdecode(name) for name in out.split(b"\0") if name})
+    return out if process.returncode == 0 else None
 
 
 def _walked(root: Path) -> Iterator[str]:

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from agent.ci.detect import Project
+from agent.ci.expressions import Unknown
 from agent.ci.legs import ChosenJob, leg_of
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Job
 from agent.ci.workflows.reading import read_workflow
+from agent.ci.workflows.shapes import OPENING
+from agent.ci.workflows.step_names import find_step, title_of
 from sandbox.base import MIB
 
 WORKFLOWS = ".github/workflows"
@@ -27,10 +30,11 @@ class Wish:
     workflow: str | None = None  # file below the checkout, or only its name
     job: str | None = None
     matrix: Mapping[str, str] = field(default_factory=dict)
+    step: str | None = None  # the one that is red, as GitHub shows it
 
     @property
     def names_a_job(self) -> bool:
-        return self.workflow is not None or self.job is not None or bool(self.matrix)
+        return self.workflow is not None or self.job is not None or bool(self.matrix) or self.step is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,14 @@ def choose(root: Path, wish: Wish) -> Choice:
         if wish.job is None and wish.workflow is None and not {"push", "pull_request"} & set(workflow.events):
             continue
         testing = next((job.id for job in workflow.jobs if _tests(job)), None)
-        chosen = ChosenJob(texts[path], path, wish.job or testing or (None if wish.names_a_job else ""), wish.matrix)
+        chosen = ChosenJob(texts[path], path, wish.job or testing or (None if wish.names_a_job else ""), wish.matrix, wish.step)
         if chosen.job == "":
             continue
         leg = leg_of(chosen, project, ".")
         if not isinstance(leg, Problem):
+            if wish.step is not None and isinstance(found := find_step(leg.job, wish.step, _as_it_stands), Problem):
+                names = "; ".join(title_of(step)[:100] for step in leg.job.steps)
+                raise NoSuchJob(f"{path}: {found} There are: {names}")
             return Choice(chosen, tuple(problems))
         problems.append(f"{path}: {leg}")
     if wish.names_a_job:
@@ -93,6 +100,10 @@ def _is(path: str, wished: str | None) -> bool:
     if not path.startswith(f"{WORKFLOWS}/"):
         return False
     return wished is None or PurePosixPath(path).match(PurePosixPath(wished).name)
+
+
+def _as_it_stands(template: str) -> str | Unknown:
+    return Unknown(template) if OPENING in template else template
 
 
 def _tests(job: Job) -> bool:

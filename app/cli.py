@@ -40,6 +40,10 @@ JobName = Annotated[
 Matrix = Annotated[
     list[str] | None, typer.Option("--matrix", metavar="KEY=VALUE", help="A value of its matrix; give it once for each key.")
 ]
+StepName = Annotated[
+    str | None,
+    typer.Option("--step", metavar="NAME", help="The step that is red, as GitHub shows it. Default: each is tried in turn."),
+]
 
 
 def main() -> None:
@@ -86,6 +90,7 @@ def fix(
     workflow: Workflow = None,
     job: JobName = None,
     matrix: Matrix = None,
+    step: StepName = None,
     flaky: Annotated[bool, typer.Option("--flaky", help="Repair also a failure that comes and goes.")] = False,
     json: Json = False,
 ) -> None:
@@ -95,7 +100,7 @@ def fix(
     """
     if not path.is_dir():
         wrong_use(f"{path} is not a folder; give the folder of a checkout")
-    wish = _wish(test, workflow, job, matrix)
+    wish = _wish(test, workflow, job, matrix, step)
     from app import choosing
     from app import fix as local
 
@@ -114,6 +119,7 @@ def reproduce(
     workflow: Workflow = None,
     job: JobName = None,
     matrix: Matrix = None,
+    step: StepName = None,
     test: Annotated[
         str | None, typer.Option("--test", metavar="CMD", help="A command that runs the tests, instead of a job's steps.")
     ] = None,
@@ -122,7 +128,7 @@ def reproduce(
     """See a local checkout's failure as its CI does: the steps, what is approximated, the failing tests. Repairs nothing."""
     if not path.is_dir():
         wrong_use(f"{path} is not a folder; give the folder of a checkout")
-    wish = _wish(test, workflow, job, matrix)
+    wish = _wish(test, workflow, job, matrix, step)
     from app import choosing
     from app import reproduce as local
 
@@ -194,14 +200,14 @@ def health() -> None:
     raise typer.Exit(0 if all(part.ok for part in parts.values()) else 1)
 
 
-def _wish(test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None) -> Wish:
+def _wish(test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None, step: str | None) -> Wish:
     from app.choosing import Wish
 
     if test is not None and not 0 < len(test.strip()) <= LONGEST_COMMAND:
         wrong_use(f"--test must name a command of 1 to {LONGEST_COMMAND:,} characters, such as --test 'python -m pytest'")
     if odd := [pair for pair in matrix or () if not pair.partition("=")[0] or "=" not in pair]:
         wrong_use(f"--matrix {odd[0]!r} is not KEY=VALUE; give for example --matrix python-version=3.12")
-    wish = Wish(test, workflow, job, dict(pair.split("=", 1) for pair in matrix or ()))
+    wish = Wish(test, workflow, job, dict(pair.split("=", 1) for pair in matrix or ()), step)
     if wish.names_a_job and test is not None:
-        wrong_use("--test runs a command instead of a job: give either --test, or --workflow, --job and --matrix")
+        wrong_use("--test runs a command instead of a job: give either --test, or --workflow, --job, --matrix and --step")
     return wish

@@ -28,6 +28,8 @@ from sandbox.base import SandboxError
 async def run(root: Path, settings: Settings, *, wish: Wish, flaky: bool, apply: bool, json: bool) -> bool:
     """Heal the checkout at `root`; True when a verified repair was found (and, with `apply`, written). Raises `NoSuchJob`."""
     job = (await asyncio.to_thread(choose, root, wish)).job if wish.names_a_job else None
+    if job is not None:
+        job = replace(job, run=await checkout.commit(root))
     progress = terminal.console(stderr=True)
     screen = Screen(progress, time.monotonic())
     async with screen.working("Healing"):

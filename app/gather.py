@@ -131,6 +131,8 @@ async def gather(attempt: Attempt, head: Head, repository: Repository, secrets: 
                         branch=head.branch,
                         repository=attempt.repository.full_name,
                         event=run.event,
+                        id=str(run.id),
+                        attempt=str(run.attempt),
                     ),
                     told=tuple(failure.id for failure in reading.failures) if reading is not None else (),
                     seed=told_seed(log) if log is not None else None,

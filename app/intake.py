@@ -1,10 +1,14 @@
-"""Takes what the webhooks decided: commits it, then enqueues the attempt's id. The database is the truth."""
+"""Takes what the webhooks decided: commits it, then enqueues the attempt's id. The database is the truth.
+
+Deliveries that come while a transaction runs share the next one: a commit that waits for the disk costs the same for many.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 
 import structlog
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -12,13 +16,16 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from app import traces
 from app.log import bound
 from app.queue import Queue
+from app.store.arrivals import Arrival, take_all
 from app.store.deliveries import take
-from app.store.patience import patiently
+from app.store.patience import is_passing, patiently
 from app.store.store import Store
-from webhooks.intake import Decision, Delivery, Ignored, NotDurable, Taken
+from app.together import Together
+from webhooks.intake import Decision, Delivery, Ignored, NotDurable, RepairRequest, Taken
 
 _RACES = 5  # that one delivery may lose against others, each on another row
 _COMMIT_SECONDS = 8.0  # GitHub hangs up after ten
+_MOST = 200  # deliveries in one transaction
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +37,7 @@ class StoreIntake:
         self._store = store
         self._queue = queue
         self._traced = traced
+        self._arrivals: Together[Arrival, Taken] = Together(self._commit_all, _MOST)
 
     async def take(self, delivery: Delivery, decision: Decision) -> Taken:
         """Commit, then enqueue if that goes quickly (the sweeper enqueues what is missing). Raises `NotDurable`."""
@@ -51,6 +59,31 @@ class StoreIntake:
         return taken
 
     async def _commit(self, delivery: Delivery, decision: Decision) -> Taken:
+        match decision:
+            case RepairRequest(source="comment"):
+                return await self._commit_one(delivery, decision)
+            case Ignored() | RepairRequest():
+                return await self._arrivals.ask((delivery, decision))
+            case _:  # waits for the rows of attempts that workers may hold; nobody else is to wait with it
+                return await self._commit_one(delivery, decision)
+
+    async def _commit_all(self, arrivals: Sequence[Arrival]) -> Sequence[Taken | Exception]:
+        """All in one transaction; each in its own where that one is refused, so that no delivery fails for another one."""
+        try:
+            async with asyncio.timeout(_COMMIT_SECONDS), self._store.database.write() as session:
+                return await take_all(session, arrivals, self._store.clock.now())
+        except Exception as error:
+            if is_passing(error):
+                raise
+        return [await self._settled(*arrival) for arrival in arrivals]
+
+    async def _settled(self, delivery: Delivery, decision: Decision) -> Taken | Exception:
+        try:
+            return await self._commit_one(delivery, decision)
+        except Exception as error:  # noqa: BLE001 - whoever asked gets it raised
+            return error
+
+    async def _commit_one(self, delivery: Delivery, decision: Decision) -> Taken:
         for _ in range(_RACES):
             try:
                 async with self._store.database.write() as session:

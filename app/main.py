@@ -41,7 +41,7 @@ _log = structlog.get_logger()
 class State(TypedDict):
     """What lives as long as the app; requests see it as `request.state`."""
 
-    store: Store
+    store: Store  # for pages
     intake: Intake
     health: Health
     metrics: Metrics
@@ -51,7 +51,7 @@ class State(TypedDict):
 def create_app(settings: Settings) -> FastAPI:
     """The web app. Raises `SettingsError` when there is no webhook secret: unsigned webhooks are never taken."""
     if settings.github_webhook_secret is None or not settings.github_webhook_secret.get_secret_value():
-        raise SettingsError(f"{PREFIX}GITHUB_WEBHOOK_SECRET: must be set; webhooks without a signature are not accepted")
+        raise SettingsError(f"{PREFIX}GITHUB_WEBHOOK_SECRET must be set; webhooks without a signature are not accepted")
     secrets = [settings.github_webhook_secret, settings.github_webhook_secret_previous]
     receiver = Receiver(
         secrets=tuple(secret.get_secret_value().encode() for secret in secrets if secret and secret.get_secret_value()),
@@ -62,13 +62,13 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:
         async with (
             open_store(settings, SystemClock()) as store,
-            open_feed(store) as feed,
+            open_feed(onlooking := store.for_onlookers()) as feed,
             open_redis(settings) as redis_url,
         ):
             queue = Queue.to(redis_url, settings)
             try:
                 yield State(
-                    store=store,
+                    store=onlooking,
                     intake=StoreIntake(store, queue, traced=settings.otlp_endpoint is not None),
                     health=Health(store.database, redis_url),
                     feed=feed,
@@ -78,9 +78,10 @@ def create_app(settings: Settings) -> FastAPI:
                 await queue.close()
 
     app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None)
+    # The busiest comes first, and as it is: it reads the request itself.
+    app.add_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])
     app.add_api_route("/healthz", _healthy, methods=["GET"])
     app.add_api_route("/readyz", _ready, methods=["GET"])
-    app.add_api_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])
     return app
 
 

@@ -125,6 +125,7 @@ async def prepare(
         told=tuple(dict.fromkeys(id_ for job in failed for id_ in job.told)),
         seed=next((job.seed for job in failed if job.seed is not None), None),
         clock=next((job.began for job in failed if job.began is not None), None),
+        replayed=planned.seen,
         heals_flakiness=case.heals_flakiness,
     )
     return Prepared(task, planned, installed)
@@ -155,7 +156,8 @@ async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float)
 
     async def ran(check: Check, run: CheckRun) -> None:
         how = "passed" if run.exit_code == 0 else "red" if run.ending == "finished" else run.ending
-        await emit(StepDone(step="replay", text=f"Step `{check.name}`: {how} ({run.seconds:.1f} s)", seconds=run.seconds))
+        which = f"Step `{check.name}`{', with those before it' if check.before else ''}"
+        await emit(StepDone(step="replay", text=f"{which}: {how} ({run.seconds:.1f} s)", seconds=run.seconds))
 
     stage = Stage(sandbox, Runner(sandbox), ran, time.monotonic() + seconds)
     planned = await complete(planned, stage)

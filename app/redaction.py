@@ -74,6 +74,8 @@ def minted(secret: str) -> None:
 
 def redact(text: str, secrets: Collection[str] = ()) -> str:
     """`text` with every secret replaced by "[redacted]". `secrets` are exact ones, also found in base64, JSON and URL form."""
+    if len(text) < _SHORTEST:  # most names and values of a log line
+        return text
     for form in _all_forms((*secrets, *_minted)):
         text = text.replace(form, HIDDEN)
     text = _SHAPES.sub(HIDDEN, text)

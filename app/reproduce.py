@@ -9,7 +9,7 @@ import asyncio
 import json as jsonlib
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,6 +20,7 @@ from rich.table import Table
 from agent import words
 from agent.ci.leg import Told as Step
 from agent.ci.obstacles import unreadable
+from agent.oracle import EXIT
 from agent.outcome import NoRepair
 from agent.reproducing import Red
 from app import checkout, local, terminal
@@ -32,12 +33,16 @@ from app.terminal import plain
 from sandbox.base import SandboxError
 
 _SHOWN = 30  # failing ids that a person is shown
+_LINES = 10  # of what a failing step printed
+_TITLE, _DETAIL, _WIDEST = 40, 70, 200  # characters of a step's name, of what became of it, of a line that it printed
 _STYLES = {"fails": "bold red", "runs": "", "installs": "cyan", "sets up": "cyan", "left out": "yellow"}
 
 
 async def run(root: Path, settings: Settings, *, wish: Wish, json: bool) -> bool:
     """Reproduce the failure of the checkout at `root`; True when it is red. Raises `NoSuchJob`."""
     chosen = await asyncio.to_thread(choose, root, wish)
+    if chosen.job is not None:
+        chosen = replace(chosen, job=replace(chosen.job, run=await checkout.commit(root)))
     progress = terminal.console(stderr=True)
     started = time.monotonic()
     screen = Screen(progress, started)
@@ -126,6 +131,11 @@ class Told:
             console.print(plain(f"Reproduced: {words.counted(len(result.failing), 'failing result')}", "bold red"))
             for id_ in result.failing[:_SHOWN]:
                 console.print(plain(f"  {id_}"))
+            for run in result.base:
+                if EXIT in run.red and EXIT in result.failing:
+                    console.print(plain(f"`{run.check}` ends with exit code {run.exit_code}, after:"))
+                    for line in [line for line in run.output.splitlines() if line.strip()][-_LINES:]:
+                        console.print(plain(f"  | {_cut(line, _WIDEST)}", "dim"))
             if len(result.failing) > _SHOWN:
                 console.print(plain(f"  … and {len(result.failing) - _SHOWN} more; --json lists all"))
         else:
@@ -145,6 +155,10 @@ def _flakiness(ended: NoRepair | None) -> dict[str, Any] | None:
     return asdict(found) if found is not None else None
 
 
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
 def _steps(steps: Sequence[Step]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for step in steps:
@@ -153,7 +167,7 @@ def _steps(steps: Sequence[Step]) -> Table:
         table.add_row(
             plain(f"  {step.number}"),
             plain(step.does, _STYLES.get(step.does, "dim")),
-            plain(step.title),
-            plain(first + more, "dim"),
+            plain(_cut(step.title, _TITLE)),
+            plain(_cut(first + more, _DETAIL), "dim"),
         )
     return table

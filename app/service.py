@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -42,6 +43,7 @@ async def web(settings: Settings) -> None:
     """Serve webhooks until a signal. Raises `SettingsError` for a sandbox that no worker of these settings would run in."""
     log.configure(settings.log_level, settings.secrets)
     check_trust(settings)
+    gc.freeze()  # what is loaded stays: a full collection would look through all of it, and every webhook wait meanwhile
     with log.prints_logged(), exported(settings, "web"), stop_on_signals() as stop:
         await serve(settings, stop, _listening)
 

@@ -23,6 +23,7 @@ class Meaning:
     python: str | None = None  # the version that it sets up
     outputs: Mapping[str, str] | None = field(default_factory=dict)  # None: not known
     note: str = ""  # what is not as in CI
+    folder: str = ""  # into which it puts the repository
     runtime: tuple[str, str] | None = None  # another than Python that it sets up, and the version that is asked for
 
 
@@ -88,10 +89,14 @@ _NO_HISTORY = (
 _VARIANT = re.compile(r"pypy|graalpy|3\.\d+t\b", re.IGNORECASE)  # what else setup-python can bring
 
 
+def is_checkout(uses: str) -> bool:
+    return uses.partition("@")[0].lower() == "actions/checkout"
+
+
 def meaning_of(uses: str, inputs: Mapping[str, str]) -> Meaning:
     """Of a step that uses an action by name, with its `inputs` as values."""
     name = uses.partition("@")[0].lower()
-    if name == "actions/checkout":
+    if is_checkout(uses):
         return _checkout(inputs)
     if name in _TOOLCHAINS:
         return _toolchain(name, uses.partition("@")[2] if name == "dtolnay/rust-toolchain" else "", inputs)
@@ -105,9 +110,12 @@ def meaning_of(uses: str, inputs: Mapping[str, str]) -> Meaning:
 
 def _checkout(inputs: Mapping[str, str]) -> Meaning:
     if inputs.get("repository"):
-        return Meaning("unknown", f"another repository, {inputs['repository'][:100]}, cannot be fetched here")
+        why = f"another repository, {inputs['repository'][:100]}, cannot be fetched here"
+        return Meaning("unknown", why, note=why)
     if inputs.get("path", ".").strip("./"):
-        return Meaning("unknown", f"it puts the repository into the folder {inputs['path'][:100]}")
+        folder = inputs["path"][:100]
+        why = f"it puts the repository into the folder {folder}"
+        return Meaning("unknown", why, note=why, folder=folder)
     fetches = inputs.get("fetch-depth", "1").strip() not in ("", "1") or inputs.get("fetch-tags", "").lower() == "true"
     note = _NO_HISTORY if fetches else ""
     if inputs.get("submodules", "false").lower() not in ("", "false"):

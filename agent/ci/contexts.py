@@ -5,6 +5,7 @@ Knows names and values, not files. What only GitHub knows is `Unknown`, never an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ from agent.ci.expressions.scope import Files
 TOKEN = "GITHUB_TOKEN"  # noqa: S105 - a name
 PULLS = ("pull_request", "pull_request_target")
 TEMP = "/tmp"  # noqa: S108 - inside the sandbox
+TOOLS = f"{TEMP}/tools"
+_NAMES = re.compile(r"\bGITHUB_[A-Z_]+\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Run:
     event: str = "push"
     actor: str = ""
     root: str = "."  # of the repository, as the steps see it
+    id: str = ""  # of the run, as GitHub numbers it
+    attempt: str = ""  # of the run: "1" for the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ def scope_of(
         "inputs": dict(seen.inputs),
         "job": job,
         "runner": {
-            "os": "Linux", "arch": "X64", "name": "selfheal", "temp": TEMP, "tool_cache": f"{TEMP}/tools", "debug": "",
+            "os": "Linux", "arch": "X64", "name": "selfheal", "temp": TEMP, "tool_cache": TOOLS, "debug": "",
             "environment": "self-hosted", "workspace": run.root,
         },
         "strategy": {"fail-fast": True, "job-index": Unknown("strategy.job-index"), "job-total": Unknown("strategy.job-total")},
@@ -71,23 +76,27 @@ def with_an_empty_token(scope: Scope, named: Sequence[str]) -> Scope:
 
 
 def variables(run: Run) -> dict[str, str]:
-    """What GitHub sets for every step, as far as it is known."""
-    is_pull = run.event in PULLS
-    known = {
-        "GITHUB_JOB": run.job,
-        "GITHUB_WORKFLOW": run.workflow,
-        "GITHUB_SHA": run.sha,
-        "GITHUB_REF_NAME": "" if is_pull else run.branch,
-        "GITHUB_REF": f"refs/heads/{run.branch}" if run.branch and not is_pull else "",
-        "GITHUB_HEAD_REF": run.branch if is_pull else "",
-        "GITHUB_REPOSITORY": run.repository,
-        "GITHUB_EVENT_NAME": run.event,
-        "GITHUB_ACTOR": run.actor,
-        "RUNNER_TEMP": TEMP,
-    }
-    return {"CI": "true", "GITHUB_ACTIONS": "true", "RUNNER_OS": "Linux", "RUNNER_ARCH": "X64"} | {
-        name: value for name, value in known.items() if value
-    }
+    """What GitHub sets for every step, with the values that the contexts have; what is not known is not set.
+
+    https://docs.github.com/actions/reference/workflows-and-actions/variables#default-environment-variables
+    """
+    github = _github(run, Seen())
+    known = {f"GITHUB_{name.upper()}": value for name, value in github.items() if name in _SHOWN and isinstance(value, str)}
+    runner = {"OS": "Linux", "ARCH": "X64", "NAME": "selfheal", "ENVIRONMENT": "self-hosted", "TEMP": TEMP, "TOOL_CACHE": TOOLS}
+    return {"CI": "true", "GITHUB_ACTIONS": "true", **known, **{f"RUNNER_{name}": value for name, value in runner.items()}}
+
+
+def unknown_in(text: str, env: Mapping[str, str]) -> list[str]:
+    """Variables that a runner of GitHub sets, that a step's `text` names, and that nobody here knows."""
+    return sorted({name for name in _NAMES.findall(text) if name.partition("_")[2].lower() in _SHOWN and name not in env})
+
+
+# Of the context `github`, what is a variable too; others are set where a step is started.
+_SHOWN = frozenset({
+    "actor", "actor_id", "api_url", "base_ref", "event_name", "event_path", "graphql_url", "head_ref", "job", "ref", "ref_name",
+    "ref_protected", "ref_type", "repository", "repository_id", "repository_owner", "repository_owner_id", "retention_days",
+    "run_attempt", "run_id", "run_number", "server_url", "sha", "triggering_actor", "workflow", "workflow_ref", "workflow_sha",
+})  # fmt: skip
 
 
 def _github(run: Run, seen: Seen) -> dict[str, Value]:
@@ -111,10 +120,11 @@ def _github(run: Run, seen: Seen) -> dict[str, Value]:
         "repository_owner": known(run.repository.partition("/")[0], "repository_owner"),
         "actor": known(run.actor, "actor"),
         "run_number": Unknown("github.run_number"),
-        "run_id": Unknown("github.run_id"),
-        "run_attempt": Unknown("github.run_attempt"),
+        "run_id": known(run.id, "run_id"),
+        "run_attempt": known(run.attempt, "run_attempt"),
         "server_url": "https://github.com",
         "api_url": "https://api.github.com",
+        "graphql_url": "https://api.github.com/graphql",
         "token": "",
         "event": Unknown("github.event"),
     }

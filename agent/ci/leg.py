@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from agent.ci.contexts import Run
 from agent.ci.expressions import Value
@@ -34,6 +34,7 @@ class Leg:
     notes: tuple[str, ...] = ()  # what was guessed of it, and what is different of where it runs
     image: str | None = None  # that it runs in; None where it has none
     python: str | None = None  # of that image
+    is_windows: bool = False  # in CI
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,13 @@ class Performed(NamedTuple):
         return self.run.ending != "finished" or self.run.exit_code != 0
 
 
-Perform = Callable[[Check], Awaitable[Performed]]
-"""Runs one step after the others, in one workspace. Raises `SandboxError`."""
+class Perform(Protocol):
+    """Runs one step after the others, in one workspace; `anew`: together with those before it, in a fresh one.
+
+    Raises `SandboxError`.
+    """
+
+    async def __call__(self, check: Check, *, anew: bool) -> Performed: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ class Found:
 
     check: Check
     tool: str  # what the check's command calls
+    seen: CheckRun | None = None  # red, where it was run
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -20,7 +20,7 @@ from agent.ci.obstacles import Needs
 from agent.ci.services import Wanted, read_services
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Job, Workflow
-from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, pick
+from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, name_of, pick
 from agent.ci.workflows.reading import read_workflow
 from agent.ci.workflows.reuse import find
 from agent.guest.text import one_line
@@ -49,6 +49,8 @@ class ChosenJob:
     workflow_path: str
     job: str | None = None  # id, or the name that GitHub shows; None: the only one
     matrix: Mapping[str, str] = field(default_factory=dict)
+    step: str | None = None  # that is red, as GitHub shows it; None: it is looked for
+    run: Run = field(default_factory=Run)
 
 
 def image_of(asked: FailedJob | ChosenJob) -> str | None:
@@ -64,7 +66,7 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
     workflow = read_workflow(asked.workflow)
     if isinstance(workflow, Problem):
         return workflow
-    run = asked.run if isinstance(asked, FailedJob) else Run(event=_event(workflow))
+    run = asked.run if isinstance(asked, FailedJob) else replace(asked.run, event=_event(workflow))
     run = replace(run, workflow=workflow.name or asked.workflow_path, root=root)
 
     def evaluate(template: str, contexts: Mapping[str, Value]) -> Value:
@@ -80,10 +82,7 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
     if isinstance(found, Problem):
         return found
     target = found.target
-    shown = asked.name if isinstance(asked, FailedJob) else target.job.id
-    values = ", ".join(target.leg.shown)
-    if values and values not in shown:
-        shown = f"{shown} ({values})"
+    shown = asked.name if isinstance(asked, FailedJob) else _shown((*found.calls, target), evaluate, found.inputs)
     render = partial(_rendered, evaluate, {"matrix": target.leg.values, "inputs": found.inputs})
     try:
         wanted, needs = _services(target, evaluate, found.inputs), ""
@@ -101,19 +100,31 @@ def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | P
         needs=needs,
         image=image,
         python=_python(image) if image is not None else None,
-        failed_step=asked.failed_step if isinstance(asked, FailedJob) else None,
+        is_windows=(_other_system(target.job, render) or "").lower().startswith("windows"),
+        failed_step=asked.failed_step if isinstance(asked, FailedJob) else asked.step,
         conclusions=asked.conclusions if isinstance(asked, FailedJob) else (),
         notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes, *_place(target.job, render)),
     )
 
 
+def _shown(chain: Sequence[JobLeg], evaluate: Evaluate, inputs: Mapping[str, Value]) -> str:
+    """As GitHub shows it: "caller / called (3.12)"."""
+    names = [name_of(one.job, one.leg, evaluate, inputs if one is chain[-1] else {}) for one in chain]
+    return " / ".join(
+        name if isinstance(name, str) else f"{one.job.id} ({', '.join(one.leg.shown)})" if one.leg.shown else one.job.id
+        for one, name in zip(chain, names, strict=True)
+    )
+
+
 def _place(job: Job, render: Callable[[str], str]) -> list[str]:
     """What is different of where the job runs."""
-    notes: list[str] = []
+    other = _other_system(job, render)
+    return [f"the job runs on {one_line(other, 60)} in CI, and on Linux here"] if other else []
+
+
+def _other_system(job: Job, render: Callable[[str], str]) -> str | None:
     labels = [render(label) for label in job.runs_on.labels] if job.runs_on is not None else []
-    if other := next((label for label in labels if re.match(r"(?i)windows|macos", label)), None):
-        notes.append(f"the job runs on {one_line(other, 60)} in CI, and on Linux here")
-    return notes
+    return next((label for label in labels if re.match(r"(?i)windows|macos", label)), None)
 
 
 def _python(image: str) -> str | None:

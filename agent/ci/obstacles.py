@@ -14,6 +14,24 @@ class Needs(Exception):
         self.what, self.note = what, note
 
 
+class Refused(Exception):
+    """A step that all later ones build on cannot be had here."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason)
+        self.ending = ending
+
+
+def elsewhere(title: str, folder: str) -> Ending:
+    """The repository stands in a folder of the workspace in CI."""
+    return Ending(
+        Outcome.REFUSED,
+        f"The step `{title}` puts the repository into the folder `{folder}` (`path` of actions/checkout), and here it stands "
+        "at the root: the steps after it would not find it.",
+        "Check it out without `path`, or name the command that shows the failure under `test:` in `.github/selfheal.yml`.",
+    )
+
+
 def named(what: str) -> str:
     return f"the secret `{what.partition('.')[2] or 'of a name that is not known'}`" if _is_secret(what) else f"`{what}`"
 
@@ -34,6 +52,15 @@ def in_the_way(title: str, what: str, kind: str = "step") -> Ending:
         Outcome.NOT_REPRODUCED,
         f"The {kind} `{title}` cannot be run as in CI: {named(what)} stands in the way.",
         "Name the command that shows the failure under `test:` in `.github/selfheal.yml`.",
+    )
+
+
+def in_doubt(title: str, what: str) -> Ending:
+    """Of a step that is red here, where nothing else is."""
+    return Ending(
+        Outcome.NOT_REPRODUCED,
+        f"Only the step `{title}` fails here, and whether it runs in CI depends on `{what}`, which is not known here.",
+        "Name the step that is red with `--step`, or its command under `test:` in `.github/selfheal.yml`.",
     )
 
 

@@ -30,7 +30,7 @@ from agent.endings import Ending
 from agent.guest.text import one_line
 from agent.outcome import Outcome
 from agent.services import stock
-from agent.verdicts import Check, Service
+from agent.verdicts import Check, CheckRun, Service
 from sandbox.base import Packages, Workspace
 
 READING = 20.0  # seconds for reading the workflows of all jobs; one that means no harm takes milliseconds
@@ -59,6 +59,7 @@ class Plan:
     ending: Ending = NO_CHECKS
     legs: tuple[PlannedLeg, ...] = ()
     project: Project | None = None
+    seen: tuple[CheckRun, ...] = ()  # red runs of checks, from a replay
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -139,6 +140,7 @@ async def complete(planned: Plan, stage: Stage) -> Plan:
         notes=tuple(dict.fromkeys(planner.notes)),
         ending=ending,
         legs=tuple(planner.legs),
+        seen=tuple(planner.seen),
     )
 
 
@@ -149,6 +151,7 @@ class _Planner:
         self.project, self.hashed = project, hashed
         self.checks: list[Check] = []
         self.legs: list[PlannedLeg] = []
+        self.seen: list[CheckRun] = []
         self.packages = Packages()
         self.notes: list[str] = []
         self.refused: Ending | None = None
@@ -195,8 +198,9 @@ class _Planner:
         self.legs.append(PlannedLeg(leg, walked))
         self.notes += walked.notes
         if isinstance(walked.end, Found):
-            check, tool = walked.end.check, walked.end.tool
-            name = self._free_name("tests" if check.runs_tests else tool or check.name)
+            check, tool, seen = walked.end.check, walked.end.tool, walked.end.seen
+            name = self._free_name("tests" if check.runs_tests else tool if check.reader == "findings" else check.name)
+            self.seen += [replace(seen, check=name)] if seen is not None else []
             self._add(replace(check, name=name), tool)
 
     def ending(self) -> Ending | None:

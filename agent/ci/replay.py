@@ -1,7 +1,8 @@
 """Runs the steps of a job in one workspace, one after the other, up to the one that fails.
 
 For jobs whose failing step only a run tells, or whose texts need what earlier steps print. What is found is a check like any
-other: it is reproduced anew, in fresh workspaces, before anything is believed.
+other: it is reproduced anew, in fresh workspaces, before anything is believed. What steps leave outside of the workspace (files
+in `/tmp`, rows of a database) is gone when the next one is run by itself: whoever walks asks for them together then.
 """
 
 from __future__ import annotations
@@ -47,10 +48,15 @@ class Play:
         self.path: list[str] = []
         self.room = LEFT_LIMIT
 
-    async def perform(self, check: Check) -> Performed:
+    async def perform(self, check: Check, *, anew: bool) -> Performed:
         """Raises `LimitExceeded` where the steps of a job leave more than fits, and `SandboxError`."""
         seconds = max(1.0, min(check.timeout, self.stage.until - time.monotonic()))
-        run, left = await self.stage.runner.step(self.workspace, check, timeout=seconds, path=self.path)
+        runner = self.stage.runner
+        if anew:
+            async with self.stage.sandbox.candidate() as fresh:
+                run, left = await runner.step(fresh, check, timeout=seconds)
+        else:
+            run, left = await runner.step(self.workspace, check, timeout=seconds, path=self.path)
         await self.stage.ran(check, run)
         self.room -= sum(len(text) for text in left.values())
         if self.room < 0:

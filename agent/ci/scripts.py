@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from agent.ci import detect
 from agent.ci.commands import read_command
-from agent.ci.contexts import variables
+from agent.ci.contexts import unknown_in, variables
 from agent.ci.detect import Project
 from agent.ci.installing import merge
 from agent.ci.runners.follow import follow_script
 from agent.ci.runners.followed import Followed, Steps
+from agent.ci.shell_words import in_one_line
 from agent.ci.steps import Gains, Here, Installs, Runs
-from agent.ci.texts import Texts, program_of
-from agent.guest.text import one_line
+from agent.ci.texts import Texts, program_of, same_in_bash
 from agent.verdicts import Check
 from sandbox.base import Packages
 
@@ -30,21 +30,23 @@ class Scripts:
     def read(self, text: str, here: Here, python: str | None) -> Installs | Runs:
         """`text` is filled in; `python` is the version that is wanted so far. Raises `Needs`, `Asks`, `ExpressionError`."""
         texts, frame, leg = self.texts, here.frame, self.texts.leg
-        shell = program_of(texts.text(here.step.shell or frame.shell, frame))
+        shell = program_of(same_in_bash(texts.text(here.step.shell or frame.shell, frame), text))
         cwd = texts.path(texts.text(here.step.working_directory or frame.cwd, frame))
         outer = {**variables(leg.run), **frame.env}
         env = {**outer, **texts.exported, **frame.own}
         found = Followed(text, Packages(), env, cwd)
         if shell.split()[0] in ("bash", "sh"):
             found = follow_script(text, self.project, env, cwd, python, steps=self.steps)
-        notes = tuple(f"step {here.number}: {note}" for note in found.notes)
+        missing = [f"{name} is not known here, and not set" for name in unknown_in(text, env)]
+        notes = tuple(f"step {here.number}: {note}" for note in (*missing, *found.notes))
         gains = Gains(found.packages, found.python, notes)
         if not found.command.strip():
             return Installs(text, gains)
         reading = read_command(found.command, self._script(found.cwd))
         if reading.tool in ("tox", "nox") and (detected := detect.detect_check(self.project)) is not None:
             # It would make environments of its own, from an index; why it is not followed is said.
-            note = f"`{one_line(found.command, 80)}` is approximated by `{detected.command}`, which was detected"
+            tests = in_one_line(detected.command, 120)
+            note = f"`{in_one_line(found.command, 80)}` is approximated by `{tests}`, which was detected"
             packages = merge(found.packages, detect.detect_packages(self.project))
             gains = Gains(packages, found.python, (*notes, note))
             found = replace(found, command=detected.command, cwd=".", env={**found.env, **detected.env})

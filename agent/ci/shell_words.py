@@ -9,6 +9,8 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
+from agent.guest.text import clean
+
 _NESTED_PLAIN = re.compile(r"[^'\"`$\\(){}#]+")
 _ANSI_QUOTED = re.compile(r"\$'(?:\\.|[^'\\])*'", re.DOTALL)
 _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
@@ -36,6 +38,13 @@ def assignments(given: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             return env, rest[at:]
         env[found[1]] = found[2]
     return env, []
+
+
+def in_one_line(text: str, limit: int) -> str:
+    """Shell text for a sentence: its lines behind each other, cut where it is too long."""
+    lines = [line for each in clean(text, 4 * limit).splitlines() if (line := " ".join(each.split()))]
+    joined = re.sub(r"((?:^|\s)[({]|\b(?:then|do|else)|&&|\|);", r"\1", "; ".join(lines))
+    return joined if len(joined) <= limit else f"{joined[: limit - 2]} …"
 
 
 def expanded(given: Sequence[str], env: Mapping[str, str]) -> list[str]:

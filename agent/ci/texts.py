@@ -23,6 +23,9 @@ from agent.ci.workflows.step_names import title_of
 from agent.guest.text import one_line
 
 SHELL = "bash -e {0}"  # of a step that names none
+POWERSHELL = "pwsh, unnamed"  # the same on Windows
+# Of shell text that says something else to bash than to PowerShell: variables, blocks, cmdlets, paths.
+_OTHERWISE = re.compile(r"[$`{}@%\\]|(?:^|[;|&(]\s*)[A-Z][a-z]+-[A-Z]\w+|(?:^|\s)-(?:eq|ne|Path|Force|Recurse)\b", re.MULTILINE)
 MINUTES = (10.0, 60.0)  # of a step that names none; at most
 
 
@@ -102,7 +105,7 @@ class Texts:
             env = self._outer(env, templates)
         own, outer = leg.job.defaults, leg.workflow.defaults
         frame = Frame(env, leg.inputs, ".", SHELL)
-        shell = self.text(own.shell or outer.shell or SHELL, frame)
+        shell = self.text(own.shell or outer.shell or (POWERSHELL if leg.is_windows else SHELL), frame)
         return replace(frame, shell=shell, cwd=self.text(own.working_directory or outer.working_directory or ".", frame))
 
     def own(self, step: Step, frame: Frame) -> dict[str, str]:
@@ -173,9 +176,16 @@ def program_of(shell: str) -> str:
     words = shell.split()
     if shell in ("pwsh", "powershell", "cmd"):
         raise Needs(f"the shell {shell}")
+    if shell == POWERSHELL:
+        raise Needs("the shell pwsh", "a step that names no shell is run by PowerShell on Windows")
     if not words or (len(words) == 1 and words[0] not in ("bash", "sh", "python")) or ("{0}" not in shell and len(words) > 1):
         raise ExpressionError(f"{one_line(shell, 60)!r} is no shell: it is neither bash, sh nor python, and has no {{0}}")
     return shell
+
+
+def same_in_bash(shell: str, text: str) -> str:
+    """The shell that runs `text` here: bash where PowerShell would run, because no shell is named, and would do the same."""
+    return SHELL if shell == POWERSHELL and not _OTHERWISE.search(text) else shell
 
 
 def _number(value: float | str | None, scope: Scope) -> float | None:

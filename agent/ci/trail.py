@@ -11,7 +11,7 @@ from agent.ci.installing import merge
 from agent.ci.leg import Asked, Does, End, Found, Leg, Told, Walked
 from agent.ci.steps import Gains, Here
 from agent.ci.workflows.step_names import title_of
-from agent.verdicts import Check, Step
+from agent.verdicts import Check, CheckRun, Step
 from sandbox.base import Packages
 
 
@@ -23,6 +23,7 @@ class Tried:
     tool: str
     number: str
     may_fail: bool = False  # `continue-on-error`
+    seen: CheckRun | None = None  # red, where it was run
 
 
 class Trail:
@@ -46,13 +47,19 @@ class Trail:
         self.runtimes |= dict([gains.runtime] if gains.runtime else [])
 
     def found(self, failing: Tried) -> Found:
-        """As a check. Whoever only looks leaves nothing for it, save what another tool reports on."""
-        before = list(takewhile(lambda one: one.number != failing.number, self.tried))
-        spared = [one for one in before if only_looks(one.check.command) and _spares(one.check, failing.check)]
-        for one in spared:
-            self.told[one.number] = replace(self.told[one.number], does="left out")
-        kept = tuple(_before(one) for one in before if one not in spared)
-        return Found(replace(failing.check, before=kept), failing.tool)
+        """As a check, with what it needs before it."""
+        for one in self._before(failing):
+            if _spares(one.check, failing.check):
+                self.told[one.number] = replace(self.told[one.number], does="left out")
+        return Found(self.joined(failing), failing.tool, failing.seen)
+
+    def joined(self, tried: Tried) -> Check:
+        """With the steps before it in one run. Whoever only looks leaves nothing for it, save what another tool reports on."""
+        kept = [one for one in self._before(tried) if not _spares(one.check, tried.check)]
+        return replace(tried.check, before=tuple(map(_as_step, kept)))
+
+    def _before(self, tried: Tried) -> list[Tried]:
+        return list(takewhile(lambda one: one.number != tried.number, self.tried))
 
     def walked(self, end: End, notes: Sequence[str]) -> Walked:
         """`notes` are what the texts of the steps have to say beside."""
@@ -72,10 +79,10 @@ class Trail:
 
 def _spares(earlier: Check, check: Check) -> bool:
     """Whether a check can do without the tests or findings of a step before it: what another tool reports on is needed."""
-    return earlier.reader == "findings" or check.runs_tests
+    return only_looks(earlier.command) and (earlier.reader == "findings" or check.runs_tests)
 
 
-def _before(tried: Tried) -> Step:
+def _as_step(tried: Tried) -> Step:
     check = tried.check
     return Step(
         check.name, check.command, check.shell, check.cwd, check.env, check.timeout, outer=check.outer, may_fail=tried.may_fail

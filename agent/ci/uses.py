@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from dataclasses import replace
 
-from agent.ci.actions import meaning_of, python_version
+from agent.ci.actions import is_checkout, meaning_of, python_version
 from agent.ci.detect import Project
-from agent.ci.obstacles import Needs
+from agent.ci.obstacles import Needs, Refused, elsewhere
 from agent.ci.scripts import Scripts
 from agent.ci.steps import Gains, Here, Installs, Opens, Prepares, Runs
 from agent.ci.texts import SHELL, Frame, Texts
@@ -24,9 +24,10 @@ class Uses:
 
     def __init__(self, project: Project, texts: Texts, scripts: Scripts) -> None:
         self.project, self.texts, self.scripts = project, texts, scripts
+        self.is_there = False  # the repository, at the root of the workspace
 
     def read(self, uses: str, here: Here, python: str | None) -> Prepares | Installs | Runs | Opens:
-        """`python` is the version that is wanted so far. Raises `Needs`, `Asks`, `ExpressionError`."""
+        """`python` is the version that is wanted so far. Raises `Needs`, `Refused`, `Asks`, `ExpressionError`."""
         if uses.startswith("./"):
             return self._own(uses, here)
         inputs = {name: self.texts.known(text, here.frame) for name, text in here.step.inputs.items()}
@@ -34,6 +35,11 @@ class Uses:
         if meaning.kind == "runs":
             # `defaults.run` are those of `run` steps alone.
             return self.scripts.read(meaning.command, replace(here, frame=replace(here.frame, cwd=".", shell=SHELL)), python)
+        if meaning.folder and not self.is_there:
+            raise Refused(elsewhere(here.title, one_line(meaning.folder, 100)))
+        self.is_there = self.is_there or (is_checkout(uses) and meaning.kind == "nothing")
+        if meaning.kind == "unknown" and meaning.note:
+            raise Needs(_named(uses), f"step {here.number}: {meaning.note}")
         if meaning.kind == "unknown" or here.is_target:  # only what it does at GitHub can have failed
             raise Needs(_named(uses))
         version = meaning.python

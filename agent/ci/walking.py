@@ -16,8 +16,8 @@ from agent.ci.aim import Aim, Said, listen
 from agent.ci.detect import Project
 from agent.ci.expressions import ExpressionError, Unknown, condition
 from agent.ci.expressions.scope import Files
-from agent.ci.leg import Asked, End, Leg, Nothing, Perform, Walked
-from agent.ci.obstacles import Needs, in_the_way, invalid, named, needs_services, too_long
+from agent.ci.leg import Asked, End, Leg, Nothing, Perform, Performed, Walked
+from agent.ci.obstacles import Needs, Refused, in_doubt, in_the_way, invalid, named, needs_services, too_long
 from agent.ci.scripts import Scripts
 from agent.ci.steps import Here, Installs, Meant, Opens, Prepares, Runs
 from agent.ci.texts import Asks, Frame, Texts, unseen_outputs
@@ -39,6 +39,8 @@ async def walk(leg: Leg, project: Project, files: Files, perform: Perform | None
         stop = await walker.job()
     except ExpressionError as error:
         stop = invalid(f"{leg.source}: {error}")
+    except Refused as refused:
+        stop = refused.ending
     return walker.walked(stop)
 
 
@@ -53,6 +55,9 @@ class _Walker:
         self.said, self.aim = Said(), Aim.RED
         self.asks = ""  # what only a run can tell: steps are then read on for what they install
         self.missed: Ending | None = None  # why a step that may have been the failing one was left out
+        self.doubts: dict[str, str] = {}  # number of a step → what decides whether it runs, and is not known
+        self.is_first = True  # nothing was run yet
+        self.together = False  # steps need more of those before them than the workspace keeps
 
     def walked(self, stop: Stop) -> Walked:
         """What only a run can tell counts for more than where reading on without it led."""
@@ -118,6 +123,7 @@ class _Walker:
             return holds
         try:
             self.texts.ask_for(holds.what)
+            self.doubts[here.number] = holds.what
             self.trail.notes.append(
                 f"whether `{here.title}` runs depends on `{holds.what}`, which is not known here: it is run"
             )
@@ -180,18 +186,52 @@ class _Walker:
         if self.perform is None:
             self.texts.pass_by(here.step, runs.text, here.frame, may_fail=tried.may_fail)
         else:
-            done = await self.perform(replace(runs.check, env={**self.texts.exported, **runs.check.env}))
+            done = await self._done(self.perform, tried, here)
             if done.run.ending == "timeout" and time.monotonic() > self.until:
                 return self._too_long()
             if done.is_red and not tried.may_fail:
+                if (doubt := self._doubt(here)) is not None:
+                    self._passed_over(here, doubt)
+                    return None
                 if not self.aim.is_any_red:
-                    return stopped_before(replace(done.run, stopped_at=here.title))
-                return self._fails(tried, here)
+                    return stopped_before(replace(done.run, stopped_at=done.run.stopped_at or here.title))
+                return self._fails(replace(tried, seen=done.run), here)
             self.texts.exported |= done.env
             here.frame.conclude(here.step, done.outputs, outcome="failure" if done.is_red else "success")
         self.trail.tell(here, "runs", runs.check.command)
         self.trail.tried.append(tried)
         return None
+
+    async def _done(self, perform: Perform, tried: Tried, here: Here) -> Performed:
+        """By itself, which is quick; red counts only together with the steps before it, as it is reproduced later."""
+        if not self.together:
+            check = replace(tried.check, env={**self.texts.exported, **tried.check.env})
+            was_first, self.is_first = self.is_first, False
+            done = await perform(check, anew=False)
+            if not done.is_red or tried.may_fail or was_first:
+                return done
+        done = await perform(self.trail.joined(tried), anew=True)
+        if not self.together and not done.is_red:
+            self.together = True
+            self.trail.notes.append(
+                f"step {here.number}, `{here.title}`, needs what the steps before it leave outside of the repository: from it "
+                "on each step was run together with those before it"
+            )
+        return done
+
+    def _doubt(self, here: Here) -> str | None:
+        """What decides whether the step, or the action that it is of, runs; None where that is known."""
+        parts = here.number.split(".")
+        return next((found for end in range(len(parts)) if (found := self.doubts.get(".".join(parts[: end + 1])))), None)
+
+    def _passed_over(self, here: Here, doubt: str) -> None:
+        """A red step that CI may not have run is no failure of CI's."""
+        self.missed = self.missed or in_doubt(here.title, doubt)
+        self.trail.tell(here, "left out", f"it fails here, and whether it runs in CI depends on `{doubt}`")
+        self.trail.notes.append(
+            f"step {here.number}, `{here.title}`, fails here and is passed over: whether it runs in CI depends on `{doubt}`"
+        )
+        here.frame.conclude(here.step, unseen_outputs(here.step))
 
     def _fails(self, tried: Tried, here: Here) -> Stop:
         stop = self._served(tried)

@@ -100,6 +100,9 @@ class Starter:
         environment["PATH"] = os.pathsep.join(parts)
         environment.update(stepping.offer(self.files))
         environment["GITHUB_WORKSPACE"] = self.request["root"]
+        if "GITHUB_ACTIONS" in step["outer"]:  # as actions/setup-python has it
+            for name in ("pythonLocation", "Python_ROOT_DIR", "Python3_ROOT_DIR"):
+                environment.setdefault(name, sys.prefix)
         return environment
 
     def _without_shims(self, path):

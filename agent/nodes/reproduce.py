@@ -1,4 +1,7 @@
-"""Is it really red? Every check runs twice at the base, each time in a fresh workspace; a third time when the two differ."""
+"""Is it really red? Every check runs twice at the base, each time in a fresh workspace; a third time when the two differ.
+
+Where a replay of the job's steps found the checks, its run of them is the first of these.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from agent.endings import Ending
 from agent.events import Reproduced
 from agent.flakiness import named_in, speaks_of_network
 from agent.gate import is_brief
+from agent.lacking import NETWORK, alike, lack_behind
 from agent.oracle import EXIT, Round, base_of, differ, failures, oracle_of, unsteady
 from agent.outcome import Flakiness, Outcome
 from agent.state import State, Work, pack
@@ -21,7 +25,7 @@ CERTAIN = 5  # times that something has to be red where a person says that it co
 async def reproduce(state: State, work: Work) -> State:
     """Finds the oracle, or the ending, or leaves that to `probe`. Raises `SandboxError` when the sandbox is lost."""
     try:
-        rounds = [await _round(work), await _round(work)]
+        rounds = [_replayed(work) or await _round(work), await _round(work)]
         if differ(*rounds):
             rounds.append(await _round(work))
         while work.task.heals_flakiness and len(rounds) < CERTAIN and oracle_of(work.task.checks, rounds).is_red:
@@ -47,7 +51,7 @@ async def reproduce(state: State, work: Work) -> State:
         return {"ending": pack(endings.stopped_before(stopped))}
     if all(_never_began(run) for run in base if oracle.must_turn[run.check]):
         return {"ending": pack(_could_not_start(next(run for run in base if oracle.must_turn[run.check])))}
-    if (ending := _for_want_of_network(work, red, base, len(rounds))) is not None:
+    if (ending := _for_want(work, red, base) or _for_want_of_network(work, red, base, len(rounds))) is not None:
         return {"ending": pack(ending)}
     notes = (
         [f"Sometimes red and sometimes green, so left out of the decision: {endings.named(sorted(shaky))}."] if shaky else []
@@ -85,6 +89,12 @@ async def _round(work: Work) -> Round:
     return tuple([await _once(work, at) for at in range(len(work.task.checks))])
 
 
+def _replayed(work: Work) -> Round | None:
+    """The round that the replay was, where it ran every check."""
+    seen = {run.check: run for run in work.task.replayed}
+    return tuple(seen[check.name] for check in work.task.checks) if len(seen) == len(work.task.checks) else None
+
+
 async def _once(work: Work, at: int) -> CheckRun:
     check = work.task.checks[at]
     async with work.task.sandbox.candidate() as workspace:
@@ -92,11 +102,33 @@ async def _once(work: Work, at: int) -> CheckRun:
 
 
 async def _not_red(work: Work, rounds: list[Round]) -> State:
-    """Tests that ran are run under other conditions; whatever else is not red has its ending."""
+    """Tests that ran are run under other conditions; whatever else is not red has its ending. A red replay counts as a run."""
+    if (seen := {run.check: run for run in work.task.replayed}) and _replayed(work) is None:
+        replayed = tuple(seen.get(check.name, run) for check, run in zip(work.task.checks, rounds[0], strict=True))
+        rounds = [*rounds, replayed]
     ran = any(check.is_python and run.verdicts for check, run in zip(work.task.checks, rounds[0], strict=True))
     if ran and (unsteady(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
         return {"rounds_ref": await work.context.keep(tuple(rounds))}
     return {"ending": pack(why_not_red(rounds))}
+
+
+def _for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
+    """All that is red is so for a limit of the sandbox, or for its network where nothing is known of CI's words."""
+    task = work.task
+    lacks = []
+    for check, run in zip(task.checks, base, strict=True):
+        lacks += [lack_behind(failure, run, check) for failure in failures([run], red)]
+    found = [lack for lack in lacks if lack is not None]
+    if len(found) < max(len(red), len(lacks)) or any(alike(lack, task.hints) for lack in found):
+        return None
+    steps = [run.check for run in base if EXIT in run.red]
+    red = [id_ for id_ in red if id_ != EXIT] + [VerdictId(step) for step in steps]
+    limit = next((lack for lack in found if lack.what != NETWORK), None)
+    if limit is not None:
+        return endings.limited(red, limit.what, limit.sign)
+    if task.told or task.hints or task.heals_flakiness or not task.sandbox.isolation.untrusted:
+        return None
+    return endings.needs_the_network(red, found[0].sign)
 
 
 def _for_want_of_network(work: Work, red: list[VerdictId], base: Round, rounds: int) -> Ending | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,9 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 class Database:
     """An open database at the newest migration. Close it: each connection of SQLite is a thread."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, readers: int | None = None) -> None:
         self.engine = engine
+        self._gate = asyncio.Semaphore(readers) if readers else nullcontext()
         self._writers = async_sessionmaker(engine, expire_on_commit=False)
         self._readers = async_sessionmaker(engine.execution_options(selfheal_reads=True), expire_on_commit=False)
 
@@ -54,6 +55,10 @@ class Database:
             return cls(postgres.pool(address))
         return cls(_sqlite(address))
 
+    def for_onlookers(self, readers: int) -> Database:
+        """The same one for those who only look: at most so many read at a time, so that writers find connections."""
+        return Database(self.engine, readers)
+
     async def close(self) -> None:
         with suppress(TimeoutError):  # a server that does not answer is not waited for: the process is about to end
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -68,7 +73,7 @@ class Database:
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncSession]:
         """One transaction that only reads."""
-        async with self._readers.begin() as session:
+        async with self._gate, self._readers.begin() as session:
             yield session
 
 

@@ -29,6 +29,7 @@ from app.store.steering import Fork
 from app.store.values import Attempt, Fate, Mark, Place, Status, Wanted
 
 _PATIENCE = 30.0  # seconds that a database may be away; the attempt's lease may end the wait
+_ONLOOKERS = 4  # reads for pages at a time, of the ten connections that a process has
 _RACES = 5  # for an attempt's number
 _FRESH = timedelta(minutes=10)  # content that was put within is not noted as put again
 
@@ -82,6 +83,10 @@ class Store:
     def lease(self, attempt_id: str, worker: str) -> AbstractAsyncContextManager[Lease]:
         """Claim an attempt and keep it alive for the block; see `app/store/claims.py` and `leases.py` for what it raises."""
         return hold(self.database, self.clock, self._terms, attempt_id, worker)
+
+    def for_onlookers(self) -> Store:
+        """The same store for pages: however many are open, they leave connections to webhooks."""
+        return Store(self.database.for_onlookers(_ONLOOKERS), self.clock, self._terms)
 
     async def attempt(self, attempt_id: str) -> Attempt | None:
         async with self.database.read() as session:

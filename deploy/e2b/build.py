@@ -62,7 +62,7 @@ async def build(cpus: int, memory: int) -> str:
     """The id of the template. Raises what the SDK raises: a person looks on."""
     settings = load(env_file=ENV_FILE)
     if settings.e2b_api_key is None:
-        raise SettingsError("SELFHEAL_E2B_API_KEY: must be set; E2B's dashboard has it")
+        raise SettingsError("SELFHEAL_E2B_API_KEY must be set; E2B's dashboard has it")
     built = await AsyncTemplate.build(
         recipe(),
         settings.e2b_template,

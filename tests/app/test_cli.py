@@ -64,7 +64,7 @@ def test_the_version_is_that_of_the_package() -> None:
         (("fix", "."), {"SELFHEAL_SANDBOX": "castle"}, "selfheal: SELFHEAL_SANDBOX should be 'auto'"),
         (("fix", "."), {"SELFHEAL_SANDBX": "local"}, "SELFHEAL_SANDBX is not a setting; did you mean SELFHEAL_SANDBOX?"),
         (("attempts", "list", "--limit", "0"), {}, "--limit"),
-        (("serve",), {}, "selfheal: SELFHEAL_GITHUB_WEBHOOK_SECRET: must be set"),
+        (("serve",), {}, "selfheal: SELFHEAL_GITHUB_WEBHOOK_SECRET must be set"),
     ],
 )
 def test_wrong_use_is_told_and_ends_with_2(

@@ -117,23 +117,27 @@ def how(seen: Reproduction) -> str:
     return f"{seen.result.outcome}: {seen.result.reason}"
 
 
+LIMITED = "infrastructure: `hostile` failed at a limit of the sandbox, its "
 CRASHED = "infrastructure: The check `{}` crashed before any result"
-NOT_STARTED = "infrastructure: The check `exit` ended with exit code 127 and gave no result: "
+NOT_STARTED = "infrastructure: The check `hostile` ended with exit code 127 and gave no result: "
 NOT_REACHED = "not_reproduced: The failing step cannot be reached: `hostile` comes before it and "
 BIG = "yes aaaaaaaaaaaaaaaaaaaaa=b | head -c 1000000000 >> "
 
 FAILING = {
     "daemonises": (step(f"setsid sleep {ASLEEP} >/dev/null 2>&1 &\nsetsid -f sleep {ASLEEP}\nexit 1"), "red exit"),
     "prints-1-GB": (step("yes 'FAILED test_a.py::test_x' | head -c 1000000000; exit 1"), "red exit"),
-    "fills-the-disk": (step("for at in $(seq 100); do head -c 60M /dev/zero > big$at; done; exit 1"), "red exit"),
-    "forks": (step("bomb() { bomb | bomb & }; bomb; sleep 0.5; exit 1"), "red exit"),
-    "eats-memory": (step('python -c "x = bytearray(4 << 30)"; exit 1'), "red exit"),
-    "kills-all": (step("kill -9 -1; exit 1"), CRASHED.format("kill")),
-    "kills-its-parent": (step("kill -9 $PPID; exit 1"), CRASHED.format("kill")),
-    "big-output": (step(f"{BIG} $GITHUB_OUTPUT; exit 1"), "red exit"),
+    "fills-the-disk": (step("for at in $(seq 100); do head -c 60M /dev/zero > big$at; done; exit 1"), LIMITED + "disk"),
+    "forks": (step("bomb() { bomb | bomb & }; bomb; sleep 0.5; exit 1"), (LIMITED + "processes", "red exit")),  # as it is quick
+    "eats-memory": (
+        step('python -c "x = bytearray(4 << 30)"; exit 1'),
+        (LIMITED + "memory", "red exit"),
+    ),  # where it is bounded
+    "kills-all": (step("kill -9 -1; exit 1"), CRASHED.format("hostile")),
+    "kills-its-parent": (step("kill -9 $PPID; exit 1"), CRASHED.format("hostile")),
+    "big-output": (step(f"{BIG} $GITHUB_OUTPUT; exit 1"), LIMITED + "file size"),
     "changes-the-workflow": (step("rm -rf .github *; mkdir .github; echo 'on: [' > .github/workflows; exit 1"), "red exit"),
     "prints-no-text": (step("printf '\\xff\\xfe\\x00\\x80'; exit 1"), "red exit"),
-    "hangs": (flow(f"run: sleep {ASLEEP}, timeout-minutes: 0.03"), "out_of_budget: The check `sleep` did not end within"),
+    "hangs": (flow(f"run: sleep {ASLEEP}, timeout-minutes: 0.03"), "out_of_budget: The check `hostile` did not end within"),
     "in-a-folder-that-is-not-there": (flow("run: exit 1, working-directory: a/b/c/d/e"), NOT_STARTED),
     "with-a-shell-that-is-not-there": (flow("run: exit 1, shell: 'fish {0}'"), NOT_STARTED),
     "with-what-is-no-shell": (flow("run: exit 1, shell: fish"), "refused: The workflow cannot be followed. "),
@@ -179,7 +183,7 @@ FOUND = {
     "daemonises": BEFORE["daemonises"],
     "forks": BEFORE["forks"],
     "prints-1-GB": (step("head -c 1000000000 /dev/zero"), f"red {RED_TEST}"),
-    "hangs": (flow(f"run: sleep {ASLEEP}, timeout-minutes: 0.03"), "out_of_budget: The check `sleep` did not end within"),
+    "hangs": (flow(f"run: sleep {ASLEEP}, timeout-minutes: 0.03"), "out_of_budget: The check `hostile` did not end within"),
     "leaves-too-much": (
         "".join(
             f"      - {{run: 'yes {name}=b | head -c 1000000 >> $GITHUB_OUTPUT', id: {name}, continue-on-error: true}}\n"

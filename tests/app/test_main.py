@@ -118,16 +118,58 @@ async def test_pages_beyond_this_machine_are_served_where_that_is_said(
     assert "whoever reaches this address may read everything" in capsys.readouterr().out
 
 
-async def test_the_web_process_never_loads_what_heals() -> None:
-    program = """
-import sys
-import app.main
-heavy = {"litellm", "langgraph", "mlflow", "e2b", "e2b_code_interpreter", "githubkit", "alembic"}
-print(sorted(heavy & set(sys.modules)))
+async def test_the_web_process_never_loads_what_heals(tmp_path: Path) -> None:
+    """Not at the start, and not for a webhook, a page, its metrics or its readiness either."""
+    program = f"""
+import asyncio, sys
+from app.process import stop_on_signals
+from app.main import serve
+from app.settings import load
+async def main():
+    settings = load(data_dir={str(tmp_path / "data")!r}, github_webhook_secret="hush", port=0, pages_port=int(sys.argv[1]))
+    with stop_on_signals() as stop:
+        await serve(settings, stop, lambda url: print(url, flush=True))
+asyncio.run(main())
+print(*sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
-    out, _ = await process.communicate()
-    assert out.decode().strip() == "[]"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        pages = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(pages), stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        url = (await asyncio.wait_for(_line_with(process.stdout, "http"), 60)).strip()
+        async with httpx.AsyncClient(timeout=30) as client:
+            attempt = (await send(client, url)).json()["attempt"]
+            asked = [f"http://127.0.0.1:{pages}/{path}" for path in ("", f"attempts/{attempt}", "api/v1/attempts", "metrics")]
+            for page in (*asked, url + "/readyz", url + "/healthz"):
+                assert (await client.get(page)).status_code == 200, page
+        process.terminate()
+        out, _ = await asyncio.wait_for(process.communicate(), 30)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    loaded = set(out.decode().splitlines()[-1].split())
+    assert {"app", "webhooks", "fastapi", "sqlalchemy"} <= loaded
+    heavy = {
+        "litellm",
+        "langgraph",
+        "mlflow",
+        "e2b",
+        "e2b_code_interpreter",
+        "githubkit",
+        "playwright",
+        "opentelemetry.sdk",
+        "aiodocker",
+    }
+    assert not heavy & loaded
+
+
+async def _line_with(stream: asyncio.StreamReader, text: str) -> str:
+    while line := (await stream.readline()).decode():
+        if line.startswith(text):
+            return line
+    raise AssertionError("the process ended")
 
 
 async def test_dev_runs_web_and_worker_together_and_leaves_nothing_behind(tmp_path: Path) -> None:

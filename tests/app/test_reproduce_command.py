@@ -76,8 +76,9 @@ def told(folder: Path, *options: str) -> dict[str, Any]:
         (("--job", "deploy"), "there are: lint; tests (one); tests (two)"),
         (("--job", "tests", "--matrix", "part=three"), "part"),
         (("--job", "tests", "--matrix", "python=3.12"), "python"),
+        (("--job", "tests", "--step", "Deploy"), "There are: Run actions/checkout@v5; Tests of ${{ matrix.part }}; Never"),
         (("--matrix", "part"), "--matrix 'part' is not KEY=VALUE"),
-        (("--job", "tests", "--test", "pytest"), "give either --test, or --workflow, --job and --matrix"),
+        (("--job", "tests", "--test", "pytest"), "give either --test, or --workflow, --job, --matrix and --step"),
     ],
 )
 def test_a_wrong_wish_is_answered_with_what_there_is(checkout: Checkout, options: tuple[str, ...], said: str) -> None:

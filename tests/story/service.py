@@ -56,6 +56,11 @@ class Service:
         self._key.chmod(0o600)
         github.deliver_to(f"{self.url}/webhooks/github")
 
+    @property
+    def web(self) -> Process:
+        assert self._web is not None, "not started"
+        return self._web
+
     async def start(self, workers: int = 1) -> None:
         """Start the processes and wait until the web answers; workers may still be getting ready. Raises `NotStarted`."""
         self._web = await self._run("serve")

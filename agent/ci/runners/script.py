@@ -17,7 +17,7 @@ from agent.ci.runners.followed import Followed, Place, Result, Unfollowed
 from agent.ci.runners.holding import Holding
 from agent.ci.runners.shell import from_folder, subshell
 from agent.ci.shell import Piece, is_simple, pieces
-from agent.ci.shell_words import assignments, expanded
+from agent.ci.shell_words import assignments, expanded, in_one_line
 from agent.guest.text import one_line
 from sandbox.base import Packages
 
@@ -145,7 +145,7 @@ class _Script:
         self.packages = merge(self.packages, found.packages)
         self.python = self.python or found.python
         if found.command and self.place.depth == 0:
-            self.notes.append(f"`{_shown(piece)}` is approximated by `{one_line(found.command, 120)}`")
+            self.notes.append(f"`{_shown(piece)}` is approximated by `{in_one_line(found.command, 120)}`")
         self.notes += found.notes
         if not found.command:
             line.take_out(at)

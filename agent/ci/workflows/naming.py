@@ -7,7 +7,7 @@ name or id with the leg's values: "tests (3.12, ubuntu-latest)". A job of a call
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agent.ci.expressions import ExpressionError, Unknown, Value
@@ -33,13 +33,15 @@ Evaluate: TypeAlias = Callable[[str, Mapping[str, Value]], Value]
 class JobLeg:
     """A job and one leg of its matrix. `within` is the rest of the shown name: a job of the workflow that this one calls.
 
-    `note` says what was guessed, for the evidence.
+    `rest` are values that a person gave and that are not of its own matrix, but of that job's. `note` says what was guessed,
+    for the evidence.
     """
 
     job: Job
     leg: Leg
     within: str = ""
     note: str = ""
+    rest: Mapping[str, str] = field(default_factory=dict)
 
 
 def legs_of(job: Job, evaluate: Evaluate, inputs: Mapping[str, Value]) -> tuple[Leg, ...] | Unknown | Problem:
@@ -117,6 +119,7 @@ def pick(
     if job is None and len(workflow.jobs) > 1:
         return Problem(f"The workflow has several jobs; choose one of: {_listing([each.id for each in workflow.jobs])}.")
     one = workflow.jobs[0] if job is None else workflow.job(job)
+    within = ""
     if one is None:
         named = [each for each in workflow.jobs if each.name == job]
         if len(named) != 1:
@@ -124,7 +127,7 @@ def pick(
             shown = find_leg(workflow, job, evaluate, inputs)
             if isinstance(shown, Problem) or not matrix:
                 return shown
-            named = [shown.job]
+            named, within = [shown.job], shown.within
         one = named[0]
     made = legs_of(one, evaluate, inputs or {})
     if isinstance(made, Problem):
@@ -133,14 +136,18 @@ def pick(
         note = (
             f"The matrix of '{one.id}' depends on {made.what}, which only GitHub knows; its values are those that were given."
         )
-        return JobLeg(one, Leg(dict(matrix), tuple(matrix.values())), note=note)
+        return JobLeg(one, Leg(dict(matrix), tuple(matrix.values())), within, note)
+    rest: dict[str, str] = {}
+    if one.uses is not None:  # what its own matrix does not have is of the job that it calls
+        rest = {key: value for key, value in matrix.items() if all(_value_at(leg.values, key) is None for leg in made)}
+        matrix = {key: value for key, value in matrix.items() if key not in rest}
     left = [leg for leg in made if all(_value_at(leg.values, key) == value for key, value in matrix.items())]
     if not left:
         asked = ", ".join(f"{key}={value}" for key, value in matrix.items())
         choices = _listing([_values(leg) for leg in made])
         return Problem(f"No leg of the job '{one.id}' has {asked[:200]}; there are: {choices}.")
     note = f"{len(left)} legs of '{one.id}' fit; the first was taken: {_values(left[0])}." if len(left) > 1 else ""
-    return JobLeg(one, left[0], note=note)
+    return JobLeg(one, left[0], within, note, rest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,9 +145,11 @@ def _typed(one: Input, value: Value) -> Value | Problem:
 
 
 def _inside(workflow: Workflow, caller: JobLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -> JobLeg | Problem:
+    if caller.within and caller.rest:
+        return pick(workflow, caller.within, caller.rest, evaluate, inputs)
     if caller.within:
         return find_leg(workflow, caller.within, evaluate, inputs)
     if len(workflow.jobs) > 1:
         names = ", ".join(job.id for job in workflow.jobs)
         return Problem(f"The workflow that '{caller.job.id}' calls has several jobs; name one of: {names}.", caller.job.line)
-    return pick(workflow, None, {}, evaluate, inputs)
+    return pick(workflow, None, caller.rest, evaluate, inputs)

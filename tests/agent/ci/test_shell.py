@@ -3,7 +3,7 @@ import time
 import pytest
 
 from agent.ci.shell import commands, is_simple, pieces
-from agent.ci.shell_words import assignments
+from agent.ci.shell_words import assignments, in_one_line
 
 
 def read(text: str) -> list[object]:
@@ -80,3 +80,16 @@ def test_hostile_text_is_read_in_time_that_grows_with_it_alone(text: str) -> Non
     began = time.monotonic()
     pieces(text)
     assert time.monotonic() - began < 30  # quadratic, it takes minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("echo lint\n  python -m pytest -q\n", "echo lint; python -m pytest -q"),
+        ("(\n  cd a\n  pytest\n)", "( cd a; pytest; )"),
+        ("if true; then\n  pytest\nfi", "if true; then pytest; fi"),
+        ("pytest " + "x" * 100, "pytest " + "x" * 31 + " …"),
+    ],
+)
+def test_shell_text_in_a_sentence_keeps_all_of_its_lines(text: str, shown: str) -> None:
+    assert in_one_line(text, 40) == shown

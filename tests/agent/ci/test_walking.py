@@ -1,22 +1,24 @@
 """What the steps of a job come to, read and run: conditions, variables, outputs, own actions, what stands in the way."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from textwrap import dedent
+from typing import cast
 
 import pytest
 
 from agent.checks import Runner
 from agent.ci.detect import Project, read_project
 from agent.ci.expressions.scope import no_files
-from agent.ci.leg import Leg, Walked
+from agent.ci.leg import Found, Leg, Walked
 from agent.ci.legs import ChosenJob, FailedJob, leg_of
-from agent.ci.replay import Play, Stage
+from agent.ci.replay import Stage
 from agent.ci.walking import walk
 from agent.ci.workflows.document import Problem
 from agent.outcome import Outcome
 from agent.verdicts import Check, CheckRun
-from sandbox.base import Sandbox
+from sandbox.base import Sandbox, Workspace
 from tests.agent.conftest import Repository
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -29,6 +31,18 @@ def workflow(steps: str, job: str = "", head: str = "") -> str:
     body = dedent(steps).strip("\n").replace("\n", "\n      ")
     job = dedent(job).strip("\n").replace("\n", "\n    ")
     return f"on: push\n{dedent(head)}\njobs:\n  tests:\n    runs-on: ubuntu-latest\n    {job}\n    steps:\n      {body}\n"
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The candidates of a sandbox whose base has these files."""
+
+    repository: Repository
+    files: Mapping[str, str]
+
+    @asynccontextmanager
+    async def candidate(self) -> AsyncIterator[Workspace]:
+        yield await self.repository(self.files)
 
 
 class Walks:
@@ -56,8 +70,8 @@ class Walks:
             self.ran.append(check.name)
 
         self.ran: list[str] = []
-        stage = Stage(self.sandbox, runner, ran, float("inf"))
-        return await walk(leg, project, no_files, Play(stage, await self.repository(files or {})).perform)
+        copies = cast(Sandbox, Copies(self.repository, files or {}))
+        return await Stage(copies, runner, ran, float("inf")).replay(leg, project, no_files)
 
     async def _leg(
         self, text: str, files: Mapping[str, str], failed: str | None, conclusions: Sequence[tuple[str, str]]
@@ -209,7 +223,7 @@ async def test_without_a_word_from_ci_the_first_red_step_is_the_failing_one(walk
     walked = await walks.run(text, {"test_a.py": TEST})
     assert walked.check is not None
     assert (walked.check.name, walked.check.reader) == ("Tests", "pytest")
-    assert walks.ran == ["Fine", "May fail", "Tests"]
+    assert walks.ran == ["Fine", "May fail", "Tests", "Tests"]  # by itself, and as it is reproduced
     green = await walks.run(text, {"test_a.py": "def test_a(): pass\n"})
     assert green.check is not None
     assert green.check.name == "Tests"  # what tests the most is asked again: it may be flaky
@@ -440,3 +454,96 @@ async def test_odd_times_of_a_step_are_bounded(walks: Walks, minutes: str) -> No
     check = (await walks.read(workflow(f"- {{name: Go, run: pytest, timeout-minutes: {minutes}}}"), failed="Go")).check
     assert check is not None
     assert 0 < check.timeout <= 600.0
+
+
+async def test_what_steps_leave_outside_of_the_repository_is_there_for_the_failing_one(walks: Walks) -> None:
+    text = workflow(
+        """
+        - name: Make
+          run: |
+            mkdir -p /tmp/mine "$HOME/.local/bin"
+            echo 'echo mine' > /tmp/mine/mytool
+            echo 'echo other' > "$HOME/.local/bin/mytool2"
+            chmod +x /tmp/mine/mytool "$HOME/.local/bin/mytool2"
+            echo /tmp/mine >> "$GITHUB_PATH"
+            echo "$HOME/.local/bin" >> "$GITHUB_PATH"
+            echo kept > "$RUNNER_TEMP/x"
+            echo LEFT=behind >> "$GITHUB_ENV"
+        - id: use
+          name: Use
+          run: |
+            mytool
+            mytool2
+            cat "$RUNNER_TEMP/x"
+            test "$LEFT" = behind
+            echo "said=$(mytool)" >> "$GITHUB_OUTPUT"
+        - name: Later
+          run: test "${{ steps.use.outputs.said }}" = mine && mytool2
+        - run: pytest -q
+        """
+    )
+    walked = await walks.run(text, {"test_a.py": TEST})
+    assert walked.check is not None
+    assert (walked.check.command, [step.name for step in walked.check.before]) == ("pytest -q", ["Make", "Use", "Later"])
+    assert any("step 2, `Use`, needs what the steps before it leave outside" in note for note in walked.notes)
+    assert walks.ran == ["Make", "Use", "Use", "Later", "Run pytest -q"]  # when it is known, each is run once
+
+
+async def test_a_step_that_is_red_with_those_before_it_too_is_the_failing_one(walks: Walks) -> None:
+    text = workflow("- run: echo made > made.txt\n- name: Look\n  run: cat made.txt && exit 3\n- run: pytest")
+    walked = await walks.run(text)
+    assert walked.check is not None
+    assert (walked.check.name, len(walked.check.before)) == ("Look", 1)
+    assert isinstance(walked.end, Found)
+    assert walked.end.seen is not None
+    assert walked.end.seen.exit_code == 3
+
+
+async def test_a_red_step_that_perhaps_does_not_run_in_ci_is_passed_over(walks: Walks) -> None:
+    text = workflow(
+        """
+        - name: Doubtful
+          if: github.event.pull_request.draft == false
+          run: exit 5
+        - run: pytest -q
+        """
+    )
+    walked = await walks.run(text, {"test_a.py": TEST})
+    assert walked.check is not None
+    assert (walked.check.command, walked.check.before) == ("pytest -q", ())
+    assert any("`Doubtful`, fails here and is passed over" in note for note in walked.notes)
+    walked = await walks.run(text, {"test_a.py": "def test_a(): pass\n"})
+    assert walked.ending is not None
+    assert "Only the step `Doubtful` fails here" in walked.ending.reason
+
+
+def on_windows(run: str) -> str:
+    return workflow(f"- name: Go\n  run: {run}").replace("ubuntu-latest", "windows-latest")
+
+
+async def test_on_windows_powershell_is_the_default_and_bash_runs_what_it_reads_alike(walks: Walks) -> None:
+    walked = await walks.read(on_windows("python -m pytest -q tests/unit -k 'not slow'"), failed="Go")
+    assert walked.check is not None
+    assert walked.check.shell == "bash -e {0}"
+    for text in ("'$env:PYTHONPATH=\".\"; python -m pytest'", "Get-ChildItem", r"python -m pytest tests\unit"):
+        walked = await walks.read(on_windows(text), failed="Go")
+        assert walked.ending is not None, text
+        assert "the shell pwsh" in walked.ending.reason
+
+
+async def test_a_checkout_into_a_folder_is_refused_unless_the_repository_is_at_the_root_too(walks: Walks) -> None:
+    elsewhere = "- uses: actions/checkout@v5\n  with: {path: src}\n- run: pytest"
+    walked = await walks.read(workflow(elsewhere))
+    assert walked.ending is not None
+    assert walked.ending.outcome is Outcome.REFUSED
+    assert "into the folder `src` (`path` of actions/checkout)" in walked.ending.reason
+    walked = await walks.read(workflow(f"- uses: actions/checkout@v5\n{elsewhere}"), failed="Run pytest")
+    assert walked.check is not None
+    assert any("it puts the repository into the folder src" in note for note in walked.notes)
+
+
+async def test_a_variable_that_only_github_knows_is_told_where_a_step_names_it(walks: Walks) -> None:
+    walked = await walks.read(
+        workflow('- {name: Go, run: "echo $GITHUB_RUN_NUMBER $GITHUB_WORKFLOW $GITHUB_MINE"}'), failed="Go"
+    )
+    assert [note for note in walked.notes if "GITHUB" in note] == ["step 1: GITHUB_RUN_NUMBER is not known here, and not set"]

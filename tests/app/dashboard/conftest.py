@@ -62,10 +62,11 @@ class Site:
 @contextlib.asynccontextmanager
 async def serving(settings: Settings, store: Store) -> AsyncIterator[Site]:
     app = create_pages(settings)
-    async with open_feed(store) as feed:
+    onlooking = store.for_onlookers()
+    async with open_feed(onlooking) as feed:
 
         async def call(scope: Any, receive: Any, send: Any) -> None:
-            scope["state"] = {"store": store, "feed": feed}
+            scope["state"] = {"store": onlooking, "feed": feed}
             await app(scope, receive, send)
 
         with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:

@@ -191,3 +191,26 @@ def test_calls_that_nest_one_too_deep_end() -> None:
     problem = follow(files, " / ".join(["call"] * NESTING_LIMIT + ["only"]))
     assert isinstance(problem, Problem)
     assert f"more than {NESTING_LIMIT} deep" in problem.sentence
+
+
+def test_values_that_a_person_gives_go_to_the_matrix_that_has_them() -> None:
+    inner = "on: workflow_call\njobs: {inner: {runs-on: x, strategy: {matrix: {part: [a, b]}}, steps: [{run: y}]}}"
+    outer = "on: push\njobs: {call: {strategy: {matrix: {os: [one, two]}}, uses: ./.github/workflows/in.yml}}"
+    workflow = read_workflow(outer)
+    assert isinstance(workflow, Workflow)
+
+    def found(job: str, matrix: Mapping[str, str]) -> Found | Problem:
+        def choose(workflow: Workflow, inputs: Mapping[str, Value]) -> object:
+            return pick(workflow, job, matrix, evaluate, inputs)
+
+        return find(workflow, "ci.yml", choose, evaluate, {".github/workflows/in.yml": inner}.get)  # type: ignore[arg-type]
+
+    for job in ("call", "call (two) / inner"):
+        one = found(job, {"os": "two", "part": "b"})
+        assert isinstance(one, Found), str(one)
+        assert [dict(each.leg.values) for each in (*one.calls, one.target)] == [{"os": "two"}, {"part": "b"}]
+    for matrix in ({"os": "two", "part": "c"}, {"nowhere": "c"}):
+        problem = found("call", matrix)
+        assert isinstance(problem, Problem)
+        assert "No leg of the job 'inner' has" in str(problem)
+        assert "there are: part=a; part=b" in str(problem)

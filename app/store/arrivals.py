@@ -1,0 +1,137 @@
+"""What comes in masses, failing runs and what is ignored: many deliveries in few statements, in one transaction of the caller.
+
+Every other decision is taken one at a time (`deliveries`), with the rows that are made here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, insert, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.store.known import know
+from app.store.models import AttemptRow, DeliveryRow, RequestRow
+from webhooks.intake import Decision, Delivery, Ignored, InstallationChange, PullRequestChange, RepairRequest, Taken
+
+Arrival = tuple[Delivery, RepairRequest | Ignored]
+"""A request here is an automatic one: its head is known."""
+
+_Head = tuple[int, str]  # repository, commit
+
+
+async def take_all(session: AsyncSession, arrivals: Sequence[Arrival], now: datetime) -> list[Taken]:
+    """As if each were taken alone, in order. Raises `IntegrityError` when another process was faster somewhere."""
+    guids = {delivery.guid for delivery, _ in arrivals}
+    rows = await session.execute(select(DeliveryRow.guid, DeliveryRow.attempt_id).where(DeliveryRow.guid.in_(guids)))
+    attempt_of: dict[str, str | None] = {row.guid: row.attempt_id for row in rows}
+    fresh = [(delivery, decision) for delivery, decision in arrivals if delivery.guid not in attempt_of]
+    attempts = await _attempts(session, [decision for _, decision in fresh if isinstance(decision, RepairRequest)], now)
+    taken, requests, deliveries = [], [], []
+    for delivery, decision in arrivals:
+        if delivery.guid in attempt_of:
+            taken.append(Taken(duplicate=True, attempt_id=attempt_of[delivery.guid]))
+            continue
+        attempt_id = None
+        if isinstance(decision, RepairRequest):
+            attempt_id = attempts[_head(decision)]
+            requests.append(asked(decision, attempt_id, now))
+        deliveries.append(delivered(delivery, decision, attempt_id, now))
+        attempt_of[delivery.guid] = attempt_id  # the same may come twice at once
+        taken.append(Taken(duplicate=False, attempt_id=attempt_id))
+    if requests:
+        await session.execute(insert(RequestRow), requests)
+    if deliveries:
+        await session.execute(insert(DeliveryRow), deliveries)
+    return taken
+
+
+async def _attempts(session: AsyncSession, requests: Sequence[RepairRequest], now: datetime) -> dict[_Head, str]:
+    """The automatic attempt of each head; made where there is none."""
+    if not requests:
+        return {}
+    for installation_id, repository in dict.fromkeys((request.installation_id, request.repository) for request in requests):
+        await know(session, installation_id, repository, now)
+    heads = {_head(request): request for request in reversed(requests)}  # the first of each
+    automatic = tuple_(AttemptRow.repository_id, AttemptRow.automatic_sha)
+    rows = await session.execute(
+        select(AttemptRow.repository_id, AttemptRow.automatic_sha, AttemptRow.id).where(automatic.in_(list(heads)))
+    )
+    found: dict[_Head, str] = {(repository_id, sha): attempt_id for repository_id, sha, attempt_id in rows if sha}
+    missing = [head for head in heads if head not in found]
+    if not missing:
+        return found
+    of_head = (AttemptRow.repository_id, AttemptRow.head_sha)
+    highest = await session.execute(
+        select(*of_head, func.max(AttemptRow.number)).where(tuple_(*of_head).in_(missing)).group_by(*of_head)
+    )
+    numbers = {(repository_id, sha): number or 0 for repository_id, sha, number in highest}
+    made = [queued(heads[head], numbers.get(head, 0) + 1, now) for head in missing]
+    await session.execute(insert(AttemptRow), made)
+    return found | {head: row["id"] for head, row in zip(missing, made, strict=True)}
+
+
+def _head(request: RepairRequest) -> _Head:
+    assert request.head_sha is not None, "only a comment does not carry it"
+    return request.repository.id, request.head_sha
+
+
+def queued(request: RepairRequest, number: int | None, now: datetime) -> dict[str, Any]:
+    """A new attempt's row; `number` among those of its head, where that is known."""
+    return {
+        "id": uuid.uuid4().hex,
+        "repository_id": request.repository.id,
+        "installation_id": request.installation_id,
+        "trigger": "command" if request.by_command else "automatic",
+        "head_sha": request.head_sha,
+        "head_branch": request.head_branch,
+        "automatic_sha": None if request.by_command else request.head_sha,
+        "number": number,
+        "status": "queued",
+        "created_at": now,
+    }
+
+
+def asked(request: RepairRequest, attempt_id: str, now: datetime) -> dict[str, Any]:
+    """The row of a request for an attempt."""
+    return {
+        "attempt_id": attempt_id,
+        "source": request.source,
+        "run_id": request.run_id,
+        "check_run_id": request.check_run_id,
+        "check_suite_id": request.check_suite_id,
+        "pull_number": request.pull_number,
+        "comment_id": request.comment_id,
+        "sender": request.sender,
+        "title": request.title,
+        "flaky": request.flaky,
+        "created_at": now,
+    }
+
+
+def delivered(delivery: Delivery, decision: Decision, attempt_id: str | None, now: datetime) -> dict[str, Any]:
+    """The row of a delivery, which keeps it from being handled twice."""
+    word, reason = _told(decision)
+    return {
+        "guid": delivery.guid,
+        "event": delivery.event,
+        "action": delivery.action,
+        "payload_sha256": delivery.payload_sha256,
+        "decision": word,
+        "reason": reason,
+        "attempt_id": attempt_id,
+        "received_at": now,
+    }
+
+
+def _told(decision: Decision) -> tuple[str, str]:
+    match decision:
+        case RepairRequest():
+            return "request", decision.title
+        case Ignored():
+            return ("refused" if decision.refused else "ignored"), decision.reason
+        case InstallationChange() | PullRequestChange():
+            return "change", decision.action

@@ -1,0 +1,37 @@
+"""Whether it is really red: what a replay has already seen counts."""
+
+from pathlib import Path
+
+from agent.oracle import EXIT
+from agent.outcome import NoRepair, Outcome
+from agent.reproducing import Red
+from agent.verdicts import Check, CheckRun, Failure, Verdict
+from tests.agent.test_flakiness import Case
+
+
+def replayed(name: str) -> CheckRun:
+    return CheckRun(
+        name, "finished", {EXIT: Verdict.FAILED}, (Failure(EXIT, "exit code 3: no"),), 0.1, exit_code=3, output="no"
+    )
+
+
+async def test_a_red_replay_that_is_green_when_it_is_reproduced_is_flaky(tmp_path: Path) -> None:
+    result = await Case(tmp_path, {}).seen(checks=(Check("step", "true", "exit"),), replayed=(replayed("step"),))
+    assert isinstance(result, NoRepair), result
+    assert result.outcome is Outcome.FLAKY
+    assert result.flakiness is not None
+    assert (result.flakiness.red, result.flakiness.runs) == (1, 3)
+
+
+async def test_so_it_is_where_the_replay_ran_one_of_two_checks(tmp_path: Path) -> None:
+    checks = (Check("step", "true", "exit"), Check("other", "true", "exit"))
+    result = await Case(tmp_path, {}).seen(checks=checks, replayed=(replayed("step"),))
+    assert isinstance(result, NoRepair), result
+    assert result.outcome is Outcome.FLAKY
+
+
+async def test_the_replay_is_the_first_of_the_runs(tmp_path: Path) -> None:
+    check = Check("step", "echo x >> ../count; exit 3", "exit")
+    result = await Case(tmp_path, {}).seen(checks=(check,), replayed=(replayed("step"),))
+    assert isinstance(result, Red), result
+    assert result.base[0].output == "no"
