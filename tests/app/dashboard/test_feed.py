@@ -197,7 +197,8 @@ async def test_an_event_of_a_newer_worker_is_told_and_stops_nobody(store: Store,
 
 
 async def test_one_attempt_that_cannot_be_read_is_not_the_end_of_the_others(store: Store, feed: Feed) -> None:
-    broken, whole = await taken(store, run_of("a" * 40)), await taken(store, run_of("b" * 40))
+    ids = [await taken(store, run_of(sha * 40)) for sha in "ab"]
+    broken, whole = await store.marks(ids)  # in the order in which they are looked at
     following = [asyncio.create_task(read(feed, attempt_id)) for attempt_id in (broken, whole)]
     await asyncio.sleep(0.2)
     await tell(store, broken, 1)
