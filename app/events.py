@@ -21,13 +21,23 @@ _LONGEST = 20_000  # characters of one text of a large event
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
+class Unknown(msgspec.Struct, frozen=True):
+    """An event of a worker that is newer than this process, or much older: what all events have in common."""
+
+    kind: str
+    text: str = ""
+
+
+_common: msgspec.json.Decoder[Unknown] = msgspec.json.Decoder(Unknown)
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """One entry of a timeline. `sequence` counts from 1 without gaps within an attempt."""
 
     sequence: int
     at: datetime
-    event: AnyEvent
+    event: AnyEvent | Unknown
 
 
 def is_kept(event: AnyEvent) -> bool:
@@ -66,5 +76,9 @@ def _cut(value: Any) -> Any:
     return {name: _cut(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
-def decode(body: str) -> AnyEvent:
-    return _decoder.decode(body)
+def decode(body: str) -> AnyEvent | Unknown:
+    """What was encoded, also by a process of another version: web and workers are not replaced in the same moment."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.ValidationError:
+        return _common.decode(body)

@@ -80,6 +80,12 @@ class Settings(BaseSettings):
         description="Say that everybody who reaches `PAGES_HOST` may read everything, so that an address beyond this machine "
         "is not refused. Publish such a port on the host's loopback only.",
     )
+    pages_names: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Names by which the pages may be asked for besides `localhost`, `PAGES_HOST` and IP addresses, separated "
+        "by commas (`web` where other containers read `/metrics`). Requests by other names are refused: a website could have "
+        "its own lead here.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe messages that are logged."
     )
@@ -214,7 +220,7 @@ class Settings(BaseSettings):
             raise ValueError("must be a URL that starts with redis://, rediss:// or unix://")
         return value
 
-    @field_validator("package_index_hosts", mode="before")
+    @field_validator("package_index_hosts", "pages_names", mode="before")
     @classmethod
     def _are_hosts(cls, value: Any) -> Any:
         hosts = [host.strip() for host in value.split(",") if host.strip()] if isinstance(value, str) else value

@@ -5,12 +5,13 @@ Texts are bounded and without this installation's secrets; what a terminal might
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
+from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
@@ -19,15 +20,16 @@ from starlette.responses import Response
 
 from agent.outcome import Outcome
 from app.dashboard.asking import BadQuery, asked, cursor_of
-from app.dashboard.feed import Feed, News
+from app.dashboard.feed import PAGE, Feed, News
+from app.dashboard.finding import Text, known, store_of
 from app.dashboard.shown import Shower
-from app.dashboard.streaming import message, place, stream
+from app.dashboard.streaming import Seen, message, place, stream
 from app.events import Stored
 from app.store.store import Store
 from app.store.values import Attempt, Status, Trigger
 
 PREFIX = "/api/v1"
-Text = Annotated[str, Query(max_length=500)]
+MOST_BYTES = 1_000_000  # of one page of events
 
 
 class PullRequestOut(BaseModel):
@@ -117,15 +119,16 @@ def router(shower: Shower) -> APIRouter:
     ) -> AttemptsOut:
         """Attempts, newest first. `repository` is a part of a name, `state` a status or an outcome."""
         query = asked(repository, state, trigger, before)
-        attempts = await _store(request).page_of_attempts(query.wanted, query.before, limit + 1)
+        attempts = await store_of(request).page_of_attempts(query.wanted, query.before, limit + 1)
         more = len(attempts) > limit
         shown = attempts[:limit]
-        return AttemptsOut(attempts=[_attempt(each, shower) for each in shown], next=cursor_of(shown[-1]) if more else None)
+        told = await asyncio.to_thread(lambda: [_attempt(each, shower) for each in shown])
+        return AttemptsOut(attempts=told, next=cursor_of(shown[-1]) if more else None)
 
     @routes.get("/attempts/{attempt_id}", responses={404: _PROBLEMS[404]})
     async def show_attempt(request: Request, attempt_id: str) -> AttemptOut:
         """One attempt."""
-        return _attempt(await _known(request, attempt_id), shower)
+        return _attempt(await known(request, attempt_id), shower)
 
     @routes.get(
         "/attempts/{attempt_id}/events",
@@ -144,13 +147,14 @@ def router(shower: Shower) -> APIRouter:
     ) -> Response:
         """The timeline beyond the event `after`; as a stream that goes on until the attempt has ended, where
         `Accept: text/event-stream` asks for that. A stream begins anew where `Last-Event-ID` says."""
-        attempt = await _known(request, attempt_id)
+        attempt = await known(request, attempt_id)
         if "text/event-stream" in request.headers.get("accept", ""):
             feed: Feed = request.state.feed
-            return await stream(feed, attempt.id, place(request, after), lambda news: _messages(news, shower))
-        events = await _store(request).timeline(attempt.id, after, limit + 1)
-        shown = [_event(stored, shower) for stored in events[:limit]]
-        return Answer({"events": shown, "next": events[limit - 1].sequence if len(events) > limit else None})
+            seen = place(request, after)
+            if attempt.status == "ended" and seen.after >= await _newest(store_of(request), attempt.id):
+                return Response(status_code=204)  # by which a browser knows that it need not come again
+            return await stream(feed, attempt.id, seen, lambda news: _messages(news, shower))
+        return Answer(await _page(store_of(request), attempt.id, after, limit, shower))
 
     return routes
 
@@ -172,22 +176,6 @@ def problem(status: int, detail: str) -> Response:
     titles = {404: "Not found", 405: "Not allowed", 422: "The request cannot be understood"}
     body = {"title": titles.get(status, "It failed"), "status": status, "detail": detail}
     return Answer(body, status, media_type="application/problem+json")
-
-
-async def _known(request: Request, attempt_id: str) -> Attempt:
-    attempt = await _store(request).attempt(attempt_id) if may_be_an_id(attempt_id) else None
-    if attempt is None:
-        raise HTTPException(404, f"there is no attempt {attempt_id[:64]!r}; {PREFIX}/attempts lists them")
-    return attempt
-
-
-def may_be_an_id(text: str) -> bool:
-    return text.isascii() and text.isalnum() and len(text) <= 32
-
-
-def _store(request: Request) -> Store:
-    store: Store = request.state.store
-    return store
 
 
 def _attempt(attempt: Attempt, shower: Shower) -> AttemptOut:
@@ -237,8 +225,36 @@ def _bounded(value: Any, shower: Shower) -> Any:
     return value
 
 
-def _messages(news: News, shower: Shower) -> bytes:
-    return b"".join(message(json.dumps(_event(stored, shower)), id_=stored.sequence) for stored in news.events)
+async def _newest(store: Store, attempt_id: str) -> int:
+    mark = (await store.marks((attempt_id,))).get(attempt_id)
+    return mark.events if mark else 0
+
+
+async def _page(store: Store, attempt_id: str, after: int, limit: int, shower: Shower) -> dict[str, Any]:
+    """`EventsOut`: at most `limit` events, and fewer where they are large; one at least, where there is one."""
+    shown: list[dict[str, Any]] = []
+    size = 0
+    while len(shown) < limit and size < MOST_BYTES:
+        events = await store.timeline(attempt_id, after, min(PAGE, limit - len(shown)))
+        for stored in events:
+            shown.append(await asyncio.to_thread(_event, stored, shower))
+            after = stored.sequence
+            size += len(json.dumps(shown[-1]))
+            if size >= MOST_BYTES:
+                break
+        if not events:
+            break
+    return {"events": shown, "next": after if shown and after < await _newest(store, attempt_id) else None}
+
+
+async def _messages(news: News, shower: Shower) -> bytes:
+    def make() -> bytes:
+        told = ((stored.sequence, json.dumps(_event(stored, shower))) for stored in news.events)
+        return b"".join(message(text, id_=Seen(sequence, sequence)) for sequence, text in told)
+
+    if news.moment is None or not news.events:
+        return await asyncio.to_thread(make)
+    return await news.moment.once(f"api {news.events[0].sequence}", make)
 
 
 async def as_problem(_: Request, error: AnyHTTPException) -> Response:

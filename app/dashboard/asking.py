@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import get_args
 
 from agent.outcome import Outcome
@@ -65,7 +65,9 @@ def place_of(cursor: str) -> Place:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         at, _, attempt_id = base64.b64decode(padded, b"-_", validate=True).decode("ascii").partition(" ")
         created_at = datetime.fromisoformat(at)
-    except (ValueError, binascii.Error):
+        if created_at.tzinfo is not None:
+            created_at = created_at.astimezone(UTC)  # before the year 1 and after 9999 there is nothing
+    except (ValueError, OverflowError, binascii.Error):
         created_at, attempt_id = None, ""
     if created_at is None or created_at.tzinfo is None or not (attempt_id.isalnum() and len(attempt_id) <= 32):
         raise BadQuery(f"before: {_quoted(cursor)} is no cursor of ours; take `next` of the page before")

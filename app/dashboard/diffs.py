@@ -7,18 +7,21 @@ comments, strings, numbers and keywords look like in the languages that reposito
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
 
 from markupsafe import Markup, escape
 
-from app.dashboard.shown import Shower
+from app.dashboard.shown import LONGEST, Shower
 
-MOST_LINES = 600
+MOST_LINES = 600  # of one diff
+PAGE_LINES = 2_000  # of all diffs of one page
+_COLUMNS = 40  # characters that count as a line: one token each, at worst, and each token is some markup
 _LONG = 400  # characters of a line whose tokens are looked for
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@(.*)")
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
+_BETWEEN = ("diff ", "index ", "new file", "deleted file", "similarity ", "rename ", "old mode", "new mode")
 _WORDS = frozenset(
     """
     and as assert async await break case catch class const continue def default defer del do elif else enum except
@@ -58,56 +61,73 @@ def lines_of(diff: str, shower: Shower) -> list[Line]:
     return lines
 
 
+def affordable(diffs: Iterable[tuple[int, str]]) -> frozenset[int]:
+    """Which of these numbered diffs one page has room for; the first of them has the first claim."""
+    left = PAGE_LINES
+    shown: set[int] = set()
+    for number, diff in diffs:
+        left -= max(min(diff.count("\n"), MOST_LINES), min(len(diff), LONGEST) // _COLUMNS)
+        if left < 0:
+            break
+        shown.add(number)
+    return frozenset(shown)
+
+
 def _lines(raw: list[str]) -> Iterator[Line]:
-    old = new = 0
+    old = new = 0  # numbers of the lines that come next
+    old_left = new_left = 0  # lines of the hunk that are still to come: only beyond them a line can be the head of a file
     at = 0
     while at < len(raw):
         text = raw[at]
-        at += 1
-        if text.startswith("--- ") and at < len(raw) and raw[at].startswith("+++ "):
-            yield Line("file", escape(_file(text, raw[at])))
+        if hunk := _HUNK.match(text):
+            old, new = int(hunk[1]), int(hunk[3])
+            old_left, new_left = int(hunk[2] or 1), int(hunk[4] or 1)
+            yield Line("hunk", escape(f"line {old}{hunk[5][:200]}" if old else f"line {new}"))
+        elif old_left <= 0 and _is_head(raw, at):
+            yield Line("file", escape(_file(text, raw[at + 1])))
             at += 1
-        elif hunk := _HUNK.match(text):
-            old, new = int(hunk[1]), int(hunk[2])
-            yield Line("hunk", escape(f"line {old}{hunk[3][:200]}" if old else f"line {new}"))
         elif text.startswith("-"):
-            removed, added, at = _changed(raw, at - 1)
+            removed, added = _changed(raw, at, old_left)
             yield from _pairs(removed, added, old, new)
             old, new = old + len(removed), new + len(added)
+            old_left, new_left = old_left - len(removed), new_left - len(added)
+            at += len(removed) + len(added) - 1
         elif text.startswith("+"):
             yield Line("new", _coloured(text[1:]), None, new)
-            new += 1
+            new, new_left = new + 1, new_left - 1
         elif text.startswith("\\"):
             yield Line("note", escape(text[2:]))
-        elif text.startswith(("diff ", "index ", "new file", "deleted file", "similarity ", "rename ", "old mode", "new mode")):
-            continue
+        elif old_left <= 0 and new_left <= 0 and text.startswith(_BETWEEN):
+            pass
         else:
             yield Line("same", _coloured(text[1:]), old, new)
-            old, new = old + 1, new + 1
+            old, new, old_left, new_left = old + 1, new + 1, old_left - 1, new_left - 1
+        at += 1
+
+
+def _is_head(raw: list[str], at: int) -> bool:
+    return raw[at].startswith("--- ") and at + 1 < len(raw) and raw[at + 1].startswith("+++ ")
 
 
 def _file(before: str, after: str) -> str:
-    """ "src/a.py", or what became of it."""
-    was, now = (text[4:].partition("\t")[0].removeprefix(side) for text, side in ((before, "a/"), (after, "b/")))
-    if was == "/dev/null":
+    """ "src/a.py", or what became of it. What stands behind the path (a date, mostly) is shown: it is foreign text too."""
+    was, now = (text[4:].rstrip("\t").removeprefix(side) for text, side in ((before, "a/"), (after, "b/")))
+    if was.partition("\t")[0] == "/dev/null":
         return f"{now} (new)"
-    return f"{was} (removed)" if now == "/dev/null" else now
+    return f"{was} (removed)" if now.partition("\t")[0] == "/dev/null" else now
 
 
-def _changed(raw: list[str], at: int) -> tuple[list[str], list[str], int]:
-    """The removed lines that begin here, the added ones that replace them, and where it goes on."""
+def _changed(raw: list[str], at: int, old_left: int) -> tuple[list[str], list[str]]:
+    """The removed lines that begin here, and the added ones that replace them."""
     removed: list[str] = []
     added: list[str] = []
-    while at < len(raw) and raw[at].startswith("-") and not raw[at].startswith("--- "):
-        removed.append(raw[at][1:])
-        at += 1
-    if not removed:  # a removed line that looks like the head of a file
+    while at < len(raw) and raw[at].startswith("-") and (len(removed) < old_left or not _is_head(raw, at)):
         removed.append(raw[at][1:])
         at += 1
     while at < len(raw) and raw[at].startswith("+"):
         added.append(raw[at][1:])
         at += 1
-    return removed, added, at
+    return removed, added
 
 
 def _pairs(removed: list[str], added: list[str], old: int, new: int) -> Iterator[Line]:

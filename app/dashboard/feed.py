@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import structlog
@@ -24,7 +25,8 @@ from app.store.values import Attempt, Mark
 TICK = 0.5  # seconds between two looks at the database
 HEARTBEAT = 15.0  # seconds without news after which a follower is told so
 MOST_FOLLOWERS = 2_000
-PAGE = 200  # events that are read for one follower at a time
+PAGE = 200  # events that are read at a time
+_MADE = 8  # answers that are kept of one moment: most who look lack the same
 
 _log = structlog.get_logger()
 
@@ -39,16 +41,29 @@ class Crowded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An attempt as it stands after a change. `fresh` are the events that came with it; `made` keeps what is made of it."""
+    """An attempt as it stands after a change. `fresh` are the events that came with it."""
 
     attempt: Attempt
     story: Story
     fresh: list[Stored]
-    made: dict[str, bytes] = field(default_factory=dict)
+    made: dict[str, asyncio.Task[bytes]] = field(default_factory=dict)
+
+    @property
+    def events(self) -> int:
+        return self.story.events
 
     @property
     def is_last(self) -> bool:
         return self.attempt.status == "ended"
+
+    async def once(self, name: str, make: Callable[[], bytes]) -> bytes:
+        """What `make` makes, in a thread: once for all who ask by the same name at about the same time."""
+        making = self.made.get(name)
+        if making is None:
+            if len(self.made) >= _MADE:
+                del self.made[next(iter(self.made))]
+            making = self.made[name] = asyncio.create_task(asyncio.to_thread(make))
+        return await asyncio.shield(making)  # one who leaves does not stop it for the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +103,41 @@ class Feed:
         if self.followers >= MOST_FOLLOWERS:
             raise Crowded
 
-    async def follow(self, attempt_id: str, after: int) -> AsyncGenerator[News | None, None]:
+    async def follow(self, attempt_id: str, after: int, since: int | None = None) -> AsyncGenerator[News | None, None]:
         """What comes beyond the event `after`, until the attempt has ended or the service stops.
 
-        None is a sign of life where nothing happened. Ends at once where there is no such attempt.
+        `since` is the follower's place when it was last told how the attempt stands, where that is not `after`. None is a
+        sign of life where nothing happened; a database that is away is waited for. Ends at once where there is no such attempt.
         """
+        since = after if since is None else min(since, after)
         watched = self._watched.setdefault(attempt_id, _Watched())
         watched.followers += 1
         self.followers += 1
         try:
-            if watched.moment is None:
-                await self._look(attempt_id, watched, None)
             seen: Moment | None = None
-            while not self._closing and (moment := watched.moment) is not None:
-                changed = watched.changed
+            while not self._closing:
+                try:
+                    if watched.moment is None:
+                        await self._look(attempt_id, watched, None)
+                    changed, moment = watched.changed, watched.moment
+                    if moment is None:
+                        return
+                    missed = await self._missed(attempt_id, after, moment) if moment is not seen else None
+                except (SQLAlchemyError, OSError):  # of which `run` tells
+                    await asyncio.sleep(TICK)
+                    yield None
+                    continue
+                if missed:
+                    after = missed[-1].sequence
+                    yield News(missed, None, since)
+                    continue
                 if moment is not seen:
-                    since = after
-                    while (events := await self._missed(attempt_id, after, moment)) is not None:
-                        after = events[-1].sequence
-                        yield News(events, None, since)
-                    yield News([stored for stored in moment.fresh if stored.sequence > after], moment, since)
-                    after, seen = max(after, moment.story.events), moment
+                    # A place beyond the events that there are is one more name for their end.
+                    yield News(
+                        [stored for stored in moment.fresh if stored.sequence > after], moment, min(since, moment.events)
+                    )
+                    since = after = max(after, moment.events)
+                    seen = moment
                     if moment.is_last:
                         return
                     continue
@@ -125,7 +154,7 @@ class Feed:
 
     async def _missed(self, attempt_id: str, after: int, moment: Moment) -> list[Stored] | None:
         """Events between the follower's place and those that came with the moment; None when there are none."""
-        first = moment.fresh[0].sequence if moment.fresh else moment.story.events + 1
+        first = moment.fresh[0].sequence if moment.fresh else moment.events + 1
         if after >= first - 1:
             return None
         events = await self._store.timeline(attempt_id, after, limit=min(PAGE, first - 1 - after))
@@ -139,6 +168,8 @@ class Feed:
                 await self._look_at_all()
             except (SQLAlchemyError, OSError) as error:
                 _log.warning("the pages cannot read the database", error=str(error).partition("\n")[0])
+            except Exception:  # noqa: BLE001 - nobody would begin it again, and every page would stand still
+                _log.exception("the pages cannot tell what is new")
 
     async def close(self) -> None:
         """Let every follower come to its end."""
@@ -151,8 +182,15 @@ class Feed:
             return
         for attempt_id, mark in (await self._store.marks(tuple(self._watched))).items():
             watched = self._watched.get(attempt_id)
-            if watched is not None and watched.moment is not None and mark != watched.mark:
+            if watched is None or watched.moment is None or mark == watched.mark:
+                continue
+            try:
                 await self._look(attempt_id, watched, mark)
+            except (SQLAlchemyError, OSError):
+                raise
+            except Exception:  # noqa: BLE001 - one attempt's fault; the others are told all the same
+                watched.mark = mark  # until it changes again
+                _log.exception("an attempt cannot be told", attempt=attempt_id)
 
     async def _look(self, attempt_id: str, watched: _Watched, mark: Mark | None) -> None:
         """Read what is new of an attempt and wake those who follow it."""
@@ -166,15 +204,21 @@ class Feed:
             attempt = await self._store.attempt(attempt_id)
             if attempt is None:
                 return
-            fresh: list[Stored] = []
-            while events := await self._store.timeline(attempt_id, story.events, limit=PAGE):
-                story = story.with_events(events)
-                fresh = [*fresh, *events][-PAGE:]
+            story, fresh = await retold(self._store, attempt_id, story, PAGE)
             # At the beginning nobody waits for old events: each follower asks for those that it lacks.
             watched.moment = Moment(attempt, story, fresh if watched.moment else [])
             watched.mark = mark
             watched.changed.set()
             watched.changed = asyncio.Event()
+
+
+async def retold(store: Store, attempt_id: str, story: Story, most: int) -> tuple[Story, list[Stored]]:
+    """The story with the events that came after it, and the newest `most` of those; read in pieces, as some are long."""
+    fresh: deque[Stored] = deque(maxlen=most)
+    while events := await store.timeline(attempt_id, story.events, limit=PAGE):
+        story = story.with_events(events)
+        fresh.extend(events)
+    return story, list(fresh)
 
 
 @contextlib.asynccontextmanager

@@ -1,18 +1,21 @@
 """Who may ask for pages, and what a browser may do with them.
 
 Without sign-in the address is the only wall, so a request has to name this machine as its host: else a page from elsewhere
-whose name is made to lead here could read everything (DNS rebinding). An IP address cannot be rebound.
+whose name is made to lead here could read everything (DNS rebinding). An IP address cannot be rebound; a name without dots
+can, by whoever answers for names in the network around us (mDNS, LLMNR, DHCP, search domains).
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import MutableMapping
+from collections.abc import Collection, MutableMapping
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.settings import PREFIX
 
 HEADERS = {
     "content-security-policy": "; ".join(
@@ -45,11 +48,12 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Answers only to this machine's names, and says to browsers what pages may not do."""
+    """Answers only to addresses and to this machine's `names`, and says to browsers what pages may not do."""
 
-    def __init__(self, app: ASGIApp, host: str) -> None:
+    def __init__(self, app: ASGIApp, host: str, names: Collection[str] = ()) -> None:
+        """`host` is the address that is listened on."""
         self._app = app
-        self._host = host.lower()
+        self._names = frozenset(name.lower() for name in ("localhost", host, *names))
         self._beyond = not is_loopback(host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,17 +68,18 @@ class Guard:
 
         named = Headers(scope=scope).get("host", "")
         if not self._is_ours(named):
-            said = f"These pages answer to this machine's names, not to {named[:200]!r}; open http://localhost on their port.\n"
+            said = (
+                f"These pages answer to this machine's names, not to {named[:200]!r}; open http://localhost on their port, "
+                f"or set {PREFIX}PAGES_NAMES.\n"
+            )
             await PlainTextResponse(said, 421)(scope, receive, guarded)
             return
         await self._app(scope, receive, guarded)
 
     def _is_ours(self, named: str) -> bool:
         host = _without_port(named.strip().lower())
-        if host in ("localhost", self._host):
+        if host in self._names:
             return True
-        if self._beyond and host and "." not in host:
-            return True  # a name of the network around us (a container's): nobody can have one elsewhere lead here
         address = _address(host)
         return address is not None and (self._beyond or address.is_loopback)
 

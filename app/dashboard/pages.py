@@ -5,6 +5,7 @@ Each works without a script: what a script adds is that it stays up to date. Pag
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,22 +22,22 @@ from agent.outcome import Outcome
 from app.clock import Clock
 from app.dashboard import api
 from app.dashboard.asking import STATUSES, BadQuery, asked, cursor_of
-from app.dashboard.feed import Feed, News
+from app.dashboard.diffs import affordable
+from app.dashboard.feed import Feed, News, retold
+from app.dashboard.finding import Text, known, store_of
 from app.dashboard.guarding import Guard
 from app.dashboard.rendering import Renderer
 from app.dashboard.shown import Links, Shower
 from app.dashboard.standing import standing
 from app.dashboard.story import Story
-from app.dashboard.streaming import message, place, stream
+from app.dashboard.streaming import Seen, message, place, stream
 from app.metrics import scraped
 from app.settings import Settings
-from app.store.store import Store
 from app.store.values import Attempt
 
 ROWS = 30
 MOST_EVENTS = 1_000  # of one timeline on a page; the API has all
 _STATIC = Path(__file__).parent / "static"
-Text = Annotated[str, Query(max_length=500)]
 
 
 def create_pages(settings: Settings) -> ASGIApp:
@@ -56,7 +57,7 @@ def create_pages(settings: Settings) -> ASGIApp:
     app.add_api_route("/metrics", scraped, methods=["GET"], include_in_schema=False)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     _Pages(renderer).add_to(app)
-    return Guard(app, settings.pages_host)
+    return Guard(app, settings.pages_host, settings.pages_names)
 
 
 class _Pages:
@@ -89,7 +90,7 @@ class _Pages:
             query, problem = asked(repository, state, trigger, before), ""
         except BadQuery as error:
             query, problem = asked("", "", "", ""), str(error)
-        found = await _store(request).page_of_attempts(query.wanted, query.before, ROWS + 1)
+        found = await store_of(request).page_of_attempts(query.wanted, query.before, ROWS + 1)
         older = urlencode({**query.filters, "before": cursor_of(found[ROWS - 1])}) if len(found) > ROWS else None
         values = {
             "attempts": found[:ROWS],
@@ -97,46 +98,56 @@ class _Pages:
             "query": query,
             "here": urlencode({**query.filters, **({"before": before} if query.before else {})}),
             "problem": problem,
-            "now": _store(request).clock.now(),
+            "now": store_of(request).clock.now(),
         }
-        rows = self._renderer.page("rows.html", **values)
+        rows = await self._rendered("rows.html", **values)
         version = hashlib.sha256(rows.encode()).hexdigest()[:16]
         if request.headers.get("hx-request") == "true" and request.headers.get("hx-target") == "attempts":
             if seen == version:
                 return Response(status_code=204)
-            return HTMLResponse(self._renderer.page("list.html", rows=rows, version=version, **values))
+            return HTMLResponse(await self._rendered("list.html", rows=rows, version=version, **values))
         states = (*STATUSES, *Outcome)
-        return HTMLResponse(
-            self._renderer.page("attempts.html", rows=rows, version=version, states=states, **values), 422 if problem else 200
-        )
+        page = await self._rendered("attempts.html", rows=rows, version=version, states=states, **values)
+        return HTMLResponse(page, 422 if problem else 200)
 
     async def attempt(self, request: Request, attempt_id: str) -> Response:
         """One attempt as it is now."""
-        attempt = await _known(request, attempt_id)
-        timeline = await _store(request).timeline(attempt.id)
-        story = Story().with_events(timeline)
-        left_out = max(0, len(timeline) - MOST_EVENTS)
-        values = _values(attempt, story, _store(request).clock)
-        return HTMLResponse(self._renderer.page("attempt.html", timeline=timeline[left_out:], left_out=left_out, **values))
+        attempt = await known(request, attempt_id)
+        story, timeline = await retold(store_of(request), attempt.id, Story(), MOST_EVENTS)
+        values = _values(attempt, story, store_of(request).clock)
+        left_out = story.events - len(timeline)
+        return HTMLResponse(await self._rendered("attempt.html", timeline=timeline, left_out=left_out, **values))
 
-    async def stream(self, request: Request, attempt_id: str, after: Annotated[int, Query(ge=0, le=2**53)] = 0) -> Response:
-        """What comes after the event `after`, as pieces of the attempt's page."""
-        attempt = await _known(request, attempt_id)
+    async def stream(
+        self,
+        request: Request,
+        attempt_id: str,
+        after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+        since: Annotated[int, Query(ge=0, le=2**53)] = 2**53,
+    ) -> Response:
+        """What comes after the event `after`, as pieces of the attempt's page, which knows how it stood at `since`."""
+        attempt = await known(request, attempt_id)
         feed: Feed = request.state.feed
-        clock = _store(request).clock
-        return await stream(feed, attempt.id, place(request, after), lambda news: self._pieces(news, clock))
+        clock = store_of(request).clock
+        return await stream(feed, attempt.id, place(request, after, since), lambda news: self._pieces(news, clock))
 
-    def _pieces(self, news: News, clock: Clock) -> bytes:
+    async def _pieces(self, news: News, clock: Clock) -> bytes:
         """One message: new lines of the timeline, and what else they change. Made once for all who lack the same."""
-        if news.moment is None:
-            return message(self._renderer.page("lines.html", timeline=news.events), event="news", id_=news.events[-1].sequence)
-        known = f"page {news.since} {news.events[0].sequence if news.events else ''}"
-        made = news.moment.made
-        if known not in made:
-            values = _values(news.moment.attempt, news.moment.story, clock)
+        moment = news.moment
+        if moment is None:
+            html = await self._rendered("lines.html", timeline=news.events)
+            return message(html, event="news", id_=Seen(news.events[-1].sequence, news.since))
+
+        def make() -> bytes:
+            values = _values(moment.attempt, moment.story, clock)
             html = self._renderer.page("pieces.html", timeline=news.events, since=news.since, **values)
-            made[known] = message(html, event="news", id_=news.moment.story.events)
-        return made[known]
+            return message(html, event="news", id_=Seen(moment.events, moment.events))
+
+        return await moment.once(f"page {news.since} {news.events[0].sequence if news.events else ''}", make)
+
+    async def _rendered(self, name: str, **values: Any) -> str:
+        """Beside the loop, which has webhooks to answer: a large page takes a while."""
+        return await asyncio.to_thread(self._renderer.page, name, **values)
 
     async def failed(self, request: Request, error: HTTPException) -> Response:
         if request.url.path.startswith(api.PREFIX):
@@ -147,16 +158,11 @@ class _Pages:
 
 def _values(attempt: Attempt, story: Story, clock: Clock) -> Mapping[str, Any]:
     """What every piece of an attempt's page is rendered from."""
-    return {"attempt": attempt, "story": story, "standing": standing(attempt, story), "now": clock.now()}
-
-
-async def _known(request: Request, attempt_id: str) -> Attempt:
-    attempt = await _store(request).attempt(attempt_id) if api.may_be_an_id(attempt_id) else None
-    if attempt is None:
-        raise HTTPException(404, f"There is no attempt {attempt_id[:64]!r}.")
-    return attempt
-
-
-def _store(request: Request) -> Store:
-    store: Store = request.state.store
-    return store
+    by_worth = sorted(story.tried, key=lambda tried: (tried.state in ("chosen", "proven"), tried.number), reverse=True)
+    return {
+        "attempt": attempt,
+        "story": story,
+        "standing": standing(attempt, story),
+        "now": clock.now(),
+        "shown": affordable((tried.number, tried.diff) for tried in by_worth),
+    }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from app.redaction import redact
 
@@ -71,10 +71,6 @@ class Links:
     def commit(self, full_name: str, sha: str | None) -> str | None:
         base = self.repository(full_name)
         return f"{base}/commit/{sha}" if base and sha and _SHA.fullmatch(sha) else None
-
-    def branch(self, full_name: str, branch: str | None) -> str | None:
-        base = self.repository(full_name)
-        return f"{base}/tree/{quote(branch)}" if base and branch and ".." not in branch else None
 
     def pull(self, full_name: str, number: int) -> str | None:
         base = self.repository(full_name)

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from agent.events import Proposed, Reproduced, StepStarted
-from app.events import decode, encode
+from app.events import Unknown, decode, encode
 
 
 def test_an_event_comes_back_as_it_was() -> None:
@@ -22,3 +26,12 @@ def test_an_endless_text_is_cut_with_a_note_and_the_rest_stays() -> None:
 def test_what_postgresql_cannot_hold_is_dropped() -> None:
     kept = decode(encode(StepStarted(text="a\0b", step="x")))
     assert kept.text == "ab"
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['{"kind":"dreamt","text":"a dream","depth":3}', '{"kind":"dreamt"}', '{"kind":"proven","text":"a dream","passed":"so"}'],
+)
+def test_an_event_of_another_version_keeps_its_kind_and_its_text(body: str) -> None:
+    known = json.loads(body)
+    assert decode(body) == Unknown(known["kind"], known.get("text", ""))

@@ -1,11 +1,15 @@
 // What htmx does not do by itself: a stream that goes on where it was, a word on the connection, and no work in a hidden tab.
 "use strict";
 (() => {
-  let last = null; // id of the newest message
+  let last = null; // id of the newest message: "12", or "12.8" where candidates and verdict are those of event 8
 
   htmx.createEventSource = (address) => {
     const url = new URL(address, location.href);
-    if (last) url.searchParams.set("after", last);
+    if (last) {
+      const [after, since] = last.split(".");
+      url.searchParams.set("after", after);
+      url.searchParams.set("since", since || after);
+    }
     return new EventSource(url);
   };
 

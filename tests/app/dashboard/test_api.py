@@ -82,6 +82,32 @@ async def test_a_stream_goes_on_where_its_reader_was(site: Site) -> None:
     assert len(await stream(site, path, **{"last-event-id": "x" * 50})) == 5
 
 
+async def test_a_reader_who_has_all_of_an_ended_attempt_is_told_not_to_come_again(site: Site) -> None:
+    path = f"/api/v1/attempts/{await ended(site)}/events"
+    asks = {"accept": "text/event-stream"}
+    assert (await site.client.get(path, headers={**asks, "last-event-id": "4"})).status_code == 204
+    assert (await site.client.get(f"{path}?after=4", headers=asks)).status_code == 204
+    assert len(await stream(site, path, **{"last-event-id": "3"})) == 2
+    going_on = f"/api/v1/attempts/{await site.attempt(run_of('b' * 40), *begun())}/events?after=3"
+    async with site.client.stream("GET", going_on, headers=asks) as answer:
+        assert answer.status_code == 200
+
+
+async def test_a_page_of_large_events_is_shorter_and_goes_on(site: Site) -> None:
+    lines = "\n".join(["y" * 1000] * 20)
+    much = Reproduced(text="much", red=[lines] * 9, red_count=9, green_count=0, seconds=1.0)
+    attempt_id = await site.attempt(None, *[much] * 12)
+    seen: list[int] = []
+    after: int | None = 0
+    while after is not None:
+        answer = await site.client.get(f"/api/v1/attempts/{attempt_id}/events?after={after}&limit=1000")
+        assert len(answer.content) < 1_300_000
+        page = answer.json()
+        seen += [event["sequence"] for event in page["events"]]
+        after = page["next"]
+    assert seen == list(range(1, 13))
+
+
 async def test_a_stream_tells_what_happens_while_it_is_open(site: Site) -> None:
     attempt_id = await site.attempt()
     reading = asyncio.create_task(stream(site, f"/api/v1/attempts/{attempt_id}/events"))
@@ -104,10 +130,11 @@ async def test_too_many_streams_are_told_when_to_come_again(site: Site, monkeypa
 @pytest.mark.parametrize(
     ("path", "status", "named"),
     [
-        ("/attempts/" + "0" * 32, 404, "there is no attempt"),
-        ("/attempts/%E2%80%AE%1b", 404, "there is no attempt"),
-        ("/attempts/nope/events", 404, "there is no attempt"),
+        ("/attempts/" + "0" * 32, 404, "There is no attempt"),
+        ("/attempts/%E2%80%AE%1b", 404, "There is no attempt"),
+        ("/attempts/nope/events", 404, "There is no attempt"),
         ("/attempts?before=zzz", 422, "before"),
+        ("/attempts?before=MDAwMS0wMS0wMVQwMDowMDowMCsxNDowMCBh", 422, "before"),
         ("/attempts?state=happy", 422, "state"),
         ("/attempts?limit=9999", 422, "limit"),
         ("/attempts?repository=" + "x" * 501, 422, "repository"),

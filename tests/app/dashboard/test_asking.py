@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from agent.outcome import Outcome
 from app.dashboard.asking import BadQuery, asked, cursor_of, place_of
 from app.store.store import Store
 from tests.app.requests import RUN, taken
+
+
+def encoded(place: str) -> str:
+    return base64.urlsafe_b64encode(place.encode()).decode()
 
 
 def test_filters_are_read_and_written_back() -> None:
@@ -24,6 +30,8 @@ def test_filters_are_read_and_written_back() -> None:
         (("", "", "", "!!!"), "before: '!!!'"),
         (("", "", "", "MjAyNi0wMS0wMQ"), "before"),
         (("", "", "", "x" * 400), "before"),
+        (("", "", "", encoded("0001-01-01T00:00:00+14:00 a")), "before"),
+        (("", "", "", encoded("9999-12-31T23:59:59-14:00 a")), "before"),
     ],
 )
 def test_what_cannot_be_is_named(query: tuple[str, str, str, str], named: str) -> None:

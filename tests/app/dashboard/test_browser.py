@@ -64,6 +64,23 @@ async def test_an_attempts_page_fills_while_it_is_looked_at(site: Site, browser:
         assert live.split() == whole.split()
 
 
+async def test_a_stream_that_is_opened_anew_says_what_the_page_has(site: Site, browser: Browser) -> None:
+    attempt_id = await site.attempt()
+    async with tab(browser) as opened:
+        await opened.page.goto(f"{site.url}/attempts/{attempt_id}")
+        asked = await opened.page.evaluate(
+            """(address) => ["5", "7.2"].map((lastEventId) => {
+                document.dispatchEvent(new CustomEvent("htmx:sseMessage", { detail: { lastEventId } }));
+                const source = htmx.createEventSource(address);
+                source.close();
+                return source.url;
+            })""",
+            f"/attempts/{attempt_id}/stream?after=0",
+        )
+    path = f"{site.url}/attempts/{attempt_id}/stream"
+    assert asked == [f"{path}?after=5&since=5", f"{path}?after=7&since=2"]
+
+
 async def test_the_list_follows_and_filters_without_a_reload(site: Site, browser: Browser) -> None:
     async with tab(browser) as opened:
         page = opened.page

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.dashboard.diffs import MOST_LINES, Line, lines_of
+from app.dashboard.diffs import MOST_LINES, Line, affordable, lines_of
 from app.dashboard.shown import Shower
 
 DIFF = """\
@@ -80,6 +80,26 @@ def test_hostile_diffs_are_cut(text: str) -> None:
 def test_a_removed_line_that_looks_like_a_head_ends_nothing() -> None:
     lines = shown("--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1,1 @@\n--- a comment\n-x\n y\n")
     assert [line.kind for line in lines] == ["file", "hunk", "old", "old", "same"]
+
+
+def test_a_replaced_line_that_looks_like_the_heads_of_a_file_is_shown_as_code() -> None:
+    lines = shown(
+        "--- a/q.c\n+++ b/q.c\n@@ -1,2 +1,2 @@\n same\n--- i;\n+++ i;\tevil();\n--- a/r.c\n+++ b/r.c\n@@ -1 +1 @@\n-x\n+y\n"
+    )
+    assert [line.kind for line in lines] == ["file", "hunk", "same", "old", "new", "file", "hunk", "old", "new"]
+    assert "evil();" in lines[4].html
+    assert lines[5].html == "r.c"
+
+
+def test_nothing_behind_the_path_of_a_file_is_hidden() -> None:
+    assert "evil" in shown("--- a/q.c\n+++ b/q.c\tevil();\n")[0].html
+
+
+def test_what_one_page_has_room_for_goes_to_the_first() -> None:
+    small, lines, wide = "+x\n" * 10, "+x\n" * 10_000, "+" + "1 " * 100_000
+    assert affordable([(7, small), (3, small)]) == {7, 3}
+    assert affordable([(number, lines) for number in range(60)]) == {0, 1, 2}
+    assert affordable([(number, wide) for number in range(60)]) == {0, 1, 2, 3}
 
 
 def test_nothing_is_no_line() -> None:

@@ -13,7 +13,7 @@ from agent.events import StepStarted
 from agent.outcome import Outcome
 from app.dashboard import feed as room
 from app.dashboard.feed import Crowded, Feed, News, open_feed
-from app.store.models import AttemptRow
+from app.store.models import AttemptRow, EventRow
 from app.store.store import Store
 from tests.app.requests import run_of, taken
 
@@ -143,14 +143,99 @@ async def test_a_database_that_is_away_for_a_while_is_waited_for(
     attempt_id = await taken(store, run_of("a" * 40))
     reading = asyncio.create_task(read(feed, attempt_id))
     await asyncio.sleep(0.2)
-    marks, failures = store.marks, iter(range(2))
+    marks, timeline, failures = store.marks, store.timeline, iter(range(4))
 
-    async def away(ids: tuple[str, ...]) -> object:
+    def fail() -> None:
         if next(failures, None) is not None:
             raise OperationalError("SELECT 1", {}, Exception("gone"))
+
+    async def away(ids: tuple[str, ...]) -> object:
+        fail()
         return await marks(ids)
 
+    async def gone(*args: object, **named: object) -> object:
+        fail()
+        return await timeline(*args, **named)  # type: ignore[arg-type]
+
     monkeypatch.setattr(store, "marks", away)
+    monkeypatch.setattr(store, "timeline", gone)
     await tell(store, attempt_id, 1, end=True)
+    late = asyncio.create_task(read(feed, attempt_id))
     async with asyncio.timeout(30):
         assert await reading == [1, 2]
+        assert await late == [1, 2]
+
+
+async def test_one_who_comes_while_the_database_is_away_is_kept_waiting(
+    store: Store, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt_id = await taken(store, run_of("a" * 40))
+    await tell(store, attempt_id, 1, 2, end=True)
+    timeline, failures = store.timeline, iter(range(3))
+
+    async def gone(*args: object, **named: object) -> object:
+        if next(failures, None) is not None:
+            raise OperationalError("SELECT 1", {}, Exception("gone"))
+        return await timeline(*args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store, "timeline", gone)
+    async with asyncio.timeout(30):
+        assert await read(feed, attempt_id) == [1, 2, 3]
+
+
+async def test_an_event_of_a_newer_worker_is_told_and_stops_nobody(store: Store, feed: Feed) -> None:
+    attempt_id = await taken(store, run_of("a" * 40))
+    reading = asyncio.create_task(read(feed, attempt_id))
+    await asyncio.sleep(0.2)
+    await tell(store, attempt_id, 1)
+    async with store.database.write() as session:
+        await session.execute(update(EventRow).values(body='{"kind":"dreamt","text":"a dream","depth":3}'))
+    await asyncio.sleep(0.7)
+    await tell(store, attempt_id, 2, end=True)
+    async with asyncio.timeout(30):
+        assert await reading == [1, 2, 3]
+
+
+async def test_one_attempt_that_cannot_be_read_is_not_the_end_of_the_others(store: Store, feed: Feed) -> None:
+    ids = [await taken(store, run_of(sha * 40)) for sha in "ab"]
+    broken, whole = await store.marks(ids)  # in the order in which they are looked at
+    following = [asyncio.create_task(read(feed, attempt_id)) for attempt_id in (broken, whole)]
+    await asyncio.sleep(0.2)
+    await tell(store, broken, 1)
+    async with store.database.write() as session:
+        await session.execute(update(EventRow).values(body="no JSON"))
+    await asyncio.sleep(0.7)
+    await tell(store, whole, 1, end=True)
+    async with asyncio.timeout(30):
+        assert await following[1] == [1, 2]
+    assert not following[0].done()
+    following[0].cancel()
+
+
+async def test_one_who_comes_again_is_told_since_when_it_does_not_know_how_it_stands(store: Store, feed: Feed) -> None:
+    attempt_id = await taken(store, run_of("a" * 40))
+    await tell(store, attempt_id, 1, 2, 3, end=True)
+    told = [(len(news.events), news.since) async for news in feed.follow(attempt_id, 2, 1) if news]
+    assert told == [(2, 1), (0, 1)]
+    assert [news.since async for news in feed.follow(attempt_id, 2**53) if news] == [4]
+
+
+async def test_what_a_moment_comes_to_is_made_once_and_little_of_it_is_kept(store: Store, feed: Feed) -> None:
+    attempt_id = await taken(store, run_of("a" * 40))
+    following = feed.follow(attempt_id, 0)
+    news = await anext(following)
+    assert news is not None
+    assert news.moment is not None
+    made: list[str] = []
+
+    def make(name: str) -> bytes:
+        made.append(name)
+        return name.encode()
+
+    moment = news.moment
+    assert set(await asyncio.gather(*(moment.once("same", lambda: make("same")) for _ in range(100)))) == {b"same"}
+    for number in range(100):
+        assert await moment.once(str(number), lambda number=number: make(str(number))) == str(number).encode()  # type: ignore[misc]
+    assert len(made) == 101
+    assert len(moment.made) < 10
+    await following.aclose()

@@ -1,13 +1,22 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
+import httpx
 import pytest
+from sqlalchemy import update
 
 from agent.outcome import Outcome
+from app.dashboard import feed
+from app.dashboard.rendering import Renderer
+from app.settings import Settings
+from app.store.models import EventRow
+from app.store.store import Store
 from app.store.values import PullRequest
-from tests.app.dashboard.conftest import Site
+from tests.app.dashboard.conftest import Site, serving
 from tests.app.dashboard.events import RED, begun, failed, green, proposed, refused
 from tests.app.requests import COMMAND, REPOSITORY, run_of, taken
 
@@ -141,8 +150,113 @@ async def test_only_names_of_this_machine_are_answered(site: Site, host: str, st
     assert (await site.client.get("/", headers={"host": host})).status_code == status
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("web", 200),
+        ("WEB:8001", 200),
+        ("web.ns.svc", 200),
+        ("localhost:8001", 200),
+        ("10.1.2.3", 200),
+        ("wpad", 421),
+        ("x.web", 421),
+    ],
+)
+async def test_beyond_this_machine_only_names_that_were_set_are_answered(
+    settings: Settings, store: Store, host: str, status: int
+) -> None:
+    beyond = settings.model_copy(update={"pages_host": "0.0.0.0", "pages_names": ("web", "web.ns.svc")})
+    async with serving(beyond, store) as site:
+        assert (await site.client.get("/", headers={"host": host})).status_code == status
+
+
 async def test_nothing_can_be_written(site: Site) -> None:
     attempt_id = await site.attempt()
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         for path in ("/", f"/attempts/{attempt_id}", f"/api/v1/attempts/{attempt_id}"):
             assert (await site.client.request(method, path)).status_code == 405
+
+
+async def test_the_diffs_of_one_page_have_a_bound_and_the_others_are_a_link_away(site: Site) -> None:
+    long = "--- a/x.py\n+++ b/x.py\n@@ -0,0 +1,500 @@\n" + "+value = compute(1, 'two')  # three\n" * 500
+    many = [proposed(f"change {number}", long, number) for number in range(1, 41)]
+    attempt_id = await site.attempt(None, *many, *green("change 1"))
+    page = await site.text(f"/attempts/{attempt_id}")
+    assert len(page) < 1_500_000
+    assert page.count('class="candidate"') == 40
+    shown = [int(number) for number in re.findall(r'id="candidate-(\d+)"(?:(?!</details>).)*class="diff"', page, re.DOTALL)]
+    assert shown == [1, 38, 39, 40]  # what was proven, and the newest
+    link = re.search(r'href="(/api/v1/attempts/\w+/events\?after=\d+&amp;limit=1)"', page)
+    assert link is not None
+    (event,) = (await site.client.get(link[1].replace("&amp;", "&"))).json()["events"]
+    assert (event["kind"], event["title"], event["diff"].startswith("--- a/x.py")) == ("proposed", "change 2", True)
+    async with site.client.stream("GET", f"/attempts/{attempt_id}/stream") as answer:
+        first = await anext(message async for message in blocks(answer) if "data" in message)
+    assert len("".join(first)) < 2_000_000
+
+
+async def blocks(answer: httpx.Response) -> AsyncIterator[str]:
+    """The messages of a stream as they stand."""
+    lines: list[str] = []
+    async for line in answer.aiter_lines():
+        if line:
+            lines.append(line)
+        else:
+            yield "\n".join(lines)
+            lines = []
+
+
+async def test_a_large_page_is_rendered_beside_the_loop(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt_id = await site.attempt(None, *begun())
+    rendering, threads = Renderer.page, set[int]()
+
+    def watched(self: Renderer, name: str, **values: object) -> str:
+        threads.add(threading.get_ident())
+        return rendering(self, name, **values)
+
+    monkeypatch.setattr(Renderer, "page", watched)
+    await site.text("/")
+    await site.text(f"/attempts/{attempt_id}")
+    async with site.client.stream("GET", f"/attempts/{attempt_id}/stream") as answer:
+        await anext(message async for message in blocks(answer) if "data" in message)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_a_stream_that_broke_between_lines_and_candidates_brings_the_candidates(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "PAGE", 3)
+    attempt_id = await site.attempt(None, *begun(), proposed("the first"), *failed("the first"))
+    path = f"/attempts/{attempt_id}/stream"
+    async with site.client.stream("GET", path) as answer:
+        told = [message async for message in only(blocks(answer), 3)]
+    assert ["the first</span>\n" in message and "hx-swap-oob" in message for message in told[1:]] == [False, False]
+    (last,) = re.findall(r"^id: (\S+)", told[-1], re.MULTILINE)
+    after, since = last.split(".")
+    for address, headers in ((path, {"last-event-id": last}), (f"{path}?after={after}&since={since}", {})):
+        async with site.client.stream("GET", address, headers=headers) as answer:
+            (_, resumed) = [message async for message in only(blocks(answer), 2)]
+        assert 'hx-swap-oob="beforeend:#candidates"' in resumed
+        assert 'id="candidate-1"' in resumed
+        assert 'id="event-1"' not in resumed
+
+
+async def only(messages: AsyncIterator[str], count: int) -> AsyncIterator[str]:
+    async for message in messages:
+        yield message
+        count -= 1
+        if not count:
+            return
+
+
+async def test_an_event_of_a_newer_worker_is_a_line_of_the_page(site: Site) -> None:
+    attempt_id = await site.attempt(None, *begun())
+    async with site.store.database.write() as session:
+        newer = update(EventRow).where(EventRow.sequence == 2).values(body='{"kind":"dreamt","text":"A dream","depth":3}')
+        await session.execute(newer)
+    page = await site.text(f"/attempts/{attempt_id}")
+    assert 'class="k-dreamt"' in page
+    assert "A dream" in page
+    events = (await site.client.get(f"/api/v1/attempts/{attempt_id}/events")).json()["events"]
+    assert (events[1]["kind"], events[1]["text"]) == ("dreamt", "A dream")
