@@ -114,8 +114,9 @@ async def due(session: AsyncSession, now: datetime, keep: timedelta, limit: int 
     """Ids of attempts that wait for a worker, oldest first; at last those that ended longer ago than their checkpoints are to
     `keep`.
 
-    Queued ones, running ones whose lease ran out, ended ones of whose end GitHub is still to be told and which nobody is telling.
-    Each kind is asked for apart, because each has an index of its own: every worker asks every few seconds, of all that ever was.
+    Queued ones, running ones whose lease ran out, ended ones of whose end GitHub is still to be told and which nobody is
+    telling. Each kind is asked for apart, because each has an index of its own: every worker asks every few seconds, of all
+    that ever was.
     """
     is_due = or_(AttemptRow.due_at.is_(None), AttemptRow.due_at <= now)
     queued = and_(AttemptRow.status == "queued", is_due)
