@@ -18,6 +18,7 @@ from secrets import token_hex
 
 from sandbox.base import Limits
 from sandbox.jail import cgroup
+from sandbox.locking import locked
 
 GROUP = "group"
 SECONDS = 120.0
@@ -81,13 +82,13 @@ def make(parent: Path, label: str) -> Held:
     while True:
         path = parent / f"{beginning}-{token_hex(6)}"
         path.mkdir(mode=0o711)
-        if (lock := _take(path)) is not None:  # else a sweeper met it in this very moment, and removes it
+        if (lock := locked(path, fcntl.LOCK_EX)) is not None:  # else a sweeper met it in this very moment, and removes it
             return Held(path, lock)
 
 
 def is_held(path: Path) -> bool:
     """Whether the worker that made the folder at `path` still has it. Blocks."""
-    if (lock := _take(path)) is not None:
+    if (lock := locked(path, fcntl.LOCK_EX)) is not None:
         os.close(lock)
         return False
     return path.is_dir()
@@ -96,29 +97,13 @@ def is_held(path: Path) -> bool:
 def sweep(parent: Path) -> None:
     """Remove what dead workers left below `parent`: folders, and the control groups that go with them. Blocks."""
     for path in parent.glob("*/"):
-        if (lock := _take(path)) is None:
+        if (lock := locked(path, fcntl.LOCK_EX)) is None:
             continue
         with suppress(OSError, ValueError):
             memory, pids = (Path(line) for line in (path / GROUP).read_text().splitlines())
             cgroup.Group(memory, pids, unified=memory == pids).remove()
         remove(path)
         os.close(lock)
-
-
-def _take(path: Path) -> int | None:
-    """The folder's descriptor, locked for us; None where somebody has it, or it is gone."""
-    try:
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock), path.stat()):
-            return lock
-    except OSError:  # locked, or removed since it was opened
-        pass
-    os.close(lock)
-    return None
 
 
 def remove(path: Path) -> None:

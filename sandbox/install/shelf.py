@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
+from sandbox.locking import locked
+
 BOUND = 5 * 1024**3  # bytes of all answers together, as far as nobody uses them
 ABANDONED_SECONDS = 60.0  # longer than anybody takes from making a folder to locking it
 _NEW = "new-"
@@ -92,29 +94,11 @@ def _size(folder: Path) -> int:
 
 def _hold(folder: Path) -> Held | None:
     """None when it has gone, or is just being removed."""
-    try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock), folder.stat()):
-            return Held(folder, _made(folder), lock)
-    except OSError:  # locked by who removes it, or removed since
-        pass
-    os.close(lock)
-    return None
+    lock = locked(folder, fcntl.LOCK_SH)
+    return None if lock is None else Held(folder, _made(folder), lock)
 
 
 def _remove_unless_used(folder: Path) -> None:
-    try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if (lock := locked(folder, fcntl.LOCK_EX)) is not None:
         shutil.rmtree(folder, ignore_errors=True)
-    except BlockingIOError:
-        pass
-    finally:
         os.close(lock)
