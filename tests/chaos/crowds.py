@@ -10,7 +10,7 @@ from collections import Counter
 
 import httpx
 
-from tests.chaos.stage import PATIENCE, Stage
+from tests.chaos.stage import PATIENCE, Missed, Stage
 from tests.standins.github.deliveries import Attempt as Delivery
 
 _AT_ONCE = 32
@@ -97,13 +97,15 @@ async def shared(heads: int, stage: Stage, name: str) -> None:
         owners: dict[str, int] = {}
         while not all(stage.is_concluded(repository) for repository in repositories):
             if time.monotonic() - began > PATIENCE:
-                break
+                raise Missed(f"{workers} workers did not end within {PATIENCE:.0f} s")
             for repository in repositories:
                 if (pid := await stage.victim(repository)) is not None:
                     owners[repository] = pid
             await asyncio.sleep(0.2)
         rate = heads / (time.monotonic() - began)
         share = Counter(owners.values())
+        if len(share) != workers:
+            raise Missed(f"of {workers} workers only {len(share)} took work")
         base = base or rate
         took = "+".join(str(number) for number in sorted(share.values(), reverse=True))
         stage.notes.append(f"{workers} workers: {rate:.3f} attempts/s, {rate / base:.2f} × one; they took {took}")

@@ -25,7 +25,7 @@ _OPEN = "data/sandboxes/open"
 def sandboxes(folder: Path, owner: str) -> list[str]:
     """What there is of sandboxes: their folders, the processes that see them, their mounts, their control groups."""
     found = [f"folder {path.name}" for path in (folder / _OPEN).glob("*")]
-    found += [f"process {pid} in a sandbox" for pid in _pids() if str(folder / _OPEN) in _read(pid, "mountinfo")]
+    found += [f"process {pid} in a sandbox" for pid in _pids() if pid != os.getpid() and _sees(pid, folder / _OPEN)]
     found += [f"control group {path.name}" for path in _GROUPS.glob(f"**/*{owner}-*/")]
     return found
 
@@ -96,6 +96,23 @@ class RedisServer:
                 return bool(await redis.ping())
         except (RedisError, OSError):
             return False
+
+
+def _sees(pid: int, path: Path) -> bool:
+    """Whether what is below `path` is mounted for the process: by name, or as a part of the file system that it lies on."""
+    device, inside = _place(path)
+    for line in _read(pid, "mountinfo").splitlines():
+        fields = line.split()
+        if str(path) in line or (fields[2] == device and Path(fields[3]).is_relative_to(inside)):
+            return True
+    return False
+
+
+def _place(path: Path) -> tuple[str, Path]:
+    """The device (major:minor) that a path lies on, as it is mounted here, and the path on that device."""
+    mounts = [line.split() for line in _read(os.getpid(), "mountinfo").splitlines()]
+    over = max((each for each in mounts if path.is_relative_to(each[4])), key=lambda each: len(each[4]))
+    return over[2], Path(over[3]) / path.relative_to(over[4])
 
 
 def _pids() -> Iterator[int]:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.chaos import machine
-from tests.chaos.stage import Stage
+from tests.chaos.stage import Missed, Stage
 
 Outage = Callable[[Stage], AbstractAsyncContextManager[None]]
 
@@ -52,16 +52,20 @@ async def outage(of: Outage, seconds: float, stage: Stage, name: str) -> None:
 async def redis_killed(stage: Stage) -> AsyncIterator[None]:
     assert stage.servers.redis is not None
     await stage.servers.redis.stop()
-    yield
-    await stage.servers.redis.start()
+    try:
+        yield
+    finally:
+        await stage.servers.redis.start()
 
 
 @contextlib.asynccontextmanager
 async def redis_frozen(stage: Stage) -> AsyncIterator[None]:
     assert stage.servers.redis is not None
     stage.servers.redis.signal(signal.SIGSTOP)
-    yield
-    stage.servers.redis.signal(signal.SIGCONT)
+    try:
+        yield
+    finally:
+        stage.servers.redis.signal(signal.SIGCONT)
 
 
 @contextlib.asynccontextmanager
@@ -76,9 +80,13 @@ async def redis_flushed(stage: Stage) -> AsyncIterator[None]:
             await asyncio.sleep(0.5)
 
     flushing = asyncio.create_task(flush())
-    yield
-    flushing.cancel()
-    await asyncio.wait({flushing})
+    try:
+        yield
+        if flushing.done():
+            flushing.result()  # it fell short: nothing was flushed from then on
+    finally:
+        flushing.cancel()
+        await asyncio.wait({flushing})
 
 
 def embedded_redis(number: signal.Signals) -> Outage:
@@ -99,10 +107,15 @@ async def database_locked(stage: Stage) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", _LOCK, str(file), stdin=PIPE, stdout=PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
-    await process.stdout.readline()
-    yield
-    process.stdin.close()
-    await process.wait()
+    try:
+        if await process.stdout.readline() != b"held\n":
+            raise Missed("the database could not be locked")
+        yield
+        if process.returncode is not None:
+            raise Missed("the database was not locked for so long")
+    finally:
+        process.stdin.close()
+        await process.wait()
 
 
 @contextlib.asynccontextmanager
@@ -110,8 +123,10 @@ async def postgres_stopped(stage: Stage) -> AsyncIterator[None]:
     """As `systemctl stop` does it: every connection is cut, none is taken."""
     assert stage.servers.postgres is not None
     await asyncio.to_thread(stage.servers.postgres.stop)
-    yield
-    await asyncio.to_thread(stage.servers.postgres.start)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(stage.servers.postgres.start)
 
 
 @contextlib.asynccontextmanager
@@ -119,16 +134,20 @@ async def postgres_killed(stage: Stage) -> AsyncIterator[None]:
     """As when its machine goes."""
     assert stage.servers.postgres is not None
     await asyncio.to_thread(stage.servers.postgres.kill)
-    yield
-    await asyncio.to_thread(stage.servers.postgres.start)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(stage.servers.postgres.start)
 
 
 @contextlib.asynccontextmanager
 async def github_away(stage: Stage) -> AsyncIterator[None]:
     """Every request is answered 502."""
     stage.github.faults.status("*", "*", 502, times=1_000_000)
-    yield
-    stage.github.faults.waiting.clear()
+    try:
+        yield
+    finally:
+        stage.github.faults.waiting.clear()
 
 
 @contextlib.asynccontextmanager
@@ -136,10 +155,13 @@ async def disk_full(stage: Stage) -> AsyncIterator[None]:
     """The file system of the data folder has no byte left."""
     ballast = stage.folder / "data" / "ballast"
     filling = asyncio.create_task(_fill(ballast))
-    yield
-    filling.cancel()
-    await asyncio.wait({filling})
-    ballast.unlink()
+    try:
+        await stage.until("the disk is full", lambda: _true(os.statvfs(ballast.parent).f_bavail == 0))
+        yield
+    finally:
+        filling.cancel()
+        await asyncio.wait({filling})
+        ballast.unlink()
 
 
 async def _fill(ballast: Path) -> None:

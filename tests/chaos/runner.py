@@ -47,7 +47,7 @@ class Report:
 
     @property
     def good(self) -> bool:
-        return not (self.lost or self.doubled or self.leftovers or self.missed or self.slow)
+        return not (self.lost or self.doubled or self.leftovers or self.missed or self.skipped or self.slow)
 
 
 async def run(scenarios: Iterable[Scenario], tell: Callable[[Report], None]) -> list[Report]:
@@ -62,6 +62,7 @@ async def run(scenarios: Iterable[Scenario], tell: Callable[[Report], None]) -> 
 async def _on_one_stage(scenarios: list[Scenario], tell: Callable[[Report], None]) -> list[Report]:
     """The last report also tells what was left once the service had been stopped."""
     reports: list[Report] = []
+    told = 0
     with tempfile.TemporaryDirectory(prefix="selfheal-chaos-", ignore_cleanup_errors=True) as made:
         folder, owner, wrong = Path(made), "", ""  # no owner: nothing was started
         try:
@@ -71,16 +72,18 @@ async def _on_one_stage(scenarios: list[Scenario], tell: Callable[[Report], None
                     reports.append(await _run_one(scenario, stage))
                     if scenario is not scenarios[-1]:
                         tell(reports[-1])
+                        told += 1
         except Violations as violations:
             wrong = f"GitHub's own description is violated: {violations}"
         except NotHere as error:
-            reports.append(Report(scenarios[0].name, skipped=str(error)))
+            reports += [Report(scenario.name, skipped=str(error)) for scenario in scenarios[len(reports) :]]
         except (NotStarted, Missed) as error:
-            reports.append(Report(scenarios[0].name, missed=str(error)))
+            reports += [Report(scenario.name, missed=str(error)) for scenario in scenarios[len(reports) :]]
         left = await _gone(lambda: machine.everything(folder, owner)) if owner else []
     last = reports.pop()
     reports.append(replace(last, missed=last.missed or wrong, leftovers=(*last.leftovers, *left)))
-    tell(reports[-1])
+    for report in reports[told:]:
+        tell(report)
     return reports
 
 
