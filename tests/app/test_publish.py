@@ -201,7 +201,7 @@ async def test_a_closed_pull_request_stays_closed_and_a_further_attempt_gets_its
     first = await publish.pull_request(publication, repair(), repository)
     assert isinstance(first, Published)
     await standin.close_pull(NAME, first.number)
-    assert await publish.pull_request(publication, repair(), repository) == first
+    assert await publish.pull_request(publication, repair(), repository) == replace(first, state="closed")
     second = await publish.pull_request(replace(publication, attempt_id="att-2", number=2), repair(), repository)
     assert isinstance(second, Published)
     assert second.branch == f"{first.branch}-2"
