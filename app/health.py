@@ -21,7 +21,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from app.redis import running_redis
+from app.redis import ping, running_redis
 from app.settings import Settings
 from app.store import address
 from app.store.address import Sqlite
@@ -79,12 +79,7 @@ class Health:
         return "" if found == [newest] else "its tables are of another version of Selfheal than this process"
 
     async def _pings(self) -> str:
-        client: Redis = Redis.from_url(self._redis_url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS)
-        try:
-            await client.ping()
-        finally:
-            with contextlib.suppress(RedisError, OSError):
-                await client.aclose()
+        await ping(self._redis_url)
         return ""
 
 

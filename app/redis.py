@@ -129,7 +129,7 @@ class _Server:
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             try:
-                await _ping(url)
+                await ping(url)
                 slow = 0
                 continue
             except RedisTimeoutError:
@@ -209,13 +209,13 @@ def _locked(lock: IO[str]) -> bool:
 
 async def _answers(url: str) -> bool:
     try:
-        await _ping(url)
+        await ping(url)
     except (RedisError, OSError):
         return False
     return True
 
 
-async def _ping(url: str) -> None:
+async def ping(url: str) -> None:
     """Raises `redis.exceptions.TimeoutError` when the server takes more than a second, another `RedisError` without one."""
     client: Redis = Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1)
     try:

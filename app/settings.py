@@ -13,11 +13,10 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from agent.question import Autonomy
@@ -336,16 +335,3 @@ def _told(problem: Any) -> str:
 def _is_secret(field: str) -> bool:
     info = Settings.model_fields.get(field)
     return info is None or SecretStr in (info.annotation, *get_args(info.annotation))
-
-
-def table() -> str:
-    """Every setting as a Markdown table: name, default, what it means."""
-    rows = ["| setting | default | meaning |", "|---|---|---|"]
-    for name, info in Settings.model_fields.items():
-        default = "" if info.default in (None, (), PydanticUndefined) else f"`{info.default}`"
-        meaning = (info.description or "").replace("|", "\\|")
-        annotation = info.annotation
-        if get_origin(annotation) is Literal:
-            meaning += " One of " + ", ".join(f"`{value}`" for value in get_args(annotation)) + "."
-        rows.append(f"| `{PREFIX}{name.upper()}` | {default} | {meaning} |")
-    return "\n".join(rows)

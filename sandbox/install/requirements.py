@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import tomllib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,20 +100,25 @@ async def from_project(project: str, read: Read) -> tuple[tuple[str, ...], tuple
 async def from_groups(groups: tuple[str, ...], read: Read) -> Lines:
     """The requirements of dependency groups (PEP 735) of the root pyproject.toml, with the groups they include."""
     table = _table(await _toml("pyproject.toml", read), "dependency-groups")
+    return named(tuple(group_members(table, groups)))
+
+
+def group_members(groups: Mapping[str, object], names: Iterable[str]) -> list[str]:
+    """The requirements of dependency groups (PEP 735), with those of the groups that they include."""
     found: list[str] = []
-    waiting, seen = list(groups), set[str]()
+    waiting, seen = list(names), set[str]()
     while waiting:
-        group = waiting.pop(0)
-        if group in seen:
+        name = waiting.pop(0)
+        if name in seen:
             continue
-        seen.add(group)
-        items = table.get(group)
-        for item in items if isinstance(items, list) else []:
-            if isinstance(item, str):
-                found.append(item)
-            elif isinstance(item, dict) and isinstance(item.get("include-group"), str):
-                waiting.append(item["include-group"])
-    return named(tuple(found))
+        seen.add(name)
+        members = groups.get(name)
+        for member in members if isinstance(members, list) else []:
+            if isinstance(member, str):
+                found.append(member)
+            elif isinstance(member, dict) and isinstance(member.get("include-group"), str):
+                waiting.append(member["include-group"])
+    return found
 
 
 def named(lines: tuple[str, ...]) -> Lines:

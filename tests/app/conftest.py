@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.clock import SystemClock
+from app.clock import Clock, SystemClock
 from app.redis import RedisMissing, embedded, server_binary
 from app.settings import Settings, load
 from app.store.store import Store, open_store
@@ -31,8 +31,14 @@ def settings(tmp_path: Path, database_url: str | None) -> Settings:
 
 
 @pytest.fixture
-async def store(settings: Settings) -> AsyncIterator[Store]:
-    async with open_store(settings, SystemClock()) as opened:
+def clock() -> Clock:
+    """The store's; files whose tests move it have one of their own."""
+    return SystemClock()
+
+
+@pytest.fixture
+async def store(settings: Settings, clock: Clock) -> AsyncIterator[Store]:
+    async with open_store(settings, clock) as opened:
         yield opened
 
 

@@ -32,14 +32,14 @@ CALL = ModelCalled(text="", model="openai/small", role="repair", tokens_in=100, 
 
 
 @pytest.fixture
-def clock() -> MovableClock:
+def time_of_moved() -> MovableClock:
     return MovableClock()
 
 
 @pytest.fixture
-def moved(store: Store, clock: MovableClock) -> Store:
+def moved(store: Store, time_of_moved: MovableClock) -> Store:
     """The store, on a clock of the test's own."""
-    return Store(store.database, clock, Terms(silence=30.0, longest=600.0, tries=3))
+    return Store(store.database, time_of_moved, Terms(silence=30.0, longest=600.0, tries=3))
 
 
 async def up() -> bool:
@@ -59,15 +59,15 @@ def value(families: dict[str, Metric], sample: str, **labels: str) -> float:
     return found[0]
 
 
-async def test_deliveries_attempts_and_durations_are_counted(moved: Store, clock: MovableClock) -> None:
+async def test_deliveries_attempts_and_durations_are_counted(moved: Store, time_of_moved: MovableClock) -> None:
     first = await taken(moved, run_of("a" * 40))
     await taken(moved, COMMAND)
     await taken(moved, Ignored("not ours"))
-    clock.advance(4)
+    time_of_moved.advance(4)
     async with moved.lease(first, "w") as lease:
-        clock.advance(100)
+        time_of_moved.advance(100)
         await lease.end(Outcome.HEALED, "done")
-    clock.advance(6)
+    time_of_moved.advance(6)
     told = await parsed(moved)
     assert value(told, "selfheal_deliveries_total", decision="request") == 2
     assert value(told, "selfheal_deliveries_total", decision="ignored") == 1
@@ -86,12 +86,12 @@ async def test_deliveries_attempts_and_durations_are_counted(moved: Store, clock
     assert value(told, "selfheal_ends_untold") == 1
 
 
-async def test_a_lease_whose_worker_fell_silent_is_told_as_expired(moved: Store, clock: MovableClock) -> None:
+async def test_a_lease_whose_worker_fell_silent_is_told_as_expired(moved: Store, time_of_moved: MovableClock) -> None:
     attempt_id = await taken(moved, run_of("a" * 40))
     async with moved.lease(attempt_id, "w") as lease:
         held = await parsed(moved)
         assert (value(held, "selfheal_leases", state="held"), value(held, "selfheal_leases", state="expired")) == (1, 0)
-        clock.advance(31)
+        time_of_moved.advance(31)
         silent = await parsed(moved)
         assert (value(silent, "selfheal_leases", state="held"), value(silent, "selfheal_leases", state="expired")) == (0, 1)
         await lease.end(Outcome.HEALED, "done")

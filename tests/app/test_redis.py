@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from app.redis import RedisMissing, _answers, _ping, embedded, server_binary
+from app.redis import RedisMissing, _answers, embedded, ping, server_binary
 from tests.app.waiting import until
 
 
@@ -75,10 +75,10 @@ async def test_a_server_that_is_slow_for_a_moment_keeps_its_queue(tmp_path: Path
             pings += 1
             if pings <= 3:
                 raise RedisTimeoutError
-            await _ping(where)
+            await ping(where)
 
         monkeypatch.setattr("app.redis._WATCH_SECONDS", 0.01)
-        monkeypatch.setattr("app.redis._ping", slow_at_first)
+        monkeypatch.setattr("app.redis.ping", slow_at_first)
         await until(lambda: pings > 4)
         assert await server_pid(url) == pid
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import Settings, SettingsError, load, table, unread_names
+from app.settings import Settings, SettingsError, load, unread_names
+from deploy.document import table
 
 
 @pytest.mark.parametrize(

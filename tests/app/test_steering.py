@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 
@@ -17,11 +16,10 @@ from agent.question import Question, Reply, Waiting
 from agent.usage import Usage
 from app import steering
 from app.assembly import models_named
-from app.clock import SystemClock
 from app.jobs import heal
 from app.settings import Settings
 from app.steering import CannotSteer
-from app.store.store import Store, open_store
+from app.store.store import Store
 from app.store.values import PullRequest
 from tests.app.plant import NAME, Plant
 from tests.app.requests import RUN, SHA, run_of, taken
@@ -30,12 +28,6 @@ from tests.standins.model import Asked, ScriptedModel
 from webhooks.intake import PullRequestChange
 
 DIFF = "--- a/calc.py\n+++ b/calc.py\n-\x1b[31mold\n+new\n"
-
-
-@pytest.fixture
-async def store(settings: Settings) -> AsyncIterator[Store]:
-    async with open_store(settings, SystemClock()) as opened:
-        yield opened
 
 
 async def waiting(store: Store, sha: str = SHA) -> str:

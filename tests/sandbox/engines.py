@@ -97,6 +97,7 @@ def engine(kind: str) -> Iterator[str]:
         stdout=log,
         stderr=log,
         stdin=subprocess.DEVNULL,
+        cwd=folder,  # Podman's monitor leaves a file there where a container ran out of memory
         env=os.environ | {"CONTAINERS_CONF": str(folder / "containers.conf")},
     )
     try:

@@ -15,8 +15,9 @@ from agent.ci.locked import Locked, LockError
 from agent.ci.runners.followed import Place
 from agent.ci.runners.tox_config import toml
 from agent.ci.runners.tox_values import ToxError
-from agent.ci.tables import Table, group_members, strings
+from agent.ci.tables import Table, strings
 from sandbox.base import Packages
+from sandbox.install.requirements import group_members
 
 
 @dataclass(frozen=True, slots=True)

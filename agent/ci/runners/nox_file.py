@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.ci.runners.python_values import UNKNOWN, Scope, dotted, value
-from agent.ci.tables import as_table, group_members
+from agent.ci.tables import as_table
+from sandbox.install.requirements import group_members
 
 _SESSIONS = 500
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -16,7 +15,7 @@ from app.settings import Settings
 from app.store.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted
 from app.store.holds import LeaseLost
 from app.store.leases import AttemptCancelled, Lease, hold
-from app.store.store import Store, open_store
+from app.store.store import Store
 from app.store.values import PullRequest
 from tests.app.requests import COMMAND, REPOSITORY, RUN, SHA, MovableClock, run_of, taken
 from webhooks.intake import PullRequestChange
@@ -25,12 +24,6 @@ from webhooks.intake import PullRequestChange
 @pytest.fixture
 def clock() -> MovableClock:
     return MovableClock()
-
-
-@pytest.fixture
-async def store(settings: Settings, clock: MovableClock) -> AsyncIterator[Store]:
-    async with open_store(settings, clock) as opened:
-        yield opened
 
 
 async def test_an_attempt_is_claimed_worked_on_and_ended(store: Store) -> None:

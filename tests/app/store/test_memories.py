@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,11 +13,9 @@ from agent.memory import Memory, Recollection, signature
 from agent.model import Unavailable
 from agent.outcome import Outcome
 from agent.verdicts import Failure, Frame, VerdictId
-from app.clock import SystemClock
-from app.settings import Settings
 from app.store.memories import Embedder, RepositoryMemory
 from app.store.search import cosine_distance, packed
-from app.store.store import Store, open_store
+from app.store.store import Store
 from app.store.values import PullRequest
 from tests.app.requests import RUN, SHA, run_of, taken
 from webhooks.intake import PullRequestChange, RepositoryRef
@@ -32,12 +30,6 @@ def failing(test: str, message: str, path: str, function: str) -> str:
 ROUNDING = failing("tests/test_money.py::test_rounds", "AssertionError: assert 1.0 == 1.1", "shop/money.py", "rounded")
 ROUNDING_AGAIN = failing("tests/test_money.py::test_rounds_down", "AssertionError: assert 7 == 8", "shop/money.py", "rounded")
 PARSING = failing("tests/test_dates.py::test_parses", "ValueError: unknown month 'Mai'", "shop/dates.py", "parse_date")
-
-
-@pytest.fixture
-async def store(settings: Settings) -> AsyncIterator[Store]:
-    async with open_store(settings, SystemClock()) as opened:
-        yield opened
 
 
 def memory_of(store: Store, repository: int = 7, embedder: Embedder | None = None) -> RepositoryMemory:

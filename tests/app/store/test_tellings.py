@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -9,19 +8,13 @@ from agent.outcome import Outcome
 from app.settings import Settings
 from app.store.claims import NotClaimed
 from app.store.holds import LeaseLost
-from app.store.store import Store, open_store
+from app.store.store import Store
 from tests.app.requests import RUN, MovableClock, taken
 
 
 @pytest.fixture
 def clock() -> MovableClock:
     return MovableClock()
-
-
-@pytest.fixture
-async def store(settings: Settings, clock: MovableClock) -> AsyncIterator[Store]:
-    async with open_store(settings, clock) as opened:
-        yield opened
 
 
 async def untold(store: Store) -> str:
