@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from agent import words
 from agent.edits import added, removed
+from agent.events import Diagnosed
 from agent.proposal import Candidate, Diagnosis
 from agent.verdicts import Failure
 
@@ -122,3 +123,15 @@ def _category(failure: Failure | None, change: Candidate | None) -> str:
         if sorted(_COMPARISON.findall(before)) != sorted(_COMPARISON.findall(after)):
             return "boundary"
     return "logic"
+
+
+def event(found: Diagnosis, text: str = "") -> Diagnosed:
+    """What is believed, for the timeline; without a text where it is no news."""
+    return Diagnosed(
+        text=text,
+        cause=found.cause,
+        category=found.category,
+        confidence=found.confidence,
+        by=found.by,
+        evidence=list(found.evidence),
+    )

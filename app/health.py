@@ -30,6 +30,7 @@ from app.store.database import Database, alembic_config
 DATABASE_SECONDS: Final = 2.0
 REDIS_SECONDS: Final = 1.0
 FRESH_SECONDS: Final = 1.0  # an answer is as good for so long, however often it is asked for
+_NO_REDIS: Final = "no process runs the embedded Redis of this data folder"
 log = structlog.get_logger(__name__)
 
 
@@ -47,7 +48,8 @@ class Part:
 class Health:
     """Asks the database, its migrations and Redis. Every question is answered within a few seconds, and asked once a second."""
 
-    def __init__(self, database: Database, redis_url: str) -> None:
+    def __init__(self, database: Database, redis_url: str | None) -> None:
+        """`redis_url` is None where an embedded Redis is used and none runs."""
         self._database, self._redis_url = database, redis_url
         self._asking = asyncio.Lock()
         self._known: tuple[float, Mapping[str, Part]] | None = None
@@ -79,6 +81,8 @@ class Health:
         return "" if found == [newest] else "its tables are of another version of Selfheal than this process"
 
     async def _pings(self) -> str:
+        if self._redis_url is None:
+            return _NO_REDIS
         await ping(self._redis_url)
         return ""
 
@@ -89,17 +93,17 @@ async def of_worker(settings: Settings) -> Mapping[str, Part]:
     Raises `StoreError` where the database's URL is none, which no waiting mends.
     """
     redis_url = running_redis(settings)
-    if redis_url is None:
-        return {"redis": Part("no process runs the embedded Redis of this data folder")}
     where = address.read(settings.database)
     if isinstance(where, Sqlite) and not await asyncio.to_thread(where.path.exists):  # opening it would make it
-        return {"database": Part("there is no database yet: no process has made it")}
+        missing = {"database": Part("there is no database yet: no process has made it")}
+        return missing if redis_url is not None else {**missing, "redis": Part(_NO_REDIS)}
     database = Database.connect(settings.database)
     try:
         parts = dict(await Health(database, redis_url).parts())
     finally:
         await database.close()
-    parts["worker"] = await _within(REDIS_SECONDS, "worker", _takes_work(redis_url))
+    if redis_url is not None:
+        parts["worker"] = await _within(REDIS_SECONDS, "worker", _takes_work(redis_url))
     return parts
 
 

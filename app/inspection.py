@@ -82,7 +82,7 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
         return True
     console = terminal.console()
     for name, value in _as_json(attempt).items():
-        if value is not None and name != "diff":
+        if value not in (None, "") and name != "diff":
             console.print(plain(f"{name:>14}  {value}"))
     if attempt.question is not None:
         if attempt.question.diff:
@@ -91,7 +91,8 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
         console.print(f"\nAnswer: selfheal attempts approve {known}, or selfheal attempts reject {known} --why TEXT")
     console.print()
     for stored in timeline:
-        console.print(plain(f"{_moment(stored.at, seconds=True)}  {stored.event.text}"))
+        if stored.event.text:  # those that only count have none
+            console.print(plain(f"{_moment(stored.at, seconds=True)}  {stored.event.text}"))
     return True
 
 

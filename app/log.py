@@ -64,7 +64,7 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
     logging.basicConfig(level=threshold, handlers=[handler], force=True)
     logging.captureWarnings(True)
     # They speak of every request, statement and poll.
-    for name in ("httpx", "httpcore", "aiosqlite", "alembic", "arq.worker", "uvicorn.access"):
+    for name in ("httpx", "httpcore", "aiosqlite", "alembic", "arq.worker", "uvicorn.access", "uvicorn.error"):
         logging.getLogger(name).setLevel(max(threshold, logging.WARNING))
     sys.excepthook = _uncaught
     sys.unraisablehook = lambda what: _uncaught(what.exc_type, what.exc_value, what.exc_traceback)

@@ -67,6 +67,7 @@ def create_app(settings: Settings) -> FastAPI:
         ):
             queue = Queue.to(redis_url, settings)
             health = Health(store.database, redis_url)
+            await health.parts()  # what is missing from the start is in the log
             try:
                 yield State(
                     store=onlooking,
@@ -81,8 +82,8 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None)
     # The busiest comes first, and as it is: it reads the request itself.
     app.add_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])
-    app.add_api_route("/healthz", _healthy, methods=["GET"])
-    app.add_api_route("/readyz", _ready, methods=["GET"])
+    app.add_api_route("/healthz", _healthy, methods=["GET", "HEAD"])
+    app.add_api_route("/readyz", _ready, methods=["GET", "HEAD"])
     return app
 
 

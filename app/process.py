@@ -7,10 +7,13 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 
+import structlog
+
 from app.main import serve
 from app.settings import Settings
 from app.worker import OpenHeal, work
 
+_log = structlog.get_logger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -21,6 +24,7 @@ def stop_on_signals() -> Iterator[asyncio.Event]:
     stop = asyncio.Event()
 
     def told() -> None:
+        _log.info("stopping; what runs is given back")
         stop.set()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)

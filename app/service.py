@@ -75,6 +75,7 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
     from app.isolation import meanwhile, require_isolation
     from app.jobs import Deps, heal
 
+    github = github_of(settings)  # what only settings decide comes first
     added = await extensions_of()
     sandboxes = await sandboxes_of(settings)
     models = await models_of(settings)
@@ -82,7 +83,7 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
         _log.warning("the sandbox falls short", sandbox=sandboxes.isolation.name, shortcoming=shortcoming)
     async with (
         meanwhile(require_isolation(settings, sandboxes)) as proof,
-        github_of(settings) as github,
+        github,
         open_checkpoints(settings) as checkpointer,
     ):
         engine = Engine(

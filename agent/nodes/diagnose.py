@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from agent import diagnosis, words
 from agent.debugger import Debugger
-from agent.events import Diagnosed
 from agent.model import ModelError
 from agent.nodes.propose import situation_of
 from agent.outcome import Iteration
@@ -32,16 +31,7 @@ async def diagnose(state: State, work: Work) -> State:
         except ModelError as error:
             usage = error.usage
             fallen = await fell_back(work, "diagnose", f"No diagnosis by the model: {error}")
-    await context.emit(
-        Diagnosed(
-            text=f"The cause, as {_by(found.by)}: {found.cause}",
-            cause=found.cause,
-            category=found.category,
-            confidence=found.confidence,
-            by=found.by,
-            evidence=list(found.evidence),
-        )
-    )
+    await context.emit(diagnosis.event(found, f"The cause, as {_by(found.by)}: {found.cause}"))
     update: State = {"diagnosis": pack(found), "usage": [pack(usage)], **fallen}
     if isinstance(proposer, Strategist):
         update["strategies"] = list(proposer.strategies(replace(situation, diagnosis=found)))

@@ -29,6 +29,8 @@ async def report(state: State, work: Work) -> State:
         return await _repaired(state, work)
     known, suspects = await _known(state, work), await _suspects(state, work)
     ending = unpack(Ending, state["ending"]) if "ending" in state else _ending(state, work, known, suspects)
+    if known is not None:
+        await work.context.emit(diagnosis.event(known))
     log = await log_of(state, work.context, None, known)
     if "oracle_ref" in state:
         ids = [str(failure.id) for failure in await red_of(state, work.context)]
@@ -45,6 +47,7 @@ async def _repaired(state: State, work: Work) -> State:
     candidate, verification = await work.context.recall(Candidate, ref), unpack(Verification, packed)
     believed = unpack(Diagnosis, state["diagnosis"]) if state.get("diagnosis") else None
     known = diagnosis.of_repair(await red_of(state, work.context), candidate, believed)
+    await work.context.emit(diagnosis.event(known))
     shown = await asyncio.to_thread(diff, candidate.edits)
     last = await told(candidate, verification, state["iteration"])
     alternatives = max(state.get("alternatives", 0), await _others(state, work, candidate))

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from agent.outcome import Outcome
 from app.dashboard.asking import BadQuery, asked, cursor_of
 from app.dashboard.feed import PAGE, Feed, News
-from app.dashboard.finding import Text, known, store_of
+from app.dashboard.finding import known, store_of
 from app.dashboard.shown import Shower
 from app.dashboard.streaming import Seen, message, place, stream
 from app.events import Stored
@@ -30,6 +30,21 @@ from app.store.values import Attempt, Status, Trigger
 
 PREFIX = "/api/v1"
 MOST_BYTES = 1_000_000  # of one page of events
+
+
+class ListQuery(BaseModel, extra="forbid"):
+    """Which attempts; a name that is none of these is refused, for it would filter nothing."""
+
+    repository: str = Field("", max_length=500, description="A part of a full name.")
+    state: str = Field("", max_length=500, description="A status or an outcome.")
+    trigger: str = Field("", max_length=500)
+    before: str = Field("", max_length=500, description="`next` of the page before.")
+    limit: int = Field(50, ge=1, le=200)
+
+
+class EventsQuery(BaseModel, extra="forbid"):
+    after: int = Field(0, ge=0, le=2**53, description="The `sequence` of the last event that is known.")
+    limit: int = Field(200, ge=1, le=1000)
 
 
 class PullRequestOut(BaseModel):
@@ -109,19 +124,12 @@ def router(shower: Shower) -> APIRouter:
     routes = APIRouter(prefix=PREFIX, default_response_class=Answer)
 
     @routes.get("/attempts", responses={422: _PROBLEMS[422]})
-    async def list_attempts(
-        request: Request,
-        repository: Text = "",
-        state: Text = "",
-        trigger: Text = "",
-        before: Text = "",
-        limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    ) -> AttemptsOut:
-        """Attempts, newest first. `repository` is a part of a name, `state` a status or an outcome."""
-        query = asked(repository, state, trigger, before)
-        attempts = await store_of(request).page_of_attempts(query.wanted, query.before, limit + 1)
-        more = len(attempts) > limit
-        shown = attempts[:limit]
+    async def list_attempts(request: Request, query: Annotated[ListQuery, Query()]) -> AttemptsOut:
+        """Attempts, newest first."""
+        wanted = asked(query.repository, query.state, query.trigger, query.before)
+        attempts = await store_of(request).page_of_attempts(wanted.wanted, wanted.before, query.limit + 1)
+        more = len(attempts) > query.limit
+        shown = attempts[: query.limit]
         told = await asyncio.to_thread(lambda: [_attempt(each, shower) for each in shown])
         return AttemptsOut(attempts=told, next=cursor_of(shown[-1]) if more else None)
 
@@ -142,19 +150,18 @@ def router(shower: Shower) -> APIRouter:
     async def list_events(
         request: Request,
         attempt_id: str,
-        after: Annotated[int, Query(ge=0, le=2**53)] = 0,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+        query: Annotated[EventsQuery, Query()],
     ) -> Response:
         """The timeline beyond the event `after`; as a stream that goes on until the attempt has ended, where
         `Accept: text/event-stream` asks for that. A stream begins anew where `Last-Event-ID` says."""
         attempt = await known(request, attempt_id)
         if "text/event-stream" in request.headers.get("accept", ""):
             feed: Feed = request.state.feed
-            seen = place(request, after)
+            seen = place(request, query.after)
             if attempt.status == "ended" and seen.after >= await _newest(store_of(request), attempt.id):
                 return Response(status_code=204)  # by which a browser knows that it need not come again
             return await stream(feed, attempt.id, seen, lambda news: _messages(news, shower))
-        return Answer(await _page(store_of(request), attempt.id, after, limit, shower))
+        return Answer(await _page(store_of(request), attempt.id, query.after, query.limit, shower))
 
     return routes
 
@@ -168,8 +175,13 @@ def problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
-        said = (f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors()[:5])
-        return problem(422, "; ".join(said))
+        return problem(422, "; ".join(map(_wrong, error.errors()[:5])))
+
+
+def _wrong(each: Any) -> str:
+    name = ".".join(map(str, each["loc"][1:]))[:100]
+    said = "is not a parameter here" if each["type"] == "extra_forbidden" else each["msg"]
+    return f"{name}: {said}"
 
 
 def problem(status: int, detail: str) -> Response:
@@ -258,4 +270,6 @@ async def _messages(news: News, shower: Shower) -> bytes:
 
 
 async def as_problem(_: Request, error: AnyHTTPException) -> Response:
-    return problem(error.status_code, str(error.detail))
+    answer = problem(error.status_code, str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer

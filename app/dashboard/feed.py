@@ -161,13 +161,19 @@ class Feed:
         return events or None
 
     async def run(self) -> None:
-        """Look again and again; a database that is away is waited for."""
+        """Look again and again; a database that is away is waited for, and told once."""
+        is_away = False
         while True:
             await asyncio.sleep(TICK)
             try:
                 await self._look_at_all()
+                if is_away:
+                    _log.info("the pages read the database again")
+                is_away = False
             except (SQLAlchemyError, OSError) as error:
-                _log.warning("the pages cannot read the database", error=str(error).partition("\n")[0])
+                if not is_away:
+                    _log.warning("the pages cannot read the database", error=str(error).partition("\n")[0])
+                is_away = True
             except Exception:  # noqa: BLE001 - nobody would begin it again, and every page would stand still
                 _log.exception("the pages cannot tell what is new")
 

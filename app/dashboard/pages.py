@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
+import structlog
 from fastapi import FastAPI, Query, Request
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
@@ -33,10 +35,12 @@ from app.dashboard.story import Story
 from app.dashboard.streaming import Seen, message, place, stream
 from app.metrics import scraped
 from app.settings import Settings
+from app.store.patience import is_passing
 from app.store.values import Attempt
 
 ROWS = 30
 MOST_EVENTS = 1_000  # of one timeline on a page; the API has all
+_log = structlog.get_logger(__name__)
 _STATIC = Path(__file__).parent / "static"
 
 
@@ -54,7 +58,7 @@ def create_pages(settings: Settings) -> ASGIApp:
     )
     app.include_router(api.router(shower))
     api.problems(app)
-    app.add_api_route("/metrics", scraped, methods=["GET"], include_in_schema=False)
+    app.add_api_route("/metrics", scraped, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     _Pages(renderer).add_to(app)
     return Guard(app, settings.pages_host, settings.pages_names)
@@ -73,8 +77,11 @@ class _Pages:
             "/attempts/{attempt_id}/stream": self.stream,
         }
         for path, route in routes.items():
-            app.add_api_route(path, route, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)
+            methods = ["GET"] if route == self.stream else ["GET", "HEAD"]  # a stream has no end to tell the length of
+            app.add_api_route(path, route, methods=methods, include_in_schema=False, response_class=HTMLResponse)
         app.add_exception_handler(HTTPException, self.failed)  # type: ignore[arg-type]
+        for away in (OSError, SQLAlchemyError):
+            app.add_exception_handler(away, self.without_database)
 
     async def attempts(
         self,
@@ -148,6 +155,13 @@ class _Pages:
     async def _rendered(self, name: str, **values: Any) -> str:
         """Beside the loop, which has webhooks to answer: a large page takes a while."""
         return await asyncio.to_thread(self._renderer.page, name, **values)
+
+    async def without_database(self, request: Request, error: Exception) -> Response:
+        if not is_passing(error):
+            raise error
+        _log.warning("a page cannot read the database", path=request.url.path, error=f"{error}".partition("\n")[0])
+        said = "The database does not answer just now. Try again in a moment; nothing that runs is lost by that."
+        return await self.failed(request, HTTPException(503, said, {"retry-after": "5"}))
 
     async def failed(self, request: Request, error: HTTPException) -> Response:
         if request.url.path.startswith(api.PREFIX):

@@ -27,7 +27,7 @@ _OF_LIBPQ = frozenset(
     {"channel_binding", "gssencmode", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"}
 )
 _OURS = frozenset({"connect_timeout"})  # every connection has a deadline anyway
-_SHAPES = "postgresql://USER:PASSWORD@HOST:5432/DATABASE or sqlite:////FOLDER/FILE.db"
+_SHAPES = "postgresql://HOST:5432/DATABASE, with USER:PASSWORD@ before the host, or sqlite:////FOLDER/FILE.db"
 
 
 class StoreError(Exception):

@@ -136,6 +136,7 @@ async def test_too_many_streams_are_told_when_to_come_again(site: Site, monkeypa
         ("/attempts?before=zzz", 422, "before"),
         ("/attempts?before=MDAwMS0wMS0wMVQwMDowMDowMCsxNDowMCBh", 422, "before"),
         ("/attempts?state=happy", 422, "state"),
+        ("/attempts?outcome=healed", 422, "outcome: is not a parameter here"),
         ("/attempts?limit=9999", 422, "limit"),
         ("/attempts?repository=" + "x" * 501, 422, "repository"),
         ("/nowhere", 404, "Not Found"),

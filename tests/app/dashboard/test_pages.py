@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import httpx
@@ -19,6 +20,7 @@ from app.store.values import PullRequest
 from tests.app.dashboard.conftest import Site, serving
 from tests.app.dashboard.events import RED, begun, failed, green, proposed, refused
 from tests.app.requests import COMMAND, REPOSITORY, run_of, taken
+from tests.standins.postgres import Postgres
 
 
 async def test_an_empty_list_says_what_to_do_next(site: Site) -> None:
@@ -260,3 +262,38 @@ async def test_an_event_of_a_newer_worker_is_a_line_of_the_page(site: Site) -> N
     assert "A dream" in page
     events = (await site.client.get(f"/api/v1/attempts/{attempt_id}/events")).json()["events"]
     assert (events[1]["kind"], events[1]["text"]) == ("dreamt", "A dream")
+
+
+async def test_a_database_that_is_away_is_told_as_that(
+    site: Site, settings: Settings, database_url: str | None, request: pytest.FixtureRequest
+) -> None:
+    attempt_id = await site.attempt()
+    with _away(settings, None if database_url is None else request.getfixturevalue("postgres")):
+        await site.store.database.close()  # whose connections would outlive their file
+        for path in ("/", f"/attempts/{attempt_id}", "/api/v1/attempts", f"/api/v1/attempts/{attempt_id}/events"):
+            answer = await site.client.get(path)
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "5"), answer.text
+            assert "The database does not answer just now" in answer.text
+        assert answer.json()["status"] == 503
+    assert attempt_id in await site.text("/")
+
+
+@contextmanager
+def _away(settings: Settings, server: Postgres | None) -> Iterator[None]:
+    if server is not None:
+        server.stop()
+    else:
+        settings.data_dir.rename(settings.data_dir.with_suffix(".away"))
+    try:
+        yield
+    finally:
+        if server is not None:
+            server.start()
+        else:
+            settings.data_dir.with_suffix(".away").rename(settings.data_dir)
+
+
+async def test_a_monitor_may_ask_for_the_head_alone(site: Site) -> None:
+    for path in ("/", f"/attempts/{await site.attempt()}"):
+        answer = await site.client.head(path)
+        assert (answer.status_code, answer.text) == (200, "")
