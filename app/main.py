@@ -25,6 +25,7 @@ from app.dashboard.feed import Feed, open_feed
 from app.dashboard.guarding import is_loopback
 from app.dashboard.pages import create_pages
 from app.health import Health
+from app.http import Http
 from app.intake import StoreIntake
 from app.metrics import Metrics
 from app.queue import Queue
@@ -190,7 +191,14 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
 
 def _server(app: ASGIApp, on_started: Callable[[], None]) -> _Server:
     config = uvicorn.Config(
-        app, lifespan="off", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=10
+        app,
+        http=Http,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
     )
     return _Server(config, on_started)
 
