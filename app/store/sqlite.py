@@ -4,8 +4,7 @@ turns writer fails at once instead of waiting. Knows no table.
     pool        aiosqlite, for everybody: each statement goes to the connection's thread and comes back
     OneThread   for whole transactions: one thread does all of it, and the loop hears of it once
 
-While the loop has much to do, every way back costs a wait for the interpreter's lock. SQLite's own work needs no lock, so rows
-go into it many a statement ("insertmanyvalues").
+While the loop has much to do, every way back costs a wait for the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ class OneThread:
 
     def __init__(self, address: Sqlite) -> None:
         self.engine = create_engine(_url("pysqlite", address), connect_args={"timeout": _BUSY_SECONDS}, hide_parameters=True)
-        self.engine.dialect.use_insertmanyvalues_wo_returning = True
         _prepared(self.engine)
         self._thread = ThreadPoolExecutor(1, "sqlite")
 
