@@ -41,7 +41,7 @@ class Receiver:
     def __init__(self, secrets: tuple[bytes, ...], own_app_id: int | None) -> None:
         if not secrets or not all(secrets):
             raise ValueError("webhooks need a secret")
-        self._secrets = secrets
+        self._sums = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets]  # of nothing yet
         self._own_app_id = own_app_id
 
     async def receive(self, request: Request) -> Response:
@@ -65,7 +65,7 @@ class Receiver:
         declared = request.headers.get("content-length", "0")
         if declared.isdecimal() and int(declared[:20]) > MAX_BYTES:
             raise _Refused(413, f"the payload is larger than {MAX_BYTES} bytes")
-        sums = [hmac.new(secret, digestmod=hashlib.sha256) for secret in self._secrets]
+        sums = [each.copy() for each in self._sums]
         body = bytearray()
         try:
             async with asyncio.timeout(_READ_SECONDS):
