@@ -145,7 +145,7 @@ def serve() -> None:
     """Receive GitHub's webhooks (the web process)."""
     from app import service
 
-    run(service.web(load_settings()), *service.CANNOT_START)
+    run(service.web(load_settings()), *service.CANNOT_START, new_loop=service.loop_of_web)
 
 
 @app.command()

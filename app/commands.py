@@ -6,12 +6,14 @@ Exit codes: 0 done, 1 not so or it failed, 2 wrong use or a wrong setting, 130 s
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from app.settings import Settings
 
 T = TypeVar("T")
@@ -30,13 +32,16 @@ def load_settings(**overrides: object) -> Settings:
         wrong_use(str(error))
 
 
-def run(work: Coroutine[Any, Any, T], *expected: type[Exception]) -> T:
-    """Run a command to its end; what is `expected` to go wrong is one line, and no fault of the one who called."""
+def run(work: Coroutine[Any, Any, T], *expected: type[Exception], new_loop: Callable[[], AbstractEventLoop] | None = None) -> T:
+    """Run a command to its end; what is `expected` to go wrong is one line, and no fault of the one who called.
+
+    `new_loop` makes another event loop than asyncio's own.
+    """
     from app import stopping
     from app.settings import SettingsError
 
     try:
-        return stopping.run(work)
+        return stopping.run(work, new_loop)
     except SettingsError as error:
         wrong_use(str(error))
     except expected as error:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import structlog
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -70,8 +71,10 @@ class StoreIntake:
     async def _commit_all(self, arrivals: Sequence[Arrival]) -> Sequence[Taken | Exception]:
         """All in one transaction; each in its own where that one is refused, so that no delivery fails for another one."""
         try:
-            async with asyncio.timeout(_COMMIT_SECONDS), self._store.database.write() as session:
-                return await take_all(session, arrivals, self._store.clock.now())
+            async with asyncio.timeout(_COMMIT_SECONDS):
+                return await self._store.database.write_in_one(
+                    partial(take_all, arrivals=arrivals, now=self._store.clock.now())
+                )
         except Exception as error:
             if is_passing(error):
                 raise

@@ -38,18 +38,15 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
         return _redacted(event, exact, 0)
 
     threshold = logging.getLevelName(level.upper())
-    shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
     last: list[structlog.typing.Processor] = [
         structlog.processors.format_exc_info,
         redacted,
+        structlog.processors.add_log_level,  # ours, as the time: no secret is in them
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.JSONRenderer(),
     ]
     structlog.configure(
-        processors=[*shared, *last],
+        processors=[structlog.contextvars.merge_contextvars, *last],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
@@ -57,7 +54,7 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
     handler = _Handler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            foreign_pre_chain=[structlog.contextvars.merge_contextvars, structlog.stdlib.add_logger_name],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )

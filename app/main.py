@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import TypedDict
 
 import structlog
@@ -17,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.clock import SystemClock
@@ -24,6 +25,7 @@ from app.dashboard.feed import Feed, open_feed
 from app.dashboard.guarding import is_loopback
 from app.dashboard.pages import create_pages
 from app.health import Health
+from app.http import Http
 from app.intake import StoreIntake
 from app.metrics import Metrics
 from app.queue import Queue
@@ -48,15 +50,21 @@ class State(TypedDict):
     feed: Feed
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The web app. Raises `SettingsError` when there is no webhook secret: unsigned webhooks are never taken."""
+def create_webhooks(settings: Settings) -> ASGIApp:
+    """The webhooks' route. Raises `SettingsError` when there is no secret: unsigned webhooks are never taken."""
     if settings.github_webhook_secret is None or not settings.github_webhook_secret.get_secret_value():
         raise SettingsError(f"{PREFIX}GITHUB_WEBHOOK_SECRET must be set; webhooks without a signature are not accepted")
     secrets = [settings.github_webhook_secret, settings.github_webhook_secret_previous]
-    receiver = Receiver(
-        secrets=tuple(secret.get_secret_value().encode() for secret in secrets if secret and secret.get_secret_value()),
-        own_app_id=settings.github_app_id,
+    return _Timed(
+        Receiver(
+            secrets=tuple(secret.get_secret_value().encode() for secret in secrets if secret and secret.get_secret_value()),
+            own_app_id=settings.github_app_id,
+        )
     )
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """What the webhooks' address answers besides, and the lifespan of the process."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:
@@ -80,8 +88,6 @@ def create_app(settings: Settings) -> FastAPI:
                 await queue.close()
 
     app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None)
-    # The busiest comes first, and as it is: it reads the request itself.
-    app.add_route("/webhooks/github", _timed(receiver.receive), methods=["POST"])
     app.add_api_route("/healthz", _healthy, methods=["GET", "HEAD"])
     app.add_api_route("/readyz", _ready, methods=["GET", "HEAD"])
     return app
@@ -100,18 +106,22 @@ async def _ready(request: Request) -> JSONResponse:
     return JSONResponse({"status": "ready" if is_ready else "not ready", "parts": told}, 200 if is_ready else 503)
 
 
-def _timed(receive: Callable[[Request], Awaitable[JSONResponse]]) -> Callable[[Request], Awaitable[JSONResponse]]:
-    async def timed(request: Request) -> JSONResponse:
+class _Timed:
+    """The webhooks' route as a plain ASGI app: the busiest goes through no layer of a framework."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
         began, status = time.perf_counter(), 500  # what is answered where it breaks
         try:
-            answer = await receive(request)
+            answer = await self._receiver.receive(request)
             status = answer.status_code
-            return answer
         finally:
             metrics: Metrics = request.state.metrics
             metrics.webhook(status, time.perf_counter() - began)
-
-    return timed
+        await answer(scope, receive, send)
 
 
 class _Server(uvicorn.Server):
@@ -146,7 +156,8 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
 
     Raises `SettingsError` (no secret, address not to be had, pages that anybody could read), `StoreError`, `RedisMissing`.
     """
-    app = create_app(settings)
+    webhooks_route, app = create_webhooks(settings), create_app(settings)
+    first = Router([Route("/webhooks/github", webhooks_route, methods=["POST"])], default=app, redirect_slashes=False)
     if not is_loopback(settings.pages_host) and not settings.pages_without_sign_in:
         raise SettingsError(
             f"{PREFIX}PAGES_HOST: {settings.pages_host} is reached from beyond this machine, and the pages have no sign-in; "
@@ -162,7 +173,7 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
             known = state or {}
             feed: Feed = known["feed"]
             servers = {
-                _server(_with(app, known), lambda: on_listening(_url(webhooks))): webhooks,
+                _server(_with(first, known), lambda: on_listening(_url(webhooks))): webhooks,
                 _server(_with(create_pages(settings), known), lambda: _pages_listen(_url(pages), settings)): pages,
             }
             serving = {asyncio.create_task(server.serve(sockets=[listener])) for server, listener in servers.items()}
@@ -181,7 +192,14 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
 
 def _server(app: ASGIApp, on_started: Callable[[], None]) -> _Server:
     config = uvicorn.Config(
-        app, lifespan="off", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=10
+        app,
+        http=Http,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
     )
     return _Server(config, on_started)
 

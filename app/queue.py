@@ -58,10 +58,9 @@ class Queue:
         return cls(ArqRedis(pool, job_serializer=serialize, job_deserializer=deserialize), settings)
 
     async def enqueue(self, attempt_id: str) -> bool:
-        """Enqueue unless it is queued already; False when Redis did not take it within a second."""
+        """Enqueue unless it is queued already; False when Redis did not take it within two seconds: one for the ids before."""
         try:
-            async with asyncio.timeout(_ENQUEUE_SECONDS):
-                await self._ids.ask(attempt_id)
+            await self._ids.ask(attempt_id)
         except (RedisError, OSError) as error:
             _log.warning("not enqueued; the sweeper will", attempt=attempt_id, error=repr(error))
             return False
@@ -74,11 +73,11 @@ class Queue:
         or neither is.
         """
         now_ms = time.time_ns() // 1_000_000
-        async with self._redis.pipeline(transaction=True) as pipeline:
+        async with asyncio.timeout(_ENQUEUE_SECONDS), self._redis.pipeline(transaction=True) as pipeline:
             for attempt_id in attempt_ids:
                 job = serialize_job(FUNCTION, (attempt_id,), {}, None, now_ms, serializer=serialize)
                 pipeline.set(job_key_prefix + attempt_id, job, px=expires_extra_ms, nx=True)
-                pipeline.zadd(default_queue_name, {attempt_id: now_ms}, nx=True)
+            pipeline.zadd(default_queue_name, dict.fromkeys(attempt_ids, now_ms), nx=True)
             await pipeline.execute()
         return [None] * len(attempt_ids)
 

@@ -20,31 +20,33 @@ _SHORTEST = 6  # an exact secret shorter than that would hide ordinary words
 # Of this process, as whatever shows text must know of a token the moment that it exists; old ones have expired.
 _minted: deque[str] = deque(maxlen=64)
 
-_SHAPES = re.compile(
-    "|".join(
-        (
-            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",  # cut ones too
-            r"\bgh[opsur]_[A-Za-z0-9_.\-]{16,}",  # GitHub
-            r"\bgithub_pat_[A-Za-z0-9_]{20,}",
-            r"\bv1\.[0-9a-f]{40}\b",  # GitHub, older installation tokens
-            r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[0-9A-Z]{12,}\b",  # AWS
-            r"\bxox[abceoprs]-[A-Za-z0-9-]{8,}",  # Slack
-            r"\bxapp-[A-Za-z0-9-]{8,}",
-            r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]+",
-            r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",  # JWT
-            r"\b(?:sk|rk|pk)[-_](?:live|test|proj|ant|or)[-_][A-Za-z0-9_-]{12,}",  # Stripe, OpenAI, Anthropic, OpenRouter
-            r"\bsk-[A-Za-z0-9_-]{20,}",
-            r"\bAIza[0-9A-Za-z_-]{30,}",  # Google
-            r"\bya29\.[0-9A-Za-z_-]{20,}",
-            r"\bglpat-[A-Za-z0-9_-]{16,}",  # GitLab
-            r"\bnpm_[A-Za-z0-9]{30,}",
-            r"\bpypi-[A-Za-z0-9_-]{40,}",
-            r"\bhf_[A-Za-z0-9]{30,}",
-            r"\be2b_[A-Za-z0-9]{20,}",
-            r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
-            r"\bdckr_pat_[A-Za-z0-9_-]{16,}",
-        )
+_WORDS = "|".join(
+    (
+        r"gh[opsur]_[A-Za-z0-9_.\-]{16,}",  # GitHub
+        r"github_pat_[A-Za-z0-9_]{20,}",
+        r"v1\.[0-9a-f]{40}\b",  # GitHub, older installation tokens
+        r"(?:AKIA|ASIA|AGPA|AROA|AIDA)[0-9A-Z]{12,}\b",  # AWS
+        r"xox[abceoprs]-[A-Za-z0-9-]{8,}",  # Slack
+        r"xapp-[A-Za-z0-9-]{8,}",
+        r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",  # JWT
+        r"(?:sk|rk|pk)[-_](?:live|test|proj|ant|or)[-_][A-Za-z0-9_-]{12,}",  # Stripe, OpenAI, Anthropic, OpenRouter
+        r"sk-[A-Za-z0-9_-]{20,}",
+        r"AIza[0-9A-Za-z_-]{30,}",  # Google
+        r"ya29\.[0-9A-Za-z_-]{20,}",
+        r"glpat-[A-Za-z0-9_-]{16,}",  # GitLab
+        r"npm_[A-Za-z0-9]{30,}",
+        r"pypi-[A-Za-z0-9_-]{40,}",
+        r"hf_[A-Za-z0-9]{30,}",
+        r"e2b_[A-Za-z0-9]{20,}",
+        r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
+        r"dckr_pat_[A-Za-z0-9_-]{16,}",
     )
+)
+# The boundary stands before all of them, once: each text that is logged is searched, and most places are none.
+_SHAPES = re.compile(
+    rf"\b(?:{_WORDS})"
+    r"|hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]+"
+    r"|-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"  # cut ones too
 )
 
 _NAME = (
@@ -65,6 +67,8 @@ _HARMLESS = frozenset(
 _BEARER = re.compile(r"(?i)\b((?:authorization[\"']?\s*[:=]\s*[\"']?)?(?:bearer|basic)\s+)([A-Za-z0-9+/=_.~-]{12,})")
 _IN_URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,200}:)([^\s/@]{1,500})(@)")
 
+_JOINT = re.compile(r"[:=\s]")  # what each of the three before needs
+
 
 def minted(secret: str) -> None:
     """Hide a secret that came into being while the process runs (an installation's token), from now on and everywhere."""
@@ -79,11 +83,14 @@ def redact(text: str, secrets: Collection[str] = ()) -> str:
     for form in _all_forms((*secrets, *_minted)):
         text = text.replace(form, HIDDEN)
     text = _SHAPES.sub(HIDDEN, text)
+    if _JOINT.search(text) is None:  # one word, an id say: it names nothing
+        return text
     text = _IN_URL.sub(rf"\1{HIDDEN}\3", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
     return _NAMED.sub(_hide_value, text)
 
 
+@lru_cache(maxsize=256)
 def is_secret_name(name: str) -> bool:
     """Whether a field of that name holds a secret, whatever it looks like."""
     return _SECRET_NAME.search(name) is not None

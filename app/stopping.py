@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -13,13 +13,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STOPPED = 130  # exit code, as shells have it for Ctrl-C
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run(work: Coroutine[Any, Any, T], new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
     """`asyncio.run`, cancelled by either signal, also where the parent had them ignored; a second one ends the process at once.
 
-    Raises `KeyboardInterrupt` when it was stopped.
+    Raises `KeyboardInterrupt` when it was stopped. `new_loop` makes another event loop than asyncio's own.
     """
     try:
-        return asyncio.run(_stoppable(work))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(_stoppable(work))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 

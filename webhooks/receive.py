@@ -13,8 +13,9 @@ import hmac
 import re
 from typing import Final, cast
 
+import msgspec
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 from webhooks.intake import Decision, Delivery, Ignored, Intake, NotDurable, PullRequestChange, RepairRequest, Taken
 from webhooks.triggers import Malformed, decide
@@ -40,10 +41,10 @@ class Receiver:
     def __init__(self, secrets: tuple[bytes, ...], own_app_id: int | None) -> None:
         if not secrets or not all(secrets):
             raise ValueError("webhooks need a secret")
-        self._secrets = secrets
+        self._sums = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets]  # of nothing yet
         self._own_app_id = own_app_id
 
-    async def receive(self, request: Request) -> JSONResponse:
+    async def receive(self, request: Request) -> Response:
         """Expects the app's `Intake` as `request.state.intake`."""
         intake = cast(Intake, request.state.intake)
         try:
@@ -51,10 +52,10 @@ class Receiver:
             delivery, decision = self._read(request, body)
             taken = await intake.take(delivery, decision)
         except _Refused as refused:
-            return JSONResponse({"error": str(refused)}, refused.status)
+            return _answered({"error": str(refused)}, refused.status)
         except NotDurable as error:
-            return JSONResponse({"error": str(error)}, 503)
-        return JSONResponse(_answer(decision, taken), 202)
+            return _answered({"error": str(error)}, 503)
+        return _answered(_answer(decision, taken), 202)
 
     async def _signed_body(self, request: Request) -> bytes:
         """The raw body once its signature is proven; nothing has looked into it before."""
@@ -64,7 +65,7 @@ class Receiver:
         declared = request.headers.get("content-length", "0")
         if declared.isdecimal() and int(declared[:20]) > MAX_BYTES:
             raise _Refused(413, f"the payload is larger than {MAX_BYTES} bytes")
-        sums = [hmac.new(secret, digestmod=hashlib.sha256) for secret in self._secrets]
+        sums = [each.copy() for each in self._sums]
         body = bytearray()
         try:
             async with asyncio.timeout(_READ_SECONDS):
@@ -98,6 +99,10 @@ class Receiver:
         except Malformed as error:
             raise _Refused(400, f"the {event} payload is malformed: {error}") from error
         return Delivery(guid, event, action, hashlib.sha256(body).hexdigest()), decision
+
+
+def _answered(told: dict[str, str | None], status: int) -> Response:
+    return Response(msgspec.json.encode(told), status, media_type="application/json")
 
 
 def _answer(decision: Decision, taken: Taken) -> dict[str, str | None]:

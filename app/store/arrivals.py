@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, insert, select, tuple_
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import Connection, bindparam, insert, select
 
-from app.store.known import know
+from app.store.known import Named, know_all
 from app.store.models import AttemptRow, DeliveryRow, RequestRow
 from webhooks.intake import Decision, Delivery, Ignored, InstallationChange, PullRequestChange, RepairRequest, Taken
 
@@ -22,14 +21,23 @@ Arrival = tuple[Delivery, RepairRequest | Ignored]
 
 _Head = tuple[int, str]  # repository, commit
 
+# Made once: what SQLAlchemy works out for a statement, it keeps with it.
+_DELIVERIES = select(DeliveryRow.guid, DeliveryRow.attempt_id).where(DeliveryRow.guid.in_(bindparam("guids", expanding=True)))
+_ATTEMPTS = select(
+    AttemptRow.repository_id, AttemptRow.head_sha, AttemptRow.automatic_sha, AttemptRow.number, AttemptRow.id
+).where(
+    AttemptRow.repository_id.in_(bindparam("repositories", expanding=True)),
+    AttemptRow.head_sha.in_(bindparam("shas", expanding=True)),
+)
+_INSERT_ATTEMPTS, _INSERT_REQUESTS, _INSERT_DELIVERIES = (insert(row) for row in (AttemptRow, RequestRow, DeliveryRow))
 
-async def take_all(session: AsyncSession, arrivals: Sequence[Arrival], now: datetime) -> list[Taken]:
+
+def take_all(connection: Connection, arrivals: Sequence[Arrival], now: datetime) -> list[Taken]:
     """As if each were taken alone, in order. Raises `IntegrityError` when another process was faster somewhere."""
-    guids = {delivery.guid for delivery, _ in arrivals}
-    rows = await session.execute(select(DeliveryRow.guid, DeliveryRow.attempt_id).where(DeliveryRow.guid.in_(guids)))
+    rows = connection.execute(_DELIVERIES, {"guids": [delivery.guid for delivery, _ in arrivals]})
     attempt_of: dict[str, str | None] = {row.guid: row.attempt_id for row in rows}
     fresh = [(delivery, decision) for delivery, decision in arrivals if delivery.guid not in attempt_of]
-    attempts = await _attempts(session, [decision for _, decision in fresh if isinstance(decision, RepairRequest)], now)
+    attempts = _attempts(connection, [decision for _, decision in fresh if isinstance(decision, RepairRequest)], now)
     taken, requests, deliveries = [], [], []
     for delivery, decision in arrivals:
         if delivery.guid in attempt_of:
@@ -43,35 +51,34 @@ async def take_all(session: AsyncSession, arrivals: Sequence[Arrival], now: date
         attempt_of[delivery.guid] = attempt_id  # the same may come twice at once
         taken.append(Taken(duplicate=False, attempt_id=attempt_id))
     if requests:
-        await session.execute(insert(RequestRow), requests)
+        connection.execute(_INSERT_REQUESTS, requests)
     if deliveries:
-        await session.execute(insert(DeliveryRow), deliveries)
+        connection.execute(_INSERT_DELIVERIES, deliveries)
     return taken
 
 
-async def _attempts(session: AsyncSession, requests: Sequence[RepairRequest], now: datetime) -> dict[_Head, str]:
+def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: datetime) -> dict[_Head, str]:
     """The automatic attempt of each head; made where there is none."""
     if not requests:
         return {}
-    for installation_id, repository in dict.fromkeys((request.installation_id, request.repository) for request in requests):
-        await know(session, installation_id, repository, now)
+    know_all(
+        connection, {request.repository.id: Named(request.installation_id, request.repository) for request in requests}, now
+    )
     heads = {_head(request): request for request in reversed(requests)}  # the first of each
-    automatic = tuple_(AttemptRow.repository_id, AttemptRow.automatic_sha)
-    rows = await session.execute(
-        select(AttemptRow.repository_id, AttemptRow.automatic_sha, AttemptRow.id).where(automatic.in_(list(heads)))
-    )
-    found: dict[_Head, str] = {(repository_id, sha): attempt_id for repository_id, sha, attempt_id in rows if sha}
-    missing = [head for head in heads if head not in found]
-    if not missing:
-        return found
-    of_head = (AttemptRow.repository_id, AttemptRow.head_sha)
-    highest = await session.execute(
-        select(*of_head, func.max(AttemptRow.number)).where(tuple_(*of_head).in_(missing)).group_by(*of_head)
-    )
-    numbers = {(repository_id, sha): number or 0 for repository_id, sha, number in highest}
-    made = [queued(heads[head], numbers.get(head, 0) + 1, now) for head in missing]
-    await session.execute(insert(AttemptRow), made)
-    return found | {head: row["id"] for head, row in zip(missing, made, strict=True)}
+    repositories, shas = ({head[part] for head in heads} for part in (0, 1))
+    automatic: dict[_Head, str] = {}
+    numbers: dict[_Head, int] = {}
+    for repository_id, sha, automatic_sha, number, attempt_id in connection.execute(
+        _ATTEMPTS, {"repositories": list(repositories), "shas": list(shas)}
+    ):
+        head = repository_id, sha
+        numbers[head] = max(numbers.get(head, 0), number or 0)
+        if automatic_sha is not None:
+            automatic[head] = attempt_id
+    made = {head: queued(request, numbers.get(head, 0) + 1, now) for head, request in heads.items() if head not in automatic}
+    if made:
+        connection.execute(_INSERT_ATTEMPTS, list(made.values()))
+    return automatic | {head: row["id"] for head, row in made.items()}
 
 
 def _head(request: RepairRequest) -> _Head:

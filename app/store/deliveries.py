@@ -35,7 +35,8 @@ async def take(session: AsyncSession, delivery: Delivery, decision: Decision, no
         case RepairRequest(source="comment") | InstallationChange() | PullRequestChange():
             return await _one(session, delivery, decision, now)
         case RepairRequest() | Ignored():
-            return (await arrivals.take_all(session, [(delivery, decision)], now))[0]
+            connection = await session.connection()
+            return (await connection.run_sync(arrivals.take_all, [(delivery, decision)], now))[0]
 
 
 async def _one(
@@ -90,7 +91,8 @@ async def _installation(session: AsyncSession, change: InstallationChange, now: 
         why = "was removed from this account" if row.state == "removed" else "is suspended on this account"
         await _cancel(session, AttemptRow.installation_id == row.id, Outcome.CANCELLED, f"Selfheal {why}.", now)
     gone = [repository.id for repository in change.removed]
-    for left in await session.scalars(select(RepositoryRow).where(RepositoryRow.id.in_(gone))):
+    leaving = select(RepositoryRow).where(RepositoryRow.id.in_(gone)).execution_options(populate_existing=True)
+    for left in await session.scalars(leaving):
         left.removed = True
         left.updated_at = now
     why = "Selfheal was removed from this repository."

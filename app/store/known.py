@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any, NamedTuple
 
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.store.models import InstallationRow, RepositoryRow
 from webhooks.intake import RepositoryRef
+
+_REPOSITORIES = select(RepositoryRow).where(RepositoryRow.id.in_(bindparam("ids", expanding=True)))
+_INSTALLATIONS = select(InstallationRow.id).where(InstallationRow.id.in_(bindparam("ids", expanding=True)))
+
+
+class Named(NamedTuple):
+    """A repository as a delivery of an installation names it."""
+
+    installation_id: int
+    repository: RepositoryRef
 
 
 async def install(session: AsyncSession, installation_id: int, now: datetime) -> InstallationRow:
@@ -22,14 +35,43 @@ async def install(session: AsyncSession, installation_id: int, now: datetime) ->
 
 async def know(session: AsyncSession, installation_id: int, repository: RepositoryRef, now: datetime) -> None:
     """Note the repository as GitHub names it today. An installation that sends events is installed."""
-    await install(session, installation_id, now)
-    row = await session.get(RepositoryRow, repository.id)
-    if row is None:
-        row = RepositoryRow(id=repository.id, updated_at=now)
-        session.add(row)
-    row.installation_id = installation_id
-    row.full_name, row.default_branch, row.private = repository.full_name, repository.default_branch, repository.private
-    row.removed = False
-    if session.is_modified(row):  # else every delivery would wait for the row's lock
-        row.updated_at = now
-    await session.flush()
+    connection = await session.connection()
+    await connection.run_sync(know_all, {repository.id: Named(installation_id, repository)}, now)
+
+
+def know_all(connection: Connection, named: Mapping[int, Named], now: datetime) -> None:
+    """As `know`, of many repositories by their ids. Where nothing is new it only reads: else every delivery would wait for the
+    rows' locks."""
+    rows = connection.execute(_REPOSITORIES, {"ids": list(named)})
+    known = {row.id: row for row in rows}
+    new = [_row(one, now) for id_, one in named.items() if id_ not in known]
+    changed = [_row(one, now) for id_, one in named.items() if id_ in known and _is_changed(known[id_], one)]
+    if not new and not changed:
+        return
+    installations = {row["installation_id"] for row in (*new, *changed)}
+    missing = installations - set(connection.scalars(_INSTALLATIONS, {"ids": list(installations)}))
+    if missing:
+        connection.execute(insert(InstallationRow), [{"id": id_, "updated_at": now} for id_ in missing])
+    if new:
+        connection.execute(insert(RepositoryRow), new)
+    for row in changed:
+        connection.execute(update(RepositoryRow).where(RepositoryRow.id == row["id"]).values(row))
+
+
+def _row(named: Named, now: datetime) -> dict[str, Any]:
+    repository = named.repository
+    return {
+        "id": repository.id,
+        "installation_id": named.installation_id,
+        "full_name": repository.full_name,
+        "default_branch": repository.default_branch,
+        "private": repository.private,
+        "removed": False,
+        "updated_at": now,
+    }
+
+
+def _is_changed(known: Row[Any], named: Named) -> bool:
+    repository = named.repository
+    told = (named.installation_id, repository.full_name, repository.default_branch, repository.private, False)
+    return told != (known.installation_id, known.full_name, known.default_branch, known.private, known.removed)

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
 import pytest
 from arq.constants import default_queue_name
 from redis.asyncio import Redis
-from sqlalchemy import event, func, select, text
+from sqlalchemy import Engine, event, func, select, text
 
 from app.intake import StoreIntake
 from app.queue import Queue
@@ -26,11 +26,13 @@ async def intake(store: Store, settings: Settings, redis_url: str) -> AsyncItera
 
 
 @pytest.fixture
-def commits(store: Store) -> list[object]:
-    """One entry a transaction that was committed."""
+def commits() -> Iterator[list[object]]:
+    """One entry a transaction that was committed, whichever connection it had."""
     seen: list[object] = []
-    event.listen(store.database.engine.sync_engine, "commit", seen.append)
-    return seen
+    note = seen.append  # the same object, to be found again
+    event.listen(Engine, "commit", note)
+    yield seen
+    event.remove(Engine, "commit", note)
 
 
 async def test_deliveries_that_come_at_once_share_transactions_and_all_are_queued(
@@ -113,7 +115,7 @@ async def test_nothing_is_acknowledged_before_it_is_committed(store: Store, inta
 async def test_without_a_database_everybody_who_shared_is_told(intake: StoreIntake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.intake._COMMIT_SECONDS", 0.3)
 
-    async def away(*_: object) -> None:
+    def away(*_: object, **__: object) -> None:
         raise ConnectionRefusedError("nobody listens")
 
     monkeypatch.setattr("app.intake.take_all", away)

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.main import create_app, serve
+from app.main import create_webhooks, serve
 from app.settings import Settings, SettingsError, load
 from app.store.store import Store
 from tests.app.test_redis import alive, server_pid
@@ -60,6 +60,7 @@ async def test_a_signed_webhook_becomes_a_queued_attempt(settings: Settings, sto
         assert attempt is not None
         assert (attempt.status, attempt.repository.full_name) == ("queued", "octo/calculator")
         assert (await client.get(url + "/docs")).status_code == 404
+        assert (await client.get(url + "/webhooks/github")).status_code == 405
 
 
 async def test_fifty_deliveries_over_http_make_one_attempt_of_their_head(
@@ -85,10 +86,10 @@ async def test_without_redis_a_webhook_is_answered_all_the_same(settings: Settin
 
 
 @pytest.mark.parametrize("secret", [None, ""])
-def test_there_is_no_app_without_a_secret(secret: str | None, tmp_path: Path) -> None:
+def test_there_are_no_webhooks_without_a_secret(secret: str | None, tmp_path: Path) -> None:
     settings = load(data_dir=tmp_path, github_webhook_secret=secret)
     with pytest.raises(SettingsError, match="SELFHEAL_GITHUB_WEBHOOK_SECRET"):
-        create_app(settings)
+        create_webhooks(settings)
 
 
 async def test_a_port_that_is_taken_is_named(settings: Settings) -> None:
