@@ -9,7 +9,7 @@ import asyncio
 import importlib
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,18 +22,19 @@ from agent.events import Degraded, Emit, SandboxOpened
 from agent.memory import Memory
 from agent.outcome import NoRepair, Repair
 from agent.question import Reply, Waiting
+from agent.reproducing import Red, begun, reproduced
+from agent.state import Context
 from agent.task import Policy
 from app.preparing import Case, Prepared, Uninstalled, prepare
 from sandbox.base import Housed, Limits, Sandbox, SandboxError, Sandboxes
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from agent.extensions import Extensions
     from agent.models import Models
     from agent.proposers.base import Proposer
-    from agent.reproducing import Red
-    from agent.state import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Engine:
 
     sandboxes: Sandboxes
     models: Models | None
-    checkpointer: BaseCheckpointSaver[str]
+    checkpointer: BaseCheckpointSaver[str] | None  # None: nothing outlasts a call
     budget: Budget
     limits: Limits
     policy: Policy = Policy()
@@ -70,9 +71,9 @@ class Engine:
         `reply` answers the question that the case waits with; `memory` is that of its repository. A case that the graph has
         finished, or that waits for a `reply`, gets the same answer again, without a sandbox.
         """
-        # Seconds of imports, beside the installer; commands that never repair start without them.
+        # Seconds of imports, beside the installer and the first runs; commands that never repair start without them.
         loading = asyncio.create_task(asyncio.to_thread(importlib.import_module, "agent.graph"))
-        if await self.checkpointer.aget_tuple({"configurable": {"thread_id": case.id}}) is not None:
+        if is_known := await self._is_known(case):
             await loading
             from agent.graph import standing
 
@@ -86,13 +87,15 @@ class Engine:
                 return prepared
             if isinstance(prepared, Uninstalled):
                 return prepared.ended
-            await loading
-            from agent.graph import repair
-
             context = self._context(case, blobs, emit, memory)
-            if context.models is not None:
-                context.models.warm()
-            return await repair(prepared.task, context, reply)
+            async with nullcontext() if is_known else begun(prepared.task, context) as first:
+                await loading
+                from agent.graph import repair
+
+                context = self._climbing(context)
+                if context.models is not None:
+                    context.models.warm()
+                return await repair(prepared.task, context, reply, first)
 
     async def reproduce(self, case: Case, *, emit: Emit) -> Reproduction:
         """Only see whether it is really red."""
@@ -101,8 +104,6 @@ class Engine:
             prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return Reproduction(prepared, None)
-            from agent.reproducing import Red, reproduced
-
             if isinstance(prepared, Uninstalled):
                 return Reproduction(Red.of_one(prepared.check, prepared.run), None, prepared.plan)
             red = await reproduced(prepared.task, self._context(case, MemoryBlobs(), emit, None))
@@ -110,7 +111,13 @@ class Engine:
 
     async def forget(self, case_id: str) -> None:
         """Drop the checkpoints of a case that nobody will fork any more; until then a repeated `heal` goes on from them."""
-        await self.checkpointer.adelete_thread(case_id)
+        if self.checkpointer is not None:
+            await self.checkpointer.adelete_thread(case_id)
+
+    async def _is_known(self, case: Case) -> bool:
+        """Was it begun before?"""
+        thread: RunnableConfig = {"configurable": {"thread_id": case.id}}
+        return self.checkpointer is not None and await self.checkpointer.aget_tuple(thread) is not None
 
     async def _housed(self, case: Case, emit: Emit) -> tuple[Case, Sandboxes]:
         """The case in the image that its failed job runs in, where the sandbox has images and the operator allows this one.
@@ -153,21 +160,25 @@ class Engine:
             return await prepare(case, sandbox, emit, policy=policy, budget=budget)
 
     def _context(self, case: Case, blobs: Blobs, emit: Emit, memory: Memory | None) -> Context:
-        from agent.proposers.model import model_rungs
-        from agent.proposers.patterns.proposer import PatternsProposer
-        from agent.proposers.tools.proposer import ToolsProposer
-        from agent.state import Context
-
+        """What every step is lent; whoever proposes comes with `_climbing`."""
         models = self.models
         if case.model is not None and self.models_named is not None:
             models = self.models_named(case.model)
-        ladder: tuple[Proposer, ...] = (ToolsProposer(), PatternsProposer(), *model_rungs(models))
         return Context(
             emit=emit,
-            proposers=self.extensions.ladder(ladder) if self.extensions is not None else ladder,
+            proposers=(),
             models=models,
             blobs=blobs,
             checkpointer=self.checkpointer,
             memory=memory,
             opinions=self.extensions.opinions if self.extensions is not None else (),
         )
+
+    def _climbing(self, context: Context) -> Context:
+        """With the ladder of those who propose."""
+        from agent.proposers.model import model_rungs
+        from agent.proposers.patterns.proposer import PatternsProposer
+        from agent.proposers.tools.proposer import ToolsProposer
+
+        ladder: tuple[Proposer, ...] = (ToolsProposer(), PatternsProposer(), *model_rungs(context.models))
+        return replace(context, proposers=self.extensions.ladder(ladder) if self.extensions is not None else ladder)
