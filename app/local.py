@@ -18,11 +18,11 @@ from agent.ci.configuration import PATH as CONFIGURATION
 from agent.events import Degraded
 from agent.outcome import NoRepair, Outcome
 from app.assembly import budget_of, e2b_of, extensions_of, limits_of, models_of
+from app.case import without_a_run
 from app.checkout import CheckoutUnreadable
 from app.engine import Engine
-from app.preparing import without_a_run
+from app.screen import Screen
 from app.settings import Settings
-from app.showing import Screen
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
 from sandbox.choose import Containers, open_sandboxes
 
