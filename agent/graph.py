@@ -15,23 +15,23 @@ counts once. Nothing that a step needs lives outside the state, the blobs and th
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
-from agent import tracing, words
 from agent.blobs import BlobMissing
 from agent.budget import Ledger
 from agent.checks import Runner
-from agent.events import Degraded, StepDone, StepStarted
+from agent.events import Degraded
 from agent.nodes.approve import approve, approve_round, asks_before
 from agent.nodes.challenge import challenge
 from agent.nodes.climb import climb, is_left_to_a_model
@@ -51,15 +51,15 @@ from agent.nodes.verify import verify
 from agent.outcome import NoRepair, Repair
 from agent.proposers.model import DIRECT
 from agent.question import Question, Reply, Waiting
+from agent.recording import Step, recorded
+from agent.reproducing import Begun
 from agent.state import Context, Opinion, State, Work, pack, spent, unpack
 from agent.task import Task
-from agent.usage import Usage
 
 GRAPH_VERSION = 4  # raise it when a node is renamed or the state changes its meaning
 MOST_STEPS = 1000  # a bound for loops that should not be; the budget ends a repair long before
 ABREAST = 4  # candidates of a model's round that are verified beside each other where that is brief; others one by one
 
-Step = Callable[[State, Work], Awaitable[State]]
 STEPS: dict[str, Step] = {
     "reproduce": reproduce,
     "probe": probe,
@@ -88,6 +88,7 @@ class Resources:
     task: Task
     context: Context
     runner: Runner
+    begun: Begun | None = None
 
 
 @functools.lru_cache(maxsize=8)  # compiling it takes longer than many a step
@@ -181,22 +182,29 @@ def is_approved(state: State) -> Literal["report", "reflect"]:
     return "report" if state.get("winner") or "ending" in state else "reflect"
 
 
-async def repair(task: Task, context: Context, reply: Reply | None = None) -> Repair | NoRepair | Waiting:
+async def repair(
+    task: Task, context: Context, reply: Reply | None = None, begun: Begun | None = None
+) -> Repair | NoRepair | Waiting:
     """Heal one task; goes on from the checkpoint of thread `task.id` if there is one, and repeats a finished one's result.
 
-    `reply` answers the question that it waits for. Raises `sandbox.base.SandboxLost` and `SandboxUnavailable`: the caller opens
-    another sandbox and calls again.
+    `reply` answers the question that it waits for; `begun` is its first step, where that is under way. Raises
+    `sandbox.base.SandboxLost` and `SandboxUnavailable`: the caller opens another sandbox and calls again.
     """
+    runner = begun.runner if begun is not None else Runner(task.sandbox)
+    lent = Resources(task, context, runner, begun)
+    saver = context.checkpointer or InMemorySaver()
     try:
-        return await _run(task, context, reply, afresh=False)
+        return await _run(lent, saver, reply, afresh=False)
     except BlobMissing as error:
         why = f"what it had kept is gone ({str(error)[:12]}…), so it starts afresh"
         await context.emit(Degraded(text=why, step="resume", why=why))
-        return await _run(task, context, None, afresh=True)
+        return await _run(lent, saver, None, afresh=True)
 
 
 async def standing(task_id: str, context: Context) -> Repair | NoRepair | Waiting | None:
     """What `repair` would say without doing anything, for which it needs no sandbox; None while there is something to do."""
+    if context.checkpointer is None:
+        return None
     config = RunnableConfig(configurable={"thread_id": task_id})
     snapshot = await build(context.checkpointer, context.opinions).aget_state(config)
     known: State = snapshot.values  # type: ignore[assignment]
@@ -208,8 +216,11 @@ async def standing(task_id: str, context: Context) -> Repair | NoRepair | Waitin
         return None
 
 
-async def _run(task: Task, context: Context, reply: Reply | None, *, afresh: bool) -> Repair | NoRepair | Waiting:
-    graph = build(context.checkpointer, context.opinions)
+async def _run(
+    lent: Resources, saver: BaseCheckpointSaver[str], reply: Reply | None, *, afresh: bool
+) -> Repair | NoRepair | Waiting:
+    task, context = lent.task, lent.context
+    graph = build(saver, context.opinions)
     config = RunnableConfig(configurable={"thread_id": task.id}, recursion_limit=MOST_STEPS)
     snapshot = await graph.aget_state(config)
     known: State = {} if afresh else snapshot.values  # type: ignore[assignment]
@@ -221,15 +232,14 @@ async def _run(task: Task, context: Context, reply: Reply | None, *, afresh: boo
         return await _result(known, context)
     start: Any = None
     if not known:
-        await context.checkpointer.adelete_thread(task.id)
+        await saver.adelete_thread(task.id)
         start = {"version": version(context.opinions), "seconds": 0.0}
     elif (waiting := _waiting(snapshot)) is not None:
         if reply is None or not reply.answers(waiting):
             return waiting
         start = Command(resume=pack(reply))
-    runner = Runner(task.sandbox)
-    await runner.prepare()
-    await graph.ainvoke(start, config, context=Resources(task, context, runner), durability="sync")
+    await lent.runner.prepare()
+    await graph.ainvoke(start, config, context=lent, durability="sync")
     snapshot = await graph.aget_state(config)
     return _waiting(snapshot) or await _result(snapshot.values, context)  # type: ignore[arg-type]
 
@@ -259,17 +269,13 @@ def _work(state: State, runtime: Runtime[Resources]) -> Work:
 
 
 def _recorded(name: str, step: Step) -> Any:
-    """A node that tells when it starts and ends, and books its time."""
+    """A node that tells when it starts and ends, and books its time. The first may be under way already."""
 
     async def node(state: State, runtime: Runtime[Resources]) -> State:
-        work = _work(state, runtime)
-        rung = work.ladder[at].rung if (at := state.get("rung", 0)) < len(work.ladder) else ""
-        await work.context.emit(StepStarted(text=words.step(name, rung), step=name))
-        with tracing.step(name, work.task.id, expected=(GraphBubbleUp,)):  # a person is asked
-            update = await step(state, work)
-        seconds = work.context.monotonic() - work.ledger.began
-        used = sum((unpack(Usage, usage) for usage in update.get("usage", [])), Usage())
-        await work.context.emit(StepDone(text="", step=name, seconds=seconds, tokens=used.tokens_in + used.tokens_out))
-        return {**update, "seconds": work.ledger.seconds + seconds}
+        begun = runtime.context.begun
+        if step is reproduce and begun is not None:
+            return await begun.update
+        # Where a person is asked the graph leaves by an exception.
+        return await recorded(name, step, state, _work(state, runtime), expected=(GraphBubbleUp,))
 
     return node

@@ -1,7 +1,13 @@
-"""The first steps of the repair alone: is it really red? For whoever wants to see the failure and nothing more."""
+"""The first steps of the repair without the graph: is it really red?
+
+For whoever wants to see the failure and nothing more, and for whoever waits until LangGraph is loaded.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from agent import words
@@ -12,7 +18,8 @@ from agent.events import StepStarted
 from agent.nodes.probe import probe
 from agent.nodes.reproduce import reproduce
 from agent.outcome import NoRepair, ReflectionLog
-from agent.state import Context, Work, unpack
+from agent.recording import recorded
+from agent.state import Context, State, Work, unpack
 from agent.task import Task
 from agent.usage import Usage
 from agent.verdicts import Check, CheckRun, Oracle
@@ -37,14 +44,34 @@ class Red:
         return tuple(sorted(id_ for ids in self.oracle.must_turn.values() for id_ in ids))
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A repair's first step, under way; the graph takes its `update` when it comes there, and goes on with the `runner`."""
+
+    runner: Runner
+    update: asyncio.Task[State]
+
+
+@asynccontextmanager
+async def begun(task: Task, context: Context) -> AsyncIterator[Begun]:
+    """For the block, see whether it is red. Only for a task without a checkpoint: another one may be further.
+
+    What goes wrong in it is raised where its update is taken. Raises `SandboxError`.
+    """
+    work = await _work(task, context)
+    update = asyncio.create_task(recorded("reproduce", reproduce, {}, work))
+    try:
+        yield Begun(work.runner, update)
+    finally:
+        update.cancel()
+        await asyncio.gather(update, return_exceptions=True)
+
+
 async def reproduced(task: Task, context: Context) -> Red | NoRepair:
     """Raises `SandboxError` when the sandbox is lost."""
-    runner = Runner(task.sandbox)
-    await runner.prepare()
-    ledger = Ledger(task.budget, 0, Usage(), 0.0, context.monotonic(), context.monotonic)
+    work = await _work(task, context)
     ran = ", ".join(f"`{check.name}`" for check in task.checks)
     await context.emit(StepStarted(text=f"{words.step('reproduce', '')}: {ran}", step="reproduce"))
-    work = Work(task, context, runner, ledger)
     state = await reproduce({}, work)
     if "rounds_ref" in state:
         state = await probe(state, work)
@@ -55,3 +82,10 @@ async def reproduced(task: Task, context: Context) -> Red | NoRepair:
         return NoRepair(ending.outcome, ending.reason, ending.next_step, Usage(), log, ending.flakiness)
     oracle = await context.recall(Oracle, state["oracle_ref"])
     return Red(oracle, await context.recall(tuple[CheckRun, ...], state["base_ref"]), notes)
+
+
+async def _work(task: Task, context: Context) -> Work:
+    """Of a repair that begins. Raises `SandboxError`."""
+    runner = Runner(task.sandbox)
+    await runner.prepare()
+    return Work(task, context, runner, Ledger(task.budget, 0, Usage(), 0.0, context.monotonic(), context.monotonic))

@@ -52,7 +52,7 @@ class Context:
     proposers: tuple[Proposer, ...]  # cheapest first
     models: Models | None
     blobs: Blobs
-    checkpointer: BaseCheckpointSaver[str]
+    checkpointer: BaseCheckpointSaver[str] | None  # None: nothing outlasts the call
     memory: Memory | None = None  # of this repository; None remembers nothing
     opinions: tuple[Opinion, ...] = ()  # further steps after `review`, from outside
     monotonic: Callable[[], float] = time.monotonic

@@ -25,8 +25,8 @@ from agent.outcome import NoRepair, Outcome, Repair
 from agent.question import Waiting
 from app.assembly import budget_of, e2b_of, limits_of, models_of
 from app.bench_state import State
+from app.case import Case
 from app.engine import Engine
-from app.preparing import Case
 from app.settings import Settings
 from sandbox.base import SandboxError, Sandboxes
 from sandbox.choose import Containers, open_sandboxes

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from agent.ci.detect import Project
@@ -15,26 +14,11 @@ from agent.ci.workflows.model import Job
 from agent.ci.workflows.reading import read_workflow
 from agent.ci.workflows.shapes import OPENING
 from agent.ci.workflows.step_names import find_step, title_of
+from app.wish import NoSuchJob, Wish
 from sandbox.base import MIB
 
 WORKFLOWS = ".github/workflows"
 _TESTS = re.compile(r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha)\b|\btests?\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What a person wants to see fail: options of the command line."""
-
-    test: str | None = None  # a command, instead of a job
-
-    workflow: str | None = None  # file below the checkout, or only its name
-    job: str | None = None
-    matrix: Mapping[str, str] = field(default_factory=dict)
-    step: str | None = None  # the one that is red, as GitHub shows it
-
-    @property
-    def names_a_job(self) -> bool:
-        return self.workflow is not None or self.job is not None or bool(self.matrix) or self.step is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +27,6 @@ class Choice:
 
     job: ChosenJob | None = None
     passed_over: tuple[str, ...] = ()
-
-
-class NoSuchJob(Exception):
-    """What is wished for is not in the checkout; the message lists what is."""
 
 
 def choose(root: Path, wish: Wish) -> Choice:

@@ -17,7 +17,7 @@ from app.commands import Json, load_settings, run, wrong_use
 from app.memory_commands import memory
 
 if TYPE_CHECKING:
-    from app.choosing import Wish
+    from app.wish import Wish
 
 app = typer.Typer(
     name="selfheal",
@@ -101,14 +101,14 @@ def fix(
     if not path.is_dir():
         wrong_use(f"{path} is not a folder; give the folder of a checkout")
     wish = _wish(test, workflow, job, matrix, step)
-    from app import choosing
     from app import fix as local
+    from app.wish import NoSuchJob
 
     given = {"model": model, "max_iterations": max_iterations}
     settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
     try:
         healed = run(local.run(path.resolve(), settings, wish=wish, flaky=flaky, apply=apply, json=json))
-    except choosing.NoSuchJob as problem:
+    except NoSuchJob as problem:
         wrong_use(str(problem))
     raise typer.Exit(0 if healed else 1)
 
@@ -129,13 +129,13 @@ def reproduce(
     if not path.is_dir():
         wrong_use(f"{path} is not a folder; give the folder of a checkout")
     wish = _wish(test, workflow, job, matrix, step)
-    from app import choosing
     from app import reproduce as local
+    from app.wish import NoSuchJob
 
     settings = load_settings(env_file=None, model="none")
     try:
         is_red = run(local.run(path.resolve(), settings, wish=wish, json=json))
-    except choosing.NoSuchJob as problem:
+    except NoSuchJob as problem:
         wrong_use(str(problem))
     raise typer.Exit(0 if is_red else 1)
 
@@ -201,7 +201,7 @@ def health() -> None:
 
 
 def _wish(test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None, step: str | None) -> Wish:
-    from app.choosing import Wish
+    from app.wish import Wish
 
     if test is not None and not 0 < len(test.strip()) <= LONGEST_COMMAND:
         wrong_use(f"--test must name a command of 1 to {LONGEST_COMMAND:,} characters, such as --test 'python -m pytest'")

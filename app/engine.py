@@ -9,31 +9,34 @@ import asyncio
 import importlib
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent import tracing
 from agent.blobs import Blobs, MemoryBlobs
 from agent.budget import Budget
-from agent.ci.legs import image_of
-from agent.ci.plan import Plan
 from agent.events import Degraded, Emit, SandboxOpened
 from agent.memory import Memory
 from agent.outcome import NoRepair, Repair
 from agent.question import Reply, Waiting
 from agent.task import Policy
-from app.preparing import Case, Prepared, Uninstalled, prepare
+from app.case import Case
 from sandbox.base import Housed, Limits, Sandbox, SandboxError, Sandboxes
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+    from agent.ci.plan import Plan
     from agent.extensions import Extensions
     from agent.models import Models
     from agent.proposers.base import Proposer
     from agent.reproducing import Red
     from agent.state import Context
+    from app.preparing import Prepared, Uninstalled
+
+PREPARING = ("agent.reproducing", "app.preparing")  # what the first steps are made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Engine:
 
     sandboxes: Sandboxes
     models: Models | None
-    checkpointer: BaseCheckpointSaver[str]
+    checkpointer: BaseCheckpointSaver[str] | None  # None: nothing outlasts a call
     budget: Budget
     limits: Limits
     policy: Policy = Policy()
@@ -70,9 +73,8 @@ class Engine:
         `reply` answers the question that the case waits with; `memory` is that of its repository. A case that the graph has
         finished, or that waits for a `reply`, gets the same answer again, without a sandbox.
         """
-        # Seconds of imports, beside the installer; commands that never repair start without them.
-        loading = asyncio.create_task(asyncio.to_thread(importlib.import_module, "agent.graph"))
-        if await self.checkpointer.aget_tuple({"configurable": {"thread_id": case.id}}) is not None:
+        loading = asyncio.create_task(_load(*PREPARING, "agent.graph"))
+        if is_known := await self._is_known(case):
             await loading
             from agent.graph import standing
 
@@ -81,28 +83,37 @@ class Engine:
                 return known
         case, sandboxes = await self._housed(case, emit)
         async with self._opened(case, sandboxes, emit) as sandbox:
+            await _load(*PREPARING)
+            from agent.reproducing import begun
+            from app.preparing import Uninstalled
+
             prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return prepared
             if isinstance(prepared, Uninstalled):
                 return prepared.ended
-            await loading
-            from agent.graph import repair
-
             context = self._context(case, blobs, emit, memory)
-            if context.models is not None:
-                context.models.warm()
-            return await repair(prepared.task, context, reply)
+            async with nullcontext() if is_known else begun(prepared.task, context) as first:
+                await loading
+                from agent.graph import repair
+
+                context = self._climbing(context)
+                if context.models is not None:
+                    context.models.warm()
+                return await repair(prepared.task, context, reply, first)
 
     async def reproduce(self, case: Case, *, emit: Emit) -> Reproduction:
         """Only see whether it is really red."""
+        loading = asyncio.create_task(_load(*PREPARING))
         case, sandboxes = await self._housed(case, emit)
         async with self._opened(case, sandboxes, emit) as sandbox:
+            await loading
+            from agent.reproducing import Red, reproduced
+            from app.preparing import Uninstalled
+
             prepared = await self._prepared(case, sandbox, emit)
             if isinstance(prepared, NoRepair):
                 return Reproduction(prepared, None)
-            from agent.reproducing import Red, reproduced
-
             if isinstance(prepared, Uninstalled):
                 return Reproduction(Red.of_one(prepared.check, prepared.run), None, prepared.plan)
             red = await reproduced(prepared.task, self._context(case, MemoryBlobs(), emit, None))
@@ -110,7 +121,13 @@ class Engine:
 
     async def forget(self, case_id: str) -> None:
         """Drop the checkpoints of a case that nobody will fork any more; until then a repeated `heal` goes on from them."""
-        await self.checkpointer.adelete_thread(case_id)
+        if self.checkpointer is not None:
+            await self.checkpointer.adelete_thread(case_id)
+
+    async def _is_known(self, case: Case) -> bool:
+        """Was it begun before?"""
+        thread: RunnableConfig = {"configurable": {"thread_id": case.id}}
+        return self.checkpointer is not None and await self.checkpointer.aget_tuple(thread) is not None
 
     async def _housed(self, case: Case, emit: Emit) -> tuple[Case, Sandboxes]:
         """The case in the image that its failed job runs in, where the sandbox has images and the operator allows this one.
@@ -119,6 +136,8 @@ class Engine:
         """
         if not isinstance(self.sandboxes, Housed):
             return case, self.sandboxes
+        from agent.ci.legs import image_of
+
         image = next((image for job in case.jobs if (image := image_of(job)) is not None), None)
         if image is None:
             return case, self.sandboxes
@@ -149,25 +168,40 @@ class Engine:
             why = f"`rungs` names what is no rung here: {', '.join(sorted(unknown))}"
             await emit(Degraded(text=why, step="configuration", why=why))
         policy, budget = case.configuration.narrow(policy, self.budget)
+        from app.preparing import prepare
+
         with tracing.step("prepare", case.id):
             return await prepare(case, sandbox, emit, policy=policy, budget=budget)
 
     def _context(self, case: Case, blobs: Blobs, emit: Emit, memory: Memory | None) -> Context:
-        from agent.proposers.model import model_rungs
-        from agent.proposers.patterns.proposer import PatternsProposer
-        from agent.proposers.tools.proposer import ToolsProposer
+        """What every step is lent; whoever proposes comes with `_climbing`."""
         from agent.state import Context
 
         models = self.models
         if case.model is not None and self.models_named is not None:
             models = self.models_named(case.model)
-        ladder: tuple[Proposer, ...] = (ToolsProposer(), PatternsProposer(), *model_rungs(models))
         return Context(
             emit=emit,
-            proposers=self.extensions.ladder(ladder) if self.extensions is not None else ladder,
+            proposers=(),
             models=models,
             blobs=blobs,
             checkpointer=self.checkpointer,
             memory=memory,
             opinions=self.extensions.opinions if self.extensions is not None else (),
         )
+
+    def _climbing(self, context: Context) -> Context:
+        """With the ladder of those who propose."""
+        from agent.proposers.model import model_rungs
+        from agent.proposers.patterns.proposer import PatternsProposer
+        from agent.proposers.tools.proposer import ToolsProposer
+
+        ladder: tuple[Proposer, ...] = (ToolsProposer(), PatternsProposer(), *model_rungs(context.models))
+        return replace(context, proposers=self.extensions.ladder(ladder) if self.extensions is not None else ladder)
+
+
+async def _load(*modules: str) -> None:
+    """Import them, one after the other, or wait until somebody has. It takes seconds, LangGraph most of them, so it goes beside
+    the opening of sandboxes and the first runs of tests; commands that never repair start without them."""
+    for module in modules:
+        await asyncio.to_thread(importlib.import_module, module)

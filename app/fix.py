@@ -11,29 +11,32 @@ import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from agent.blobs import MemoryBlobs
-from agent.ci.legs import ChosenJob
 from agent.outcome import NoRepair, Repair
 from agent.question import Waiting
 from app import checkout, local, terminal
-from app.choosing import Wish, choose
-from app.preparing import Case
+from app.case import Case
+from app.screen import Screen
 from app.settings import Settings
-from app.showing import Screen, show
+from app.wish import Wish
 from sandbox.base import SandboxError
+
+if TYPE_CHECKING:
+    from agent.ci.legs import ChosenJob
 
 
 async def run(root: Path, settings: Settings, *, wish: Wish, flaky: bool, apply: bool, json: bool) -> bool:
     """Heal the checkout at `root`; True when a verified repair was found (and, with `apply`, written). Raises `NoSuchJob`."""
-    job = (await asyncio.to_thread(choose, root, wish)).job if wish.names_a_job else None
-    if job is not None:
-        job = replace(job, run=await checkout.commit(root))
+    job = await _job(root, wish) if wish.names_a_job else None
     progress = terminal.console(stderr=True)
     screen = Screen(progress, time.monotonic())
     async with screen.working("Healing"):
         result = await _heal(root, settings, screen, (job, wish.test), flaky=flaky)
+    from app.showing import show  # tables and colours: nobody should wait for them before the work begins
+
     applied, problem = False, None
     if isinstance(result, Repair) and apply:
         try:
@@ -43,6 +46,13 @@ async def run(root: Path, settings: Settings, *, wish: Wish, flaky: bool, apply:
             problem = str(error)
     show(screen, result, applied=applied, problem=problem, json=json)
     return isinstance(result, Repair) and problem is None
+
+
+async def _job(root: Path, wish: Wish) -> ChosenJob | None:
+    from app.choosing import choose
+
+    job = (await asyncio.to_thread(choose, root, wish)).job
+    return None if job is None else replace(job, run=await checkout.commit(root))
 
 
 async def _heal(

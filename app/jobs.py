@@ -21,6 +21,7 @@ from agent.events import StepStarted
 from agent.outcome import NoRepair, Outcome, Repair
 from agent.question import Waiting
 from app import publish, traces
+from app.case import Case, without_a_run
 from app.endings import ENDINGS
 from app.engine import Engine
 from app.gather import Gathered, Head, Stop, gather, has_moved, resolve_head
@@ -40,7 +41,6 @@ from app.github import (
 )
 from app.log import bound
 from app.messages import Publication
-from app.preparing import Case, without_a_run
 from app.rerunning import rerun
 from app.store.claims import NotClaimed, Postponed
 from app.store.leases import AttemptCancelled, Lease

@@ -6,7 +6,6 @@ Settings come from the environment; the person vouches for the code, so a plain 
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -19,11 +18,11 @@ from agent.ci.configuration import PATH as CONFIGURATION
 from agent.events import Degraded
 from agent.outcome import NoRepair, Outcome
 from app.assembly import budget_of, e2b_of, extensions_of, limits_of, models_of
+from app.case import without_a_run
 from app.checkout import CheckoutUnreadable
 from app.engine import Engine
-from app.preparing import without_a_run
+from app.screen import Screen
 from app.settings import Settings
-from app.showing import Screen
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
 from sandbox.choose import Containers, open_sandboxes
 
@@ -31,16 +30,15 @@ from sandbox.choose import Containers, open_sandboxes
 async def engine(settings: Settings, screen: Screen) -> Engine:
     """Nothing that it does is kept. Raises `SandboxUnavailable`."""
     # Each waits for programs, answers or imports of its own.
-    sandboxes, models, added, memory = await asyncio.gather(
+    sandboxes, models, added = await asyncio.gather(
         _sandboxes(settings, screen),
         models_of(settings),
         extensions_of(),
-        asyncio.to_thread(importlib.import_module, "langgraph.checkpoint.memory"),
     )
     return Engine(
         sandboxes=sandboxes,
         models=models,
-        checkpointer=memory.InMemorySaver(),
+        checkpointer=None,
         budget=budget_of(settings),
         limits=limits_of(settings),
         extensions=added,

@@ -6,43 +6,25 @@ Knows sandboxes and plans; nothing of GitHub, of attempts, or of how a repair is
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.budget import Budget
 from agent.checks import Runner
 from agent.ci import runtimes, uninstallable
 from agent.ci.commit import committed
-from agent.ci.configuration import NO_CONFIGURATION, Configuration
 from agent.ci.contexts import Run
-from agent.ci.legs import ChosenJob, FailedJob
+from agent.ci.legs import FailedJob
 from agent.ci.plan import Plan, complete, plan
 from agent.ci.replay import Stage
 from agent.endings import Ending
 from agent.events import Emit, StepDone, StepStarted
-from agent.outcome import NoRepair, Outcome, ReflectionLog
+from agent.outcome import NoRepair, Outcome
 from agent.task import Policy, Task
-from agent.usage import Usage
 from agent.verdicts import Check, CheckRun
+from app.case import Case, without_a_run
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
 from sandbox.install.interpreters import runs_as
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What is to be healed: one commit's files, and what is known of its failure."""
-
-    id: str  # names the thread of checkpoints
-    label: str  # for people
-    archive: AsyncIterator[bytes]  # gzipped tar with one top folder
-    jobs: tuple[FailedJob | ChosenJob, ...] = ()
-    configuration: Configuration = NO_CONFIGURATION
-    command: str | None = None  # a person's own test command
-    hints: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what was passed over in choosing the jobs
-    heals_flakiness: bool = False  # a person asked to repair also what comes and goes
-    image: str | None = None  # that the sandbox was opened with, for the job that asks for it
-    model: str | None = None  # LiteLLM name of the one that a person chose; None is the installation's
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +184,3 @@ def _ran_on(planned: Plan, installed: Installed, there: Mapping[str, str]) -> st
 def _installed(installed: Installed) -> str:
     built = f", built {', '.join(installed.built)}" if installed.built else ""
     return f"Python {installed.python} is ready{built}" + "".join(f". {note.rstrip('.')}" for note in installed.notes)
-
-
-def without_a_run(outcome: Outcome, reason: str, next_step: str, *notes: str) -> NoRepair:
-    """An ending from before the graph began: nothing was tried, nothing was spent."""
-    log = ReflectionLog(diagnosis=None, iterations=(), lessons=(), rungs=(), notes=notes)
-    return NoRepair(outcome=outcome, reason=reason, next_step=next_step, usage=Usage(), log=log)

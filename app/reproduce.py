@@ -24,12 +24,13 @@ from agent.oracle import EXIT
 from agent.outcome import NoRepair
 from agent.reproducing import Red
 from app import checkout, local, terminal
-from app.choosing import Choice, Wish, choose
+from app.case import Case, without_a_run
+from app.choosing import Choice, choose
 from app.engine import Reproduction
-from app.preparing import Case, without_a_run
+from app.screen import Screen
 from app.settings import Settings
-from app.showing import Screen
 from app.terminal import plain
+from app.wish import Wish
 from sandbox.base import SandboxError
 
 _SHOWN = 30  # failing ids that a person is shown

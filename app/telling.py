@@ -14,11 +14,11 @@ import structlog
 
 from agent.events import AnyEvent, StepStarted
 from app import publish
+from app.case import without_a_run
 from app.endings import ENDINGS
 from app.github import PUBLISHING, BadCredentials, GitHub, GitHubError, RateLimited, Repository, Unavailable
 from app.github.types import Reaction
 from app.messages import Publication
-from app.preparing import without_a_run
 from app.store.leases import Lease
 from app.store.store import Store
 from app.store.tellings import Telling

@@ -11,7 +11,7 @@ from typing import Literal
 from sandbox import folders
 from sandbox.base import Sandboxes, SandboxUnavailable
 from sandbox.e2b.plan import Account
-from sandbox.install import index_access
+from sandbox.install.index_access import Unasked
 from sandbox.install.managed import Managed
 from sandbox.install.packages import Shop
 
@@ -49,7 +49,7 @@ async def open_sandboxes(
     Raises `SandboxUnavailable`.
     """
     pythons = Managed(folder / "packages/pythons", python_downloads)
-    shop = Shop(folder / "packages", await index_access.configured(index_hosts), pythons)
+    shop = Shop(folder / "packages", Unasked(index_hosts), pythons)
     sandboxes = await _of_kind(kind, folder, shop, e2b, containers)
     if not (trusted or sandboxes.isolation.untrusted):
         raise SandboxUnavailable(

@@ -185,6 +185,8 @@ class LocalSandboxes:
         await self._check()
         await asyncio.to_thread(folders.sweep, self._folder)
         async with AsyncExitStack() as closing:
+            looking = asyncio.create_task(self._look_for_toolchains())
+            closing.callback(looking.cancel)
             uid = closing.enter_context(slots.uid_of_a_free_slot()) if os.geteuid() == 0 else None
             folder, group = await closing.enter_async_context(folders.held(self._folder, label, limits))
             binds = [_empty(folder.path / "repo", uid)]
@@ -192,13 +194,11 @@ class LocalSandboxes:
             stage = await open_stage(_empty(folder.path / "stage", None), [(path, path.name) for path in binds])
             closing.callback(stage.close)
             await stage.shell(_WRITE_ETC, *(text for pair in ETC.items() for text in pair))
-            if self._toolchains is None:
-                self._toolchains = await toolchains.found((self._folder, self._shop.cache))
+            found = await looking
             trees = [
-                Mount(await stage.bind(each.shown, f"toolchain-{number}"), str(each.shown))
-                for number, each in enumerate(self._toolchains)
+                Mount(await stage.bind(each.shown, f"toolchain-{number}"), str(each.shown)) for number, each in enumerate(found)
             ]
-            programs = tuple(each.programs for each in self._toolchains)
+            programs = tuple(each.programs for each in found)
             hall = Hall(Confinement(stage, uid, group, limits), folder.path, (*SHOWN, *trees), programs)
             ground = Ground(own().path, await hall.interpreter(own()))
             sandbox = LocalSandbox(hall, self.isolation, self._shop, ground)
@@ -208,19 +208,34 @@ class LocalSandboxes:
                 self._works = True
             yield sandbox
 
+    async def _look_for_toolchains(self) -> tuple[Toolchain, ...]:
+        """Once: programs are asked, which takes as long as making a stage."""
+        if self._toolchains is None:
+            self._toolchains = await toolchains.found((self._folder, self._shop.cache))
+        return self._toolchains
+
     async def _check(self) -> None:
         """Raises `SandboxUnavailable` for what can be told without trying."""
         if self._works:
             return
         if not bubblewrap.is_installed():
             raise SandboxUnavailable("bubblewrap is not installed; install it with: apt-get install bubblewrap")
-        version = await launch.run(launch.Launch((bubblewrap.BWRAP, "--version"), {}, 10.0))
+        # Finding libseccomp starts programs of its own.
+        version, filtering = await asyncio.gather(
+            launch.run(launch.Launch((bubblewrap.BWRAP, "--version"), {}, 10.0)),
+            asyncio.to_thread(seccomp.program),
+            return_exceptions=True,
+        )
+        if isinstance(version, BaseException):
+            raise version
         if bubblewrap.version(version.stdout) < bubblewrap.OLDEST:
             raise SandboxUnavailable(f"{version.stdout.decode().strip()} is too old; version 0.8 or newer is needed")
-        try:
-            seccomp.program()
-        except (ImportError, RuntimeError, OSError) as error:
-            raise SandboxUnavailable(f"the kernel filter cannot be made ({error}); apt-get install libseccomp2") from error
+        if isinstance(filtering, (ImportError, RuntimeError, OSError)):
+            raise SandboxUnavailable(
+                f"the kernel filter cannot be made ({filtering}); apt-get install libseccomp2"
+            ) from filtering
+        if isinstance(filtering, BaseException):
+            raise filtering
 
 
 @cache

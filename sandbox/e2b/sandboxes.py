@@ -91,7 +91,7 @@ class E2BSandboxes:
         line = Line(there)
         hello, _ = await line.ask({"do": "hello"})
         hosts, no_node = await self._npm(line, hello, npm)
-        supply = Supply(E2BWay(there, self._shop.index.hosts | hosts), self._shop.cache / "e2b", no_node)
+        supply = Supply(E2BWay(there, (await self._shop.access()).hosts | hosts), self._shop.cache / "e2b", no_node)
         with wire.understood():  # memory is bounded where its kernel has control groups
             memory: tuple[Promise, ...] = ("memory",) if "memory" in hello["promises"] else ()
         isolation = replace(self.isolation, promises=self.isolation.promises.union(memory))
@@ -117,7 +117,7 @@ class E2BSandboxes:
 
     async def _boot(self, there: E2BMachine, label: str, limits: Limits, registry: Registry | None) -> None:
         """Bring this package over and start what answers."""
-        index = self._shop.index
+        index = await self._shop.access()
         await there.put(f"{CODE}.zip", sandbox_bundle(), BOOT_SECONDS)
         files = {index.certificates, registry.certificates if registry else None} - {None}
         certificates = b"\n".join([await asyncio.to_thread(file.read_bytes) for file in sorted(filter(None, files))])

@@ -24,6 +24,19 @@ class IndexAccess:
     certificates: Path | None = None
 
 
+class Unasked:
+    """What `configured` says of these `hosts`, asked when it is first wanted: pip takes its time, and most want nothing."""
+
+    def __init__(self, hosts: Sequence[str] = ()) -> None:
+        self._hosts = hosts
+        self._told: IndexAccess | None = None
+
+    async def access(self) -> IndexAccess:
+        if self._told is None:
+            self._told = await configured(self._hosts)
+        return self._told
+
+
 async def configured(hosts: Sequence[str] = ()) -> IndexAccess:
     """From pip's configuration and, where that names no index, pip's own default. `hosts` of the operator win.
 

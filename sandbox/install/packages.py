@@ -25,7 +25,7 @@ from sandbox.base import Completed, DeadlinePassed, Installed, InstallFailed, Pa
 from sandbox.install import environments, forwarder, npm, wheels
 from sandbox.install import wanted as wanting
 from sandbox.install.environments import Recipe
-from sandbox.install.index_access import IndexAccess
+from sandbox.install.index_access import IndexAccess, Unasked
 from sandbox.install.index_proxy import IndexProxy
 from sandbox.install.interpreters import choose, runs_as
 from sandbox.install.managed import Managed
@@ -56,8 +56,11 @@ class Shop:
     """Where packages come from: the folder that keeps wheels and environments, and the index that a step may reach."""
 
     cache: Path
-    index: IndexAccess
+    index: IndexAccess | Unasked
     pythons: Managed | None = None  # beside those on the PATH
+
+    async def access(self) -> IndexAccess:
+        return self.index if isinstance(self.index, IndexAccess) else await self.index.access()
 
     @property
     def wheels(self) -> Path:
@@ -94,7 +97,7 @@ async def install(packages: Packages, place: Place, shop: Shop) -> Installed:
             if said.exit_code:
                 raise InstallFailed(f"a virtual environment of Python {interpreter.version} cannot be made", _text(said))
         if wanted.targets and not (shared and wanted.whole):
-            output = await _install(place, installer, wanted, found, shop.index)
+            output = await _install(place, installer, wanted, found, shop)
     notes = await npm.install(packages.node, place, shop.modules, python) if packages.node else ()
     told = (
         () if runs_as(packages.python, interpreter.version)
@@ -122,7 +125,7 @@ def _venv(python: str, place: Place) -> tuple[str, ...]:
     return (python, "-I", "-m", "venv", "--without-pip", place.env)
 
 
-async def _install(place: Place, installer: Installer, wanted: Wanted, found: Wheels, index: IndexAccess) -> str:
+async def _install(place: Place, installer: Installer, wanted: Wanted, found: Wheels, shop: Shop) -> str:
     """What the installer said."""
     start = await installer.start()
     said = await _run(place.install_command, [*start, "--no-index", *wanted.targets], {})
@@ -130,7 +133,7 @@ async def _install(place: Place, installer: Installer, wanted: Wanted, found: Wh
         start = await installer.start()
         said = await _run(place.install_command, [*start, "--no-index", *wanted.targets], {})
     if said.exit_code:
-        said = await _with_a_way_out(place, index, start, wanted.targets)
+        said = await _with_a_way_out(place, await shop.access(), start, wanted.targets)
     if said.exit_code:
         raise InstallFailed(_reason(said, found.missing), _text(said))
     return _text(said)

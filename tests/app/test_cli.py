@@ -45,6 +45,27 @@ def test_help_loads_nothing_that_heals_or_serves() -> None:
     assert not heavy & set(done.stderr.split())
 
 
+def test_fix_begins_without_what_it_needs_later_or_never() -> None:
+    """The rest is loaded while sandboxes open and tests run."""
+    program = "import sys, app.fix\nprint(*sys.modules)\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT, check=True)
+    loaded = set(done.stdout.split())
+    never = {"fastapi", "sqlalchemy", "arq", "redis", "alembic", "githubkit", "structlog", "mlflow", "e2b"}
+    later = {
+        "langgraph",
+        "langchain_core",
+        "langsmith",
+        "litellm",
+        "httpx",
+        "jinja2",
+        "pygments",
+        "agent.graph",
+        "agent.ci.plan",
+    }
+    assert "app.engine" in loaded
+    assert not (never | later) & loaded
+
+
 def test_the_version_is_that_of_the_package() -> None:
     done = selfheal("version")
     assert done.returncode == 0

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agent.blobs import MemoryBlobs
 from agent.budget import Budget
 from agent.ci.legs import FailedJob
-from agent.events import AnyEvent, Degraded, Verified
+from agent.events import AnyEvent, Degraded, Reproduced, StepStarted, Verified
 from agent.outcome import NoRepair, Repair
 from agent.reproducing import Red
 from app import checkout
+from app import engine as engines
+from app.case import Case
 from app.engine import Engine
-from app.preparing import Case
 from sandbox.base import Limits
-from sandbox.install.index_access import configured
+from sandbox.install.index_access import Unasked, configured
 from sandbox.install.packages import Shop
 from sandbox.process import ProcessSandboxes
 
@@ -59,6 +62,36 @@ async def test_a_case_is_healed_repeated_from_its_checkpoints_and_forgotten(tmp_
     assert await saver.aget_tuple(thread) is not None
     await engine.forget("case-1")
     assert await saver.aget_tuple(thread) is None
+
+
+async def test_the_first_runs_wait_for_no_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    (repository / "calc.py").write_text(CALC)
+    (repository / "test_calc.py").write_text(TESTS)
+    engine = Engine(
+        ProcessSandboxes(tmp_path / "open", Shop(tmp_path / "wheels", Unasked())), None, None, Budget(seconds=120.0), Limits()
+    )
+    seen, steps = asyncio.Event(), []
+    loaded = engines._load
+
+    async def load(*modules: str) -> None:
+        """The graph is there no sooner than the failure was seen."""
+        await loaded(*(module for module in modules if module != "agent.graph"))
+        if "agent.graph" in modules:
+            await seen.wait()
+
+    async def emit(event: AnyEvent) -> None:
+        if isinstance(event, Reproduced):
+            seen.set()
+        if isinstance(event, StepStarted):
+            steps.append(event.step)
+
+    monkeypatch.setattr(engines, "_load", load)
+    case = Case("case-1", "sample", checkout.packed(repository), command="python -m unittest")
+    healed = await asyncio.wait_for(engine.heal(case, blobs=MemoryBlobs(), emit=emit), 120.0)
+    assert isinstance(healed, Repair), healed
+    assert steps.count("reproduce") == 1  # the graph takes what was seen, and does not look again
 
 
 class InImages(ProcessSandboxes):

@@ -19,8 +19,8 @@ from agent.ci.legs import ChosenJob, FailedJob
 from agent.events import AnyEvent
 from agent.outcome import NoRepair
 from agent.reproducing import Red
+from app.case import Case
 from app.engine import Engine, Reproduction
-from app.preparing import Case
 from sandbox.base import MIB, Limits
 from tests.sandbox.conftest import make, tarball
 

@@ -16,10 +16,10 @@ from agent.events import Emit, Remembered, StepStarted
 from agent.memory import Memory
 from agent.outcome import NoRepair, Outcome
 from agent.question import Reply
+from app.case import Case, without_a_run
 from app.engine import Engine
 from app.github import Repository
 from app.jobs import heal
-from app.preparing import Case, without_a_run
 from app.store.holds import LeaseLost
 from app.store.models import BlobRow
 from app.store.tellings import Telling

@@ -28,8 +28,8 @@ from agent.ci.legs import FailedJob
 from agent.events import AnyEvent
 from agent.reproducing import Red
 from app import checkout
+from app.case import Case
 from app.engine import Engine
-from app.preparing import Case
 from sandbox.base import InstallFailed, Limits, Packages, SandboxUnavailable
 from sandbox.install.index_access import configured
 from sandbox.install.packages import Shop

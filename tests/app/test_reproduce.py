@@ -10,8 +10,8 @@ from rich.console import Console
 from agent import endings
 from agent.outcome import Flakiness
 from agent.verdicts import Conditions, VerdictId
+from app.case import without_a_run
 from app.engine import Reproduction
-from app.preparing import without_a_run
 from app.reproduce import Told
 
 FOUND = Flakiness(

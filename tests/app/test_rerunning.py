@@ -12,9 +12,9 @@ from agent.memory import Memory
 from agent.outcome import Flakiness, NoRepair, Outcome
 from agent.question import Reply
 from agent.verdicts import VerdictId
+from app.case import Case, without_a_run
 from app.engine import Engine
 from app.jobs import Deps, heal
-from app.preparing import Case, without_a_run
 from app.store.values import Attempt
 from tests.app.plant import NAME, Plant
 from tests.app.requests import taken

@@ -11,8 +11,8 @@ from agent.budget import Budget
 from agent.ci.legs import FailedJob
 from agent.events import AnyEvent
 from agent.reproducing import Red
+from app.case import Case
 from app.engine import Engine
-from app.preparing import Case
 from sandbox.base import Limits
 from tests.sandbox.conftest import make, tarball
 from tests.sandbox.index import serving

@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 
 from agent.events import StepDone, StepStarted
-from app import showing
-from app.showing import Screen
+from app import screen as screens
+from app.screen import Screen
 
 
 async def shown(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> str:
     """What is written while a step takes a while."""
-    monkeypatch.setattr(showing, "QUIET", 0.05)
-    monkeypatch.setattr(showing, "BRIEF", 0.0)
+    monkeypatch.setattr(screens, "QUIET", 0.05)
+    monkeypatch.setattr(screens, "BRIEF", 0.0)
     written = io.StringIO()
     screen = Screen(Console(file=written, force_terminal=terminal, width=200), time.monotonic())
     async with screen.working("Reproducing"):
