@@ -1,7 +1,7 @@
 """SIGKILL for the worker, at a point of the story; a supervisor starts another one at once.
 
 A blow at a request falls while that very request waits for its answer. One in a step falls where the timeline's last word is,
-read once the worker is dead: where that is another step, one more worker is killed, over another repository.
+read once the worker is dead: where that is another step, or the story is over, it is tried over another repository.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ async def in_step(step: str, stage: Stage, name: str) -> None:
         repository = await stage.repository(f"{name}-{len(met) + 1}")
         await stage.turns_red(repository)
         await stage.until(f"the attempt begins to {step}", partial(stage.has_begun, repository, step))
-        await stage.kill_worker(repository, await stage.victim(repository))
+        pid = await stage.victim(repository)
+        if pid is None:
+            met.append("nobody")
+            continue
+        await stage.kill_worker(repository, pid)
         met.append(await stage.last_step(repository))
         await stage.service.start_worker()
         if met[-1] == step:

@@ -36,6 +36,7 @@ QUICK: Mapping[str, str] = {**DEFAULTS, "SELFHEAL_LEASE_SECONDS": "12", "SELFHEA
 PATH = "calculator.py"
 GREEN, RED = tidy(CALCULATOR), tidy(BROKEN)
 PATIENCE = 240.0  # seconds for anything that must happen, on a machine that is busy
+_opening = asyncio.Lock()  # of stores: one process migrates one at a time, for Alembic's context is the process's own
 _GLANCE_SECONDS = 0.005  # from one look to the next: some steps of the story are over in no time
 
 
@@ -196,15 +197,15 @@ class Stage:
         """
         self.blows.append(Blow(full_name, time.monotonic(), struck))
 
-    async def kill_worker(self, full_name: str, pid: int | None) -> None:
-        """SIGKILL the worker, which works on the repository. Raises `Missed` when there is no such worker."""
+    async def kill_worker(self, full_name: str, pid: int) -> None:
+        """SIGKILL the worker, which works on the repository. Raises `Missed` when it is none of ours, or dead."""
         for worker in self.service.workers:
             if worker.pid == pid and worker.returncode is None:
                 worker.kill()
                 self.hit(full_name, pid)
                 await worker.wait()
                 return
-        raise Missed(f"nobody works on {full_name} (process {pid})")
+        raise Missed(f"process {pid}, which works on {full_name}, is no worker of ours")
 
     def kill_at(
         self, full_name: str, method: str, path: str, when: Literal["before", "after"], after: str | None = None
@@ -266,7 +267,8 @@ async def open_stage(setting: Setting, folder: Path) -> AsyncIterator[Stage]:
         opened.push_async_callback(service.stop)
         await service.start(setting.workers)
         settings = load(data_dir=folder / "data", database_url=variables.get("SELFHEAL_DATABASE_URL"))
-        store = await opened.enter_async_context(open_store(settings, SystemClock()))
+        async with _opening:
+            store = await opened.enter_async_context(open_store(settings, SystemClock()))
         stage = Stage(github, service, store, servers)
         await stage.are_ready(setting.workers)
         yield stage
