@@ -10,6 +10,7 @@ ended tells GitHub, unless that was done, and what it leaves behind is dropped w
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -91,13 +92,22 @@ async def heal(attempt_id: str, deps: Deps) -> None:
 
 
 async def _claimed(attempt_id: str, delivery: str | None, deps: Deps) -> None:
+    claimed: Attempt | None = None
     try:
         async with deps.store.lease(attempt_id, deps.worker) as lease:
-            with traces.attempt(attempt_id, delivery, lease.attempt.tries):
+            claimed = lease.attempt
+            names = {"repository": claimed.repository.full_name, "commit": claimed.head_sha, "trigger": claimed.trigger}
+            log.info("attempt claimed", **names, tries=claimed.tries)
+            with traces.attempt(attempt_id, delivery, claimed.tries):
                 await _heal(_work(lease, deps))
     except (NotClaimed, AttemptCancelled) as refusal:
         log.info("attempt not worked on", reason=str(refusal))
+    except asyncio.CancelledError:
+        log.info("attempt interrupted; it is queued again")
+        raise
     attempt = await deps.store.attempt(attempt_id)
+    if attempt is not None and claimed is not None:
+        log.info("attempt left", status=attempt.status, outcome=attempt.outcome, reason=attempt.reason)
     if attempt is None or attempt.status != "ended":
         return
     if not attempt.told:

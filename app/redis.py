@@ -27,12 +27,14 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from app.clock import elapsed
 from app.settings import Settings
 
 _SOCKET = "redis.sock"
 _LONGEST_PATH = 100  # bytes; the kernel takes 107, macOS 103
 _START_SECONDS = 10.0
 _WATCH_SECONDS = 1.0
+_PING_SECONDS = 1.0
 _SLOW_ANSWERS = 5  # in a row, until a server that is there but does not answer counts as gone
 # `read` answers when the last writer of our pipe is gone, that is when we are.
 _WATCHED = '"$0" "$@" </dev/null & server=$!; read -r _; kill "$server"; wait "$server"'
@@ -107,6 +109,7 @@ class _Server:
     def __init__(self, binary: str, folder: Path) -> None:
         self._binary = binary
         self._folder = folder
+        self._log = folder / "redis.log"
         self._process: Process | None = None
 
     async def ensure(self, lock: IO[str], url: str) -> None:
@@ -116,41 +119,46 @@ class _Server:
             if self._process is None and _locked(lock):
                 await self._start()
             if asyncio.get_running_loop().time() > deadline:
-                said = (self._folder / "redis.log").read_text(errors="replace")[-500:] if self._process else "no answer"
+                said = self._log.read_text(errors="replace")[-500:] if self._process else "no answer"
                 raise RedisMissing(f"the embedded Redis did not start: {said}")
             await asyncio.sleep(0.02)
 
     async def watch(self, lock: IO[str], url: str) -> None:
         """Start the server again when it is gone, whoever ran it.
 
-        One that is merely slow (a busy machine) keeps its queue.
+        One that is merely slow (a busy machine) keeps its queue, and is not blamed where this process was the slow one.
         """
-        slow = 0
+        slow, why = 0, ""
         while True:
+            began = elapsed()
             await asyncio.sleep(_WATCH_SECONDS)
             try:
                 await ping(url)
                 slow = 0
                 continue
             except RedisTimeoutError:
-                slow += 1
-            except (RedisError, OSError):
-                slow = _SLOW_ANSWERS  # nobody listens
+                if elapsed() - began > _WATCH_SECONDS + 2 * _PING_SECONDS:
+                    continue
+                slow, why = slow + 1, f"no answer {_SLOW_ANSWERS} times in a row"
+            except (RedisError, OSError) as raised:  # nobody listens
+                slow, why = _SLOW_ANSWERS, str(raised)
             if slow < _SLOW_ANSWERS or not _locked(lock):
                 continue
             slow = 0
-            _log.warning("the embedded redis is gone; starting it again")
             try:
-                await self.stop()
+                status = await self.stop()
+                _log.warning("the embedded redis is gone; starting it again", why=why, exit_status=status, log=str(self._log))
                 await self.ensure(lock, url)
             except (RedisMissing, OSError) as error:
                 _log.error("the embedded redis cannot be started", error=str(error))
 
-    async def stop(self) -> None:
-        process = self._process
-        if process is None or process.returncode is not None:
-            self._process = None
-            return
+    async def stop(self) -> int | None:
+        """The server's exit status as a shell has it, beyond 128 for a signal; None where no server was ours."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        if process.returncode is not None:
+            return process.returncode
         assert process.stdin is not None
         process.stdin.close()
         try:
@@ -159,8 +167,7 @@ class _Server:
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-        self._process = None
+        return await process.wait()
 
     async def _start(self) -> None:
         options = {
@@ -172,7 +179,7 @@ class _Server:
             "daemonize": "no",
         }
         argv = [word for name, value in options.items() for word in (f"--{name}", value)]
-        with (self._folder / "redis.log").open("wb") as log:
+        with self._log.open("ab") as log:  # the last words of the one before are not lost
             # A session of its own: Ctrl-C is for us, who then stop it in order. Its folder is its cwd, so that neither
             # the socket's length nor a space in the path matters to it.
             self._process = await asyncio.create_subprocess_exec(
@@ -217,7 +224,7 @@ async def _answers(url: str) -> bool:
 
 async def ping(url: str) -> None:
     """Raises `redis.exceptions.TimeoutError` when the server takes more than a second, another `RedisError` without one."""
-    client: Redis = Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1)
+    client: Redis = Redis.from_url(url, socket_timeout=_PING_SECONDS, socket_connect_timeout=_PING_SECONDS)
     try:
         await client.ping()
     finally:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from agent.events import Degraded
 from agent.outcome import Outcome
 from app.clock import Clock, elapsed
 from app.store import endings
@@ -123,6 +124,9 @@ async def _begin(session: AsyncSession, row: AttemptRow, worker: str, now: datet
     if row.tries >= terms.tries:
         await endings.end(session, row, endings.exhausted(row), now)
         return None
+    if row.status == "running":
+        text = "Taken over: the worker before fell silent"
+        await endings.add_event(session, row, Degraded(text=text, step="attempt", why="its lease ran out"), now)
     take(row, worker, now, terms)
     row.status, row.running_sha, row.due_at = "running", row.head_sha, None
     row.tries += 1

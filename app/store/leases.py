@@ -213,6 +213,9 @@ class Lease(Hold):
                     await endings.end(session, row, endings.exhausted(row), now)
             elif interrupted:
                 row.tries -= 1
+            if isinstance(error, asyncio.CancelledError):
+                text = "Interrupted: its worker stops, or lost Redis; whoever is free goes on"
+                await endings.add_event(session, row, Degraded(text=text, step="attempt", why="interrupted"), now)
             if isinstance(error, Postponed):
                 row.due_at = now + timedelta(seconds=error.seconds)
                 why = redact(str(error))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import structlog
 from redis.asyncio import Redis
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
@@ -57,12 +58,16 @@ async def test_two_share_one_server_and_the_second_takes_over(tmp_path: Path) ->
         assert await server_pid(url) != pid
 
 
-async def test_a_server_that_dies_is_started_again(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as url:
-        pid = await server_pid(url)
-        os.kill(pid, signal.SIGKILL)
-        await until(lambda: _answers(url))
-        assert await server_pid(url) != pid
+async def test_a_server_that_dies_is_started_again_and_its_end_is_told(tmp_path: Path) -> None:
+    with structlog.testing.capture_logs() as logged:
+        async with embedded(tmp_path) as url:
+            pid = await server_pid(url)
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda: _answers(url))
+            assert await server_pid(url) != pid
+    [told] = [entry for entry in logged if entry["log_level"] == "warning"]
+    assert told["exit_status"] == 128 + signal.SIGKILL
+    assert Path(told["log"]).read_text().count("Server initialized") == 2, "the last words of the first are kept"
 
 
 async def test_a_server_that_is_slow_for_a_moment_keeps_its_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,8 @@ def _ids_are_in_the_logs(story: Story, attempt: str, delivery: str) -> None:
     worker = [json.loads(line) for line in story.service.log("worker").splitlines()]
     of_attempt = [line for line in worker if line.get("attempt") == attempt]
     assert delivery in {line.get("delivery") for line in of_attempt}
+    said = [line["event"] for line in of_attempt if line.get("delivery") == delivery]
+    assert (said[0], said[-1]) == ("attempt claimed", "attempt left"), "the log alone tells when it began and how it ended"
 
 
 def _figures_tell_the_story(metrics: str) -> None:

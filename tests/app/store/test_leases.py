@@ -128,6 +128,8 @@ async def test_a_drained_try_does_not_count(store: Store) -> None:
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
     assert (attempt.status, attempt.tries) == ("queued", 0)
+    [interrupted] = await store.timeline(attempt_id)
+    assert interrupted.event.text.startswith("Interrupted: ")
 
 
 async def test_three_failing_tries_end_as_error_with_the_reason_and_no_secret(
@@ -176,6 +178,8 @@ async def test_three_workers_that_fall_silent_end_it_as_error(store: Store, cloc
     assert attempt is not None
     assert attempt.outcome is Outcome.ERROR
     assert attempt.reason == "3 tries failed, each time the worker died or fell silent."
+    told = [entry.event.text for entry in await store.timeline(attempt_id)]
+    assert told == ["Taken over: the worker before fell silent"] * 2 + [attempt.reason]
     assert await store.due() == [attempt_id]  # GitHub is to be told
     async with store.telling(attempt_id, "w4"):
         pass
@@ -213,7 +217,7 @@ async def test_a_lease_that_another_took_over_is_fenced_and_its_body_cancelled(
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
     assert (attempt.outcome, attempt.pull_request, attempt.tries) == ("gave_up", None, 2)
-    assert len(await store.timeline(attempt_id)) == 1
+    assert [type(entry.event) for entry in await store.timeline(attempt_id)] == [Degraded, Ended]
 
 
 async def test_a_worker_that_slept_knows_that_its_lease_may_be_over_before_the_database_tells(store: Store) -> None:
