@@ -56,9 +56,9 @@ async def open_sandboxes(
             f"the `{sandboxes.isolation.name}` sandbox does not hold untrusted code here: say that the code of every "
             "repository is trusted, or use `local`"
         )
-    await asyncio.to_thread(
-        folders.sweep, folder / _OPEN
-    )  # a worker that was killed is replaced by one that may never open any
+    # A worker that was killed is replaced by one that may never open any.
+    await asyncio.to_thread(folders.sweep, folder / _OPEN)
+    await asyncio.to_thread(shop.clear)
     return sandboxes
 
 

@@ -13,6 +13,7 @@ Works on any `Place`; knows nothing of bubblewrap.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from importlib import metadata
 from pathlib import Path
 
 from sandbox.base import Completed, DeadlinePassed, Installed, InstallFailed, Packages
-from sandbox.install import environments, forwarder, npm, wheels
+from sandbox.install import environments, forwarder, npm, shelf, wheels
 from sandbox.install import wanted as wanting
 from sandbox.install.environments import Recipe
 from sandbox.install.index_access import IndexAccess, Unasked
@@ -74,10 +75,16 @@ class Shop:
     def modules(self) -> Path:
         return self.cache / "modules"
 
+    def clear(self) -> None:
+        """Remove what workers that were killed have left half made. Blocks."""
+        for cache in self.cache.glob("*/"):
+            shelf.clear(cache)
+
 
 async def install(packages: Packages, place: Place, shop: Shop) -> Installed:
     """Raises `InstallFailed` with what the installer said, and `SandboxError`."""
     started = time.monotonic()
+    await asyncio.to_thread(shop.clear)
     interpreter = await choose(packages.python, shop.pythons)
     python = await place.use(interpreter)
     wanted = await wanting.read(packages, place.read)

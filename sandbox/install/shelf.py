@@ -1,7 +1,7 @@
 """Where downloads and environments stay between attempts: one folder an answer, never changed once it is kept.
 
 A folder is called by its question and when it was made (`QUESTION-NANOSECONDS-TOKEN`; `new-…` while it is being filled), and is
-locked as long as somebody uses it: the sweep only takes what nobody holds. Knows nothing of packages. Everything here blocks.
+locked as long as somebody uses it: what is swept is what nobody holds. Knows nothing of packages. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from secrets import token_hex
 from sandbox.locking import locked
 
 BOUND = 5 * 1024**3  # bytes of all answers together, as far as nobody uses them
-ABANDONED_SECONDS = 60.0  # longer than anybody takes from making a folder to locking it
 _NEW = "new-"
 
 
@@ -40,12 +39,12 @@ def newest(cache: Path, question: str) -> Held | None:
 
 def begin(cache: Path, question: str) -> Held:
     """An empty folder for a new answer; unless it is kept, it goes when it is put back."""
-    folder = cache / f"{_NEW}{question}-{time.time_ns():020d}-{token_hex(6)}"
     cache.mkdir(0o755, parents=True, exist_ok=True)
-    folder.mkdir(0o755)
-    held = _hold(folder)
-    assert held is not None, "nobody sweeps what is so new"
-    return held
+    while True:
+        folder = cache / f"{_NEW}{question}-{time.time_ns():020d}-{token_hex(6)}"
+        folder.mkdir(0o755)
+        if (held := _hold(folder)) is not None:  # else it was cleared away in this very moment
+            return held
 
 
 def keep(held: Held) -> Held:
@@ -62,19 +61,23 @@ def put_back(held: Held) -> None:
     os.close(held.lock)
 
 
+def clear(cache: Path) -> None:
+    """Remove what dead workers left half done."""
+    for folder in cache.glob(f"{_NEW}*"):
+        _remove_unless_used(folder)
+
+
 def sweep(cache: Path) -> None:
     """Remove what dead workers left half done, answers that have a newer one, and the oldest ones above `BOUND`."""
+    clear(cache)
     answered: set[str] = set()
     total = 0
-    for folder in sorted(cache.iterdir(), key=_made, reverse=True):
-        name = folder.name
-        if name.startswith(_NEW):
-            is_left = time.time() - _made(folder) > ABANDONED_SECONDS
-        else:
-            question = name.rpartition("-")[0].rpartition("-")[0]
-            is_left = question in answered
-            answered.add(question)
-            total += 0 if is_left else _size(folder)
+    kept = [folder for folder in cache.iterdir() if not folder.name.startswith(_NEW)]
+    for folder in sorted(kept, key=_made, reverse=True):
+        question = folder.name.rpartition("-")[0].rpartition("-")[0]
+        is_left = question in answered
+        answered.add(question)
+        total += 0 if is_left else _size(folder)
         if is_left or total > BOUND:
             _remove_unless_used(folder)
 

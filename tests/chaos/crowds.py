@@ -19,7 +19,7 @@ _SEED = 20261122
 
 async def storm(count: int, red: int, stage: Stage, name: str) -> None:
     """`count` different deliveries, `red` of them failing runs on branches of four repositories, each sent three times, in
-    any order, many at a time."""
+    any order, many at a time. Of each repository's runs the first that is taken has to be worked on soon; the others queue."""
     github = stage.github
     github.deliver_to(None)
     repositories = [await stage.repository(f"{name}-{number}") for number in range(min(4, red))]
@@ -30,6 +30,8 @@ async def storm(count: int, red: int, stage: Stage, name: str) -> None:
     while len(stage.deliveries) < count:
         await github.comment(repositories[0], talk.number, "alice", "Nothing to heal here.")
     sent = stage.deliveries
+    if (different := len({delivery.guid for delivery in sent})) != count:
+        raise Missed(f"{different} different deliveries instead of {count}")
     thrice = [*sent] * 3
     random.Random(_SEED).shuffle(thrice)  # the same in every run
     github.deliver_to(f"{stage.service.url}/webhooks/github")
@@ -37,28 +39,34 @@ async def storm(count: int, red: int, stage: Stage, name: str) -> None:
     limit = asyncio.Semaphore(_AT_ONCE)
     async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
         await asyncio.gather(*(_send(client, limit, stage, delivery) for delivery in thrice))
-    stage.notes.append(f"{len(thrice)} deliveries answered in {time.monotonic() - began:.1f} s")
+    told = f"{count} deliveries, each three times: {len(thrice)} sent in {time.monotonic() - began:.1f} s"
+    stage.notes.append(told)
     if again := await stage.redeliver():
         stage.notes.append(f"{again} were not acknowledged any of three times, and delivered again")
+    taken = {delivery.guid for delivery in stage.deliveries if delivery.status_code == 202}
+    if lacking := {delivery.guid for delivery in sent} - taken:
+        raise Missed(f"{len(lacking)} deliveries were never acknowledged")
 
 
 async def _send(client: httpx.AsyncClient, limit: asyncio.Semaphore, stage: Stage, delivery: Delivery) -> None:
     async with limit:
         with contextlib.suppress(httpx.HTTPError):
             answer = await client.post(f"{stage.service.url}/webhooks/github", content=delivery.body, headers=delivery.headers)
-            if answer.status_code == 202 and delivery.status_code != 202 and delivery in stage.failed_runs():
-                stage.hit(delivery.payload["repository"]["full_name"])
+            repository = delivery.payload["repository"]["full_name"]
+            is_first = all(blow.repository != repository for blow in stage.blows)
+            if answer.status_code == 202 and is_first and delivery in stage.failed_runs():
+                stage.hit(repository)
             delivery.status_code = answer.status_code if delivery.status_code != 202 else 202
 
 
 async def web_killed(stage: Stage, name: str) -> None:
     """SIGKILL the web process so many milliseconds after a failing run was handed to it; then it is delivered again."""
     github, web = stage.github, f"{stage.service.url}/webhooks/github"
-    repository = await stage.repository(name)
     taken = 0
     for milliseconds in (0, 5, 20, 80, 300):
         github.deliver_to(None)
-        sha = await stage.turns_red(repository, f"after-{milliseconds}-ms")
+        repository = await stage.repository(f"{name}-after-{milliseconds}-ms")
+        sha = await stage.turns_red(repository)
         await github.settled()
         (failed,) = [one for one in stage.failed_runs() if one.payload["workflow_run"]["head_sha"] == sha]
         github.deliver_to(web)
@@ -68,7 +76,8 @@ async def web_killed(stage: Stage, name: str) -> None:
         await github.settled()
         taken += sent.status_code == 202
         await stage.service.start_web()
-        stage.hit(repository)
+        if not stage.is_concluded(repository):
+            stage.hit(repository)
         again = github.redeliver(failed)
         await github.settled()
         assert again.status_code == 202, again.status
@@ -94,16 +103,12 @@ async def shared(heads: int, stage: Stage, name: str) -> None:
         stage.hit(failed[0].payload["repository"]["full_name"])
         for delivery in failed:
             stage.github.redeliver(delivery)
-        owners: dict[str, int] = {}
         while not all(stage.is_concluded(repository) for repository in repositories):
             if time.monotonic() - began > PATIENCE:
                 raise Missed(f"{workers} workers did not end within {PATIENCE:.0f} s")
-            for repository in repositories:
-                if (pid := await stage.victim(repository)) is not None:
-                    owners[repository] = pid
             await asyncio.sleep(0.2)
         rate = heads / (time.monotonic() - began)
-        share = Counter(owners.values())
+        share = Counter(pid for repository in repositories for pid in stage.workers_of(repository))
         if len(share) != workers:
             raise Missed(f"of {workers} workers only {len(share)} took work")
         base = base or rate

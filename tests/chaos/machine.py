@@ -7,10 +7,11 @@ from what others run.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from redis.asyncio import Redis
@@ -20,20 +21,26 @@ from app.redis import server_binary
 
 _GROUPS = Path("/sys/fs/cgroup")
 _OPEN = "data/sandboxes/open"
+_KEPT = "data/sandboxes/packages"
 
 
 def sandboxes(folder: Path, owner: str) -> list[str]:
-    """What there is of sandboxes: their folders, the processes that see them, their mounts, their control groups."""
+    """What there is of sandboxes: their folders, the processes that see them, their control groups, half-made installations."""
     found = [f"folder {path.name}" for path in (folder / _OPEN).glob("*")]
     found += [f"process {pid} in a sandbox" for pid in _pids() if pid != os.getpid() and _sees(pid, folder / _OPEN)]
     found += [f"control group {path.name}" for path in _GROUPS.glob(f"**/*{owner}-*/")]
-    return found
+    return found + [f"half an installation {path.name}" for path in (folder / _KEPT).glob("*/new-*")]
+
+
+def orphans(folder: Path, service: Container[int]) -> list[str]:
+    """Processes that were started for the folder's service, and are neither one of these nor below one."""
+    return [f"process {pid}: {_command(pid)}" for pid in processes(folder) if not any(one in service for one in _lineage(pid))]
 
 
 def everything(folder: Path, owner: str) -> list[str]:
     """What there is of a service that has been stopped, sandboxes included."""
     found = sandboxes(folder, owner)
-    found += [f"process {pid}: {_read(pid, 'cmdline')[:80]}" for pid in processes(folder)]
+    found += [f"process {pid}: {_command(pid)}" for pid in processes(folder)]
     found += [f"mount {line.split()[4]}" for line in _read(os.getpid(), "mountinfo").splitlines() if f"{folder}/" in line]
     return found + [f"temporary {path.name}" for path in (folder / "tmp").glob("*")]
 
@@ -59,6 +66,13 @@ def embedded_redis(folder: Path) -> int:
     return pid
 
 
+def holder(port: int, among: Iterable[int]) -> int | None:
+    """Which of these processes has the end of a TCP connection that is called by this port; None when it is none of them."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    ends = {f"socket:[{fields[9]}]" for fields in lines if int(fields[1].rpartition(":")[2], 16) == port}
+    return next((pid for pid in among if ends & set(_descriptors(pid))), None)
+
+
 class RedisServer:
     """A redis-server of the stage's own, on a Unix socket that survives the process."""
 
@@ -76,6 +90,11 @@ class RedisServer:
                 if await self._answers():
                     return
                 await asyncio.sleep(0.05)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not started"
+        return self._process.pid
 
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -124,6 +143,24 @@ def _read(pid: int, name: str) -> str:
         return (Path("/proc") / str(pid) / name).read_text(errors="replace")
     except OSError:
         return ""  # it has just ended, or is not ours to see
+
+
+def _lineage(pid: int) -> Iterator[int]:
+    """The process, its parent, and so on."""
+    while pid > 1:
+        yield pid
+        after_name = _read(pid, "stat").rpartition(")")[2].split()
+        pid = int(after_name[1]) if after_name else 0
+
+
+def _command(pid: int) -> str:
+    return _read(pid, "cmdline").replace("\0", " ")[:80].strip()
+
+
+def _descriptors(pid: int) -> Iterator[str]:
+    for path in Path("/proc", str(pid), "fd").glob("*"):
+        with contextlib.suppress(OSError):  # just closed
+            yield str(path.readlink())
 
 
 def _cwd(pid: int) -> Path:

@@ -179,31 +179,46 @@ async def limited(stage: Stage, name: str) -> None:
     repository = await stage.repository(name)
     base = f"/repos/{repository}"
     faults = stage.github.faults
-    faults.secondary_limit("GET", f"{base}/actions/runs/*", retry_after=3, times=2)
-    faults.secondary_limit("POST", f"{base}/check-runs", retry_after=2, times=2, status=429)
-    faults.secondary_limit("POST", f"{base}/pulls", retry_after=5, times=1)
-    faults.secondary_limit("PATCH", f"{base}/check-runs/*", retry_after=2, times=1, status=429)
-    stage.hit(repository)
+    refused: set[str] = set()
+
+    def hit(method: str, path: str) -> None:
+        if path not in refused:
+            refused.add(path)
+            stage.hit(repository)
+
+    def limit(method: str, path: str, seconds: int, times: int, status: int) -> None:
+        faults.secondary_limit(method, f"{base}/{path}", retry_after=seconds, times=times, status=status)
+        faults.on(method, f"{base}/{path}", hit, "before")
+
+    limit("GET", "actions/runs/*", 3, 2, 403)
+    limit("POST", "check-runs", 2, 2, 429)
+    limit("POST", "pulls", 5, 1, 403)
+    limit("PATCH", "check-runs/*", 2, 1, 429)
     await stage.turns_red(repository)
-    await stage.github.settled()
+    await stage.until("GitHub has asked for patience everywhere", lambda: _true(not any(each.times for each in faults.waiting)))
 
 
 async def tokens_expire(stage: Stage, name: str) -> None:
     """Every token is an hour old in the middle of the search, and again right before the pull request."""
     repository = await stage.repository(name)
-    fresh = [True]
+    met: list[str] = []
 
-    def expire(_method: str, _path: str) -> None:
-        if fresh:
-            fresh.clear()
-            stage.github.expire_tokens()
-            stage.hit(repository)
+    def expire(where: str) -> None:
+        met.append(where)
+        stage.github.expire_tokens()
+        stage.hit(repository)
 
-    stage.github.faults.on("POST", f"/repos/{repository}/pulls", expire, "before")
+    def at_the_end(_method: str, _path: str) -> None:
+        if met[-1:] != ["pulls"]:
+            expire("pulls")
+
+    stage.github.faults.on("POST", f"/repos/{repository}/pulls", at_the_end, "before")
     await stage.turns_red(repository)
     await stage.until("the attempt begins to propose", partial(stage.has_begun, repository, "propose"))
-    stage.github.expire_tokens()
-    stage.hit(repository)
+    expire("search")
+    await stage.until("a pull request is opened", lambda: _true("pulls" in met))
+    if met != ["search", "pulls"]:
+        raise Missed(f"tokens expired in another order: {met}")
 
 
 async def worker_frozen(stage: Stage, name: str) -> None:
@@ -214,12 +229,12 @@ async def worker_frozen(stage: Stage, name: str) -> None:
     repository = await stage.repository(name)
     frozen: list[int] = []
 
-    async def freeze(_method: str, _path: str) -> None:
-        pid = await stage.victim(repository)
+    def freeze(method: str, path: str) -> None:
+        pid = stage.asker(method, path)
         if pid is not None and not frozen:
             os.kill(pid, signal.SIGSTOP)
             frozen.append(pid)
-            stage.hit(repository)
+            stage.hit(repository, pid)
 
     stage.github.faults.on("GET", f"/repos/{repository}/commits/*/check-runs", freeze, "after")
     await stage.turns_red(repository)

@@ -13,21 +13,22 @@ from pathlib import Path
 from tests.chaos import machine
 from tests.chaos.judge import Verdict, judge
 from tests.chaos.scenarios import Scenario
-from tests.chaos.stage import GREEN, PATH, PATIENCE, Missed, NotHere, Stage, leftovers, open_stage
+from tests.chaos.stage import GREEN, PATH, PATIENCE, NotHere, Stage, leftovers, open_stage
 from tests.standins.github.driver import Violations
-from tests.story.service import NotStarted
 
 TAKEOVER_SECONDS = 60.0
 QUIET_SECONDS = 3.0  # without any request to GitHub: whatever would be doubled has been by then
 _TIDY_SECONDS = 30.0
 _HEALING_SECONDS = 30.0  # of one head, on a machine that is busy
+_ACT_SECONDS = 3 * PATIENCE  # of what is done to the service
+_ON_ONE_STAGE = 4  # scenarios, at most: so that as many services as may run at once have something to do to the end
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """What came of one scenario. `takeover`: the longest time, in seconds, from a blow (or the end of an outage) until the work
-    went on, as seen by GitHub. `missed`: why the scenario could not be carried
-    out. `skipped`: why this machine cannot show it at all."""
+    went on, as seen by GitHub. `missed`: why the scenario could not be carried out. `skipped`: why this machine cannot show it
+    at all."""
 
     name: str
     acknowledged: int = 0
@@ -50,41 +51,56 @@ class Report:
         return not (self.lost or self.doubled or self.leftovers or self.missed or self.skipped or self.slow)
 
 
-async def run(scenarios: Iterable[Scenario], tell: Callable[[Report], None]) -> list[Report]:
-    """All of them, one at a time, each told when it is over; those that follow each other under the same setting share a
-    service."""
-    reports: list[Report] = []
-    for _, group in itertools.groupby(scenarios, key=lambda scenario: scenario.setting):
-        reports += await _on_one_stage(list(group), tell)
-    return reports
+async def run(scenarios: Iterable[Scenario], tell: Callable[[Report], None], at_once: int = 1) -> None:
+    """All of them, each told when it is over, in whatever order; a few that follow each other under one setting share a
+    service. So many services run at once; those scenarios that want to be alone come last, and are."""
+    chosen = list(scenarios)
+    limit = asyncio.Semaphore(at_once)
+
+    async def one(group: list[Scenario]) -> None:
+        async with limit:
+            while group:
+                group = await _on_one_stage(group, tell)
+
+    async with asyncio.TaskGroup() as tasks:
+        for group in _groups(scenario for scenario in chosen if not scenario.alone):
+            tasks.create_task(one(group))
+    for group in _groups(scenario for scenario in chosen if scenario.alone):
+        await one(group)
 
 
-async def _on_one_stage(scenarios: list[Scenario], tell: Callable[[Report], None]) -> list[Report]:
-    """The last report also tells what was left once the service had been stopped."""
+def _groups(scenarios: Iterable[Scenario]) -> list[list[Scenario]]:
+    alike = [list(group) for _, group in itertools.groupby(scenarios, key=lambda scenario: scenario.setting)]
+    return [group[first : first + _ON_ONE_STAGE] for group in alike for first in range(0, len(group), _ON_ONE_STAGE)]
+
+
+async def _on_one_stage(scenarios: list[Scenario], tell: Callable[[Report], None]) -> list[Scenario]:
+    """Run them until one is not good; the rest, which needs another service. Nothing that goes wrong is raised.
+
+    The last report also tells what was left once the service had been stopped.
+    """
     reports: list[Report] = []
-    told = 0
     with tempfile.TemporaryDirectory(prefix="selfheal-chaos-", ignore_cleanup_errors=True) as made:
-        folder, owner, wrong = Path(made), "", ""  # no owner: nothing was started
+        folder, owner, wrong, skipped = Path(made), "", "", ""  # no owner: nothing was started
         try:
             async with open_stage(scenarios[0].setting, folder) as stage:
                 owner = stage.owner
                 for scenario in scenarios:
+                    for report in reports[-1:]:
+                        tell(report)
                     reports.append(await _run_one(scenario, stage))
-                    if scenario is not scenarios[-1]:
-                        tell(reports[-1])
-                        told += 1
+                    if not reports[-1].good:
+                        break
         except Violations as violations:
             wrong = f"GitHub's own description is violated: {violations}"
         except NotHere as error:
-            reports += [Report(scenario.name, skipped=str(error)) for scenario in scenarios[len(reports) :]]
-        except (NotStarted, Missed) as error:
-            reports += [Report(scenario.name, missed=str(error)) for scenario in scenarios[len(reports) :]]
+            skipped = str(error)
+        except Exception as error:  # noqa: BLE001 - a service that could not be run says nothing of the others
+            wrong = f"{type(error).__name__}: {error}"
         left = await _gone(lambda: machine.everything(folder, owner)) if owner else []
-    last = reports.pop()
-    reports.append(replace(last, missed=last.missed or wrong, leftovers=(*last.leftovers, *left)))
-    for report in reports[told:]:
-        tell(report)
-    return reports
+    last = reports[-1] if reports else Report(scenarios[0].name, skipped=skipped)
+    tell(replace(last, missed=last.missed or wrong, leftovers=(*last.leftovers, *left)))
+    return scenarios[max(len(reports), 1) :]
 
 
 async def _run_one(scenario: Scenario, stage: Stage) -> Report:
@@ -92,13 +108,19 @@ async def _run_one(scenario: Scenario, stage: Stage) -> Report:
     stage.begin()
     missed = ""
     try:
-        async with asyncio.timeout(4 * PATIENCE):
+        async with asyncio.timeout(_ACT_SECONDS):
             await scenario.act(stage, scenario.name)
     except TimeoutError:
-        missed = "the scenario took too long"
-    except (Missed, AssertionError, OSError, ValueError) as error:
+        missed = f"it was not done within {_ACT_SECONDS:.0f} s"
+    except Exception as error:  # noqa: BLE001 - what it has done until then is judged all the same
         missed = f"{type(error).__name__}: {error}"
-    verdict = await _settled(scenario, stage)
+    deadline = PATIENCE + scenario.heads * _HEALING_SECONDS
+    verdict = Verdict(0, 0, (), ())
+    try:
+        async with asyncio.timeout(deadline + PATIENCE):  # GitHub itself may not come to rest
+            verdict = await _settled(scenario, stage, deadline)
+    except Exception as error:  # noqa: BLE001 - what could not be judged is no success
+        missed = missed or f"it could not be judged: {error!r}"
     takeovers = stage.takeovers()
     if not missed and not takeovers:
         missed = "no blow fell"
@@ -118,9 +140,9 @@ async def _run_one(scenario: Scenario, stage: Stage) -> Report:
     )
 
 
-async def _settled(scenario: Scenario, stage: Stage) -> Verdict:
-    """The verdict once nothing is missing and nothing happens any more, or when patience is over."""
-    deadline = time.monotonic() + PATIENCE + scenario.heads * _HEALING_SECONDS
+async def _settled(scenario: Scenario, stage: Stage, seconds: float) -> Verdict:
+    """The verdict once nothing is missing and nothing happens any more, or after so many seconds."""
+    deadline = time.monotonic() + seconds
     while True:
         await stage.github.settled()
         verdict = await judge(stage.github, stage.deliveries, GREEN[PATH], PATH)

@@ -20,7 +20,8 @@ Act = Callable[[Stage, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`heads`: red commits that must have been taken in the end. `brief`: belongs to what every test run repeats."""
+    """`heads`: red commits that must have been taken in the end. `brief`: belongs to what every test run repeats. `alone`:
+    means little while other scenarios use the machine."""
 
     name: str
     what: str
@@ -28,6 +29,7 @@ class Scenario:
     heads: int = 1
     setting: Setting = field(default_factory=Setting)
     brief: bool = False
+    alone: bool = False
 
 
 def _step(step: str, *, brief: bool = False, defaults: bool = False) -> Scenario:
@@ -41,19 +43,25 @@ def _step(step: str, *, brief: bool = False, defaults: bool = False) -> Scenario
 def _request(
     name: str, method: str, path: str, when: Literal["before", "after"] = "after", after: tuple[str, str] | None = None
 ) -> Scenario:
-    moment = "before it is served" if when == "before" else "after it took effect, before it is answered"
+    moment = "which is never served" if when == "before" else "after it took effect, before it is answered"
     act = partial(kills.at_request, method, path, when, after=after)
     return Scenario(f"kill-{name}", f"SIGKILL the worker at {method} {path}, {moment}", act)
 
 
 KILLS = (
-    Scenario("kill-claimed", "SIGKILL the worker as soon as it has claimed the attempt", kills.when_claimed),
+    Scenario(
+        "kill-claimed",
+        "SIGKILL the worker at the first thing that it asks, once it has claimed the attempt",
+        partial(kills.at_request, "*", "*", "before", by_command=False),
+    ),
     _request("permission", "GET", "collaborators/*"),
     _request("reaction", "POST", "issues/comments/*/reactions"),
     _request("check-run", "POST", "check-runs"),
     _step("gather"),
     _request("tarball", "GET", "tarball/*"),
-    *(_step(step) for step in ("unpack", "install", "reproduce", "localize", "propose", "verify", "prove", "report")),
+    *(_step(step) for step in ("unpack", "install")),
+    _step("reproduce", brief=True),
+    *(_step(step) for step in ("localize", "propose", "verify", "prove", "report")),
     _request("tree", "POST", "git/trees"),
     _request("commit", "POST", "git/commits"),
     _request("ref-before", "POST", "git/refs", "before"),
@@ -66,17 +74,15 @@ KILLS = (
 )
 
 
-def _outage(
-    name: str, what: str, of: Outage, seconds: float, setting: Setting | None = None, *, brief: bool = False
-) -> Scenario:
-    return Scenario(name, what, partial(outage, of, seconds), 2, setting or Setting(), brief)
+def _outage(name: str, what: str, of: Outage, seconds: float, setting: Setting | None = None) -> Scenario:
+    return Scenario(name, what, partial(outage, of, seconds), 2, setting or Setting())
 
 
 _REDIS = Setting(redis=True)
 _REDIS_DEFAULTS = Setting(DEFAULTS, redis=True)
 OUTAGES = (
     _outage("redis-flushed", "FLUSHALL twice a second for 10 s", outages.redis_flushed, 10, _REDIS),
-    _outage("redis-killed", "SIGKILL Redis; a new, empty one after 15 s", outages.redis_killed, 15, _REDIS, brief=True),
+    _outage("redis-killed", "SIGKILL Redis; a new, empty one after 15 s", outages.redis_killed, 15, _REDIS),
     _outage("redis-frozen", "SIGSTOP Redis for 20 s", outages.redis_frozen, 20, _REDIS),
     _outage("redis-killed-defaults", "SIGKILL Redis; a new, empty one after 45 s", outages.redis_killed, 45, _REDIS_DEFAULTS),
     _outage("redis-frozen-defaults", "SIGSTOP Redis for 45 s", outages.redis_frozen, 45, _REDIS_DEFAULTS),
@@ -102,14 +108,21 @@ OTHERS = (
         brief=True,
     ),
     Scenario("web-killed", "SIGKILL the web process with a delivery in its hands, five times", crowds.web_killed, 5),
-    Scenario("storm", "1,000 deliveries, shuffled and tripled, 32 at a time", partial(crowds.storm, 1000, 12), 12),
-    Scenario("gust", "120 deliveries, shuffled and tripled", partial(crowds.storm, 120, 3), 3, brief=True),
+    Scenario(
+        "storm",
+        "1,000 different deliveries, each three times, shuffled, 32 at a time",
+        partial(crowds.storm, 1000, 12),
+        12,
+        alone=True,
+    ),
+    Scenario("gust", "120 different deliveries, each three times, shuffled", partial(crowds.storm, 120, 3), 3, brief=True),
     Scenario(
         "workers-share",
         "the same work for one, two and four workers",
         partial(crowds.shared, 8),
         24,
         Setting({**DEFAULTS, "SELFHEAL_WORKER_JOBS": "1"}, workers=1, redis=True, postgres=True),
+        alone=True,
     ),
 )
 SCENARIOS = (*KILLS, *OTHERS[:-1], *OUTAGES, *OTHERS[-1:])

@@ -20,19 +20,24 @@ from app.clock import SystemClock
 from app.settings import load
 from app.store.store import Store, open_store
 from tests.chaos import machine
+from tests.chaos.judge import Blow, Request, taken_over
 from tests.chaos.machine import RedisServer
 from tests.standins.github import GitHub
 from tests.standins.github.deliveries import Attempt as Delivery
+from tests.standins.github.faults import ConnectionReset
+from tests.standins.github.routing import Call
 from tests.standins.postgres import Postgres, PostgresMissing, serving
 from tests.story.service import Service
 from tests.story.story import PYTEST, WORKFLOW, tidy
 from tests.story.test_healing import BROKEN, CALCULATOR
 
-DEFAULTS: Mapping[str, str] = {"SELFHEAL_MODEL": "none"}
+DEFAULTS: Mapping[str, str] = {"SELFHEAL_MODEL": "none", "SELFHEAL_SANDBOX": "local"}  # the one whose leftovers are known here
 QUICK: Mapping[str, str] = {**DEFAULTS, "SELFHEAL_LEASE_SECONDS": "12", "SELFHEAL_SWEEP_SECONDS": "1"}
 PATH = "calculator.py"
 GREEN, RED = tidy(CALCULATOR), tidy(BROKEN)
 PATIENCE = 240.0  # seconds for anything that must happen, on a machine that is busy
+_opening = asyncio.Lock()  # of stores: one process migrates one at a time, for Alembic's context is the process's own
+_GLANCE_SECONDS = 0.005  # from one look to the next: some steps of the story are over in no time
 
 
 class Missed(Exception):
@@ -57,14 +62,6 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Blow:
-    """Something was done at `at` (monotonic); the next request about `repository` shows that the work goes on."""
-
-    repository: str
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
 class Servers:
     """What the service depends on and the scenario may strike."""
 
@@ -81,9 +78,9 @@ class Stage:
         self.owner = f"chaos{secrets.token_hex(3)}"
         self.blows: list[Blow] = []
         self.notes: list[str] = []
-        self._requests: list[tuple[float, str]] = []
+        self._requests: list[Request] = []
         self._first = 0
-        github.faults.on("*", "*", self._noted, when="before")
+        github.watch(self._noted)
 
     def begin(self) -> None:
         """A new scenario begins: what was before does not count for it."""
@@ -91,9 +88,13 @@ class Stage:
 
     # What happens at GitHub
 
+    def full_name(self, name: str) -> str:
+        """What a repository of that name is called here; it need not be there yet."""
+        return f"{self.owner}/{name}"
+
     async def repository(self, name: str, *, on: str = "[push]") -> str:
         """A green repository of the sample; answers its full name."""
-        full_name = f"{self.owner}/{name}"
+        full_name = self.full_name(name)
         files: dict[str, str | bytes | None] = {".github/workflows/ci.yml": WORKFLOW.format(command=PYTEST, on=on), **GREEN}
         await self.github.create_repository(full_name, files)
         return full_name
@@ -102,14 +103,13 @@ class Stage:
         """A push that breaks the tests, its run and the run's deliveries go on in the background; answers the commit."""
         return await self.github.push(full_name, branch, RED, "Simplify the comparison")
 
-    async def asked(self, name: str) -> str:
-        """A repository with a red pull request on which a maintainer has just asked for a repair; answers its full name."""
+    async def asked(self, name: str) -> None:
+        """A repository with a red pull request on which a maintainer has just asked for a repair."""
         full_name = await self.repository(name, on="workflow_dispatch")
         self.github.add_collaborator(full_name, "maria", "write")
         await self.github.push(full_name, "topic", RED, "Simplify the comparison")
         pull = await self.github.open_pull(full_name, "topic")
         await self.github.comment(full_name, pull.number, "maria", "/heal")
-        return full_name
 
     @property
     def deliveries(self) -> list[Delivery]:
@@ -139,16 +139,24 @@ class Stage:
         while not await condition():
             if time.monotonic() > deadline:
                 raise Missed(f"never happened: {what}\n{self.service.log('worker')[-2000:]}")
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(_GLANCE_SECONDS)
 
     async def is_claimed(self, full_name: str) -> bool:
         return await self.victim(full_name) is not None
 
     async def has_begun(self, full_name: str, step: str) -> bool:
+        return step in await self._steps(full_name)
+
+    async def last_step(self, full_name: str) -> str | None:
+        """The step of the story that the repository's attempt is in."""
+        steps = await self._steps(full_name)
+        return steps[-1] if steps else None
+
+    async def _steps(self, full_name: str) -> list[str]:
         for attempt in await self.store.attempts(repository=full_name, limit=1):
             timeline = await self.store.timeline(attempt.id)
-            return any(isinstance(stored.event, StepStarted) and stored.event.step == step for stored in timeline)
-        return False
+            return [stored.event.step for stored in timeline if isinstance(stored.event, StepStarted)]
+        return []
 
     async def victim(self, full_name: str) -> int | None:
         """Process id of the worker that works on the repository now."""
@@ -157,15 +165,15 @@ class Stage:
                 return int(attempt.worker.rpartition(":")[2])
         return None
 
-    async def seen(self, full_name: str, method: str, path: str, when: Literal["before", "after"] = "after") -> None:
-        """Wait until such a request was carried out, or is about to be. Raises `Missed`."""
-        happened = asyncio.Event()
-        self.github.faults.on(method, f"/repos/{full_name}/{path}", lambda _m, _p: happened.set(), when)
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await happened.wait()
-        except TimeoutError:
-            raise Missed(f"never happened: {method} {path}\n{self.service.log('worker')[-2000:]}") from None
+    def asker(self, method: str, path: str) -> int | None:
+        """Process id of the worker that sent the last such request; None when it was nobody of ours."""
+        asked = (request for request in reversed(self._requests) if (request.method, request.path) == (method, path))
+        return next((request.worker for request in asked), None)
+
+    def workers_of(self, full_name: str) -> set[int]:
+        """Process ids of the workers that have asked about the repository."""
+        asked = (request for request in self._requests if request.path.startswith(f"/repos/{full_name}/"))
+        return {request.worker for request in asked if request.worker is not None}
 
     async def are_ready(self, workers: int) -> None:
         """Wait until so many workers have said that they are ready. Raises `Missed`."""
@@ -182,30 +190,40 @@ class Stage:
 
     # Blows
 
-    def hit(self, full_name: str) -> None:
-        """Note that a blow fell, or that an outage ended: now the work on this repository has to go on."""
-        self.blows.append(Blow(full_name, time.monotonic()))
+    def hit(self, full_name: str, struck: int | None = None) -> None:
+        """Note that a blow fell, or that an outage ended: now the work on this repository has to go on.
 
-    async def kill_worker(self, full_name: str) -> None:
-        """SIGKILL whoever works on the repository; a supervisor starts another one at once."""
-        pid = await self.victim(full_name)
+        `struck`: the worker that cannot do it any more.
+        """
+        self.blows.append(Blow(full_name, time.monotonic(), struck))
+
+    async def kill_worker(self, full_name: str, pid: int) -> None:
+        """SIGKILL the worker, which works on the repository. Raises `Missed` when it is none of ours, or dead."""
         for worker in self.service.workers:
             if worker.pid == pid and worker.returncode is None:
                 worker.kill()
-                self.hit(full_name)
+                self.hit(full_name, pid)
                 await worker.wait()
-                await self.service.start_worker()
                 return
-        raise Missed(f"nobody works on {full_name} (process {pid})")
+        raise Missed(f"process {pid}, which works on {full_name}, is no worker of ours")
 
-    def kill_at(self, full_name: str, method: str, path: str, when: Literal["before", "after"]) -> asyncio.Event:
-        """Kill the worker while its next such request waits for its answer; the event says that it was done."""
+    def kill_at(
+        self, full_name: str, method: str, path: str, when: Literal["before", "after"], after: str | None = None
+    ) -> asyncio.Event:
+        """Kill the worker while its next such request waits for its answer; the event says that it was done.
+
+        `before`: the request is not carried out. `after`: only once the log of requests has this line.
+        """
         done = asyncio.Event()
 
-        async def kill(_method: str, _path: str) -> None:
-            if not done.is_set():
-                done.set()
-                await self.kill_worker(full_name)
+        async def kill(asked: str, whole: str) -> None:
+            pid = self.asker(asked, whole)
+            if done.is_set() or pid is None or (after is not None and after not in self.github.requests):
+                return
+            done.set()
+            await self.kill_worker(full_name, pid)
+            if when == "before":
+                raise ConnectionReset
 
         self.github.faults.on(method, f"/repos/{full_name}/{path}", kill, when)
         return done
@@ -213,11 +231,8 @@ class Stage:
     # What came of it
 
     def takeovers(self) -> list[float | None]:
-        """Per blow the seconds until the next request about its repository; None while there was none."""
-        return [
-            next((at - blow.at for at, path in self._requests if at > blow.at and _is_about(path, blow.repository)), None)
-            for blow in self.blows
-        ]
+        """Per blow the seconds until the work on its repository went on; None where it has not."""
+        return [taken_over(blow, self._requests) for blow in self.blows]
 
     async def is_idle(self) -> bool:
         """Whether the service says that it has nothing to do: only then it is worth judging what it has done."""
@@ -225,10 +240,11 @@ class Stage:
 
     def last_request(self) -> float:
         """When (monotonic) the stand-in was last asked for anything."""
-        return self._requests[-1][0] if self._requests else 0.0
+        return self._requests[-1].at if self._requests else 0.0
 
-    def _noted(self, _method: str, path: str) -> None:
-        self._requests.append((time.monotonic(), path))
+    def _noted(self, call: Call) -> None:
+        workers = [worker.pid for worker in self.service.workers if worker.returncode is None]
+        self._requests.append(Request(time.monotonic(), call.method, call.path, machine.holder(call.port, workers)))
 
 
 @contextlib.asynccontextmanager
@@ -251,14 +267,11 @@ async def open_stage(setting: Setting, folder: Path) -> AsyncIterator[Stage]:
         opened.push_async_callback(service.stop)
         await service.start(setting.workers)
         settings = load(data_dir=folder / "data", database_url=variables.get("SELFHEAL_DATABASE_URL"))
-        store = await opened.enter_async_context(open_store(settings, SystemClock()))
+        async with _opening:
+            store = await opened.enter_async_context(open_store(settings, SystemClock()))
         stage = Stage(github, service, store, servers)
         await stage.are_ready(setting.workers)
         yield stage
-
-
-def _is_about(path: str, full_name: str) -> bool:
-    return path.startswith(f"/repos/{full_name}/")
 
 
 async def _postgres(opened: contextlib.AsyncExitStack) -> Postgres:
@@ -283,5 +296,8 @@ async def small_disk(folder: Path, mib: int) -> AsyncIterator[None]:
 
 
 def leftovers(stage: Stage) -> list[str]:
-    """What sandboxes there are while nothing is to be done."""
-    return machine.sandboxes(stage.folder, stage.owner)
+    """What there is of sandboxes and of processes without a master, while nothing is to be done."""
+    service = {process.pid for process in (*stage.service.workers, stage.service.web)}
+    if stage.servers.redis is not None:
+        service.add(stage.servers.redis.pid)
+    return machine.sandboxes(stage.folder, stage.owner) + machine.orphans(stage.folder, service)

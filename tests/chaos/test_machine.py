@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sandbox.install import shelf
 from tests.chaos import machine
 
 
@@ -43,3 +46,37 @@ def test_a_process_that_sees_a_sandbox_s_folder_is_found(folder: Path) -> None:
     finally:
         jail.kill()
         jail.wait()
+
+
+def test_half_an_installation_is_found(tmp_path: Path) -> None:
+    (tmp_path / "data/sandboxes/packages/environments/kept-1-a").mkdir(parents=True)
+    assert machine.sandboxes(tmp_path, "an-owner-of-nothing") == []
+    held = shelf.begin(tmp_path / "data/sandboxes/packages/environments", "q")
+    assert machine.sandboxes(tmp_path, "an-owner-of-nothing") == [f"half an installation {held.folder.name}"]
+    shelf.put_back(held)
+
+
+def test_a_process_that_none_of_the_service_has_is_found(tmp_path: Path) -> None:
+    strayed = subprocess.Popen(["sleep", "60"], env={**os.environ, "SELFHEAL_DATA_DIR": f"{tmp_path}/data"})
+    try:
+        assert machine.orphans(tmp_path, {strayed.pid}) == []
+        assert machine.orphans(tmp_path, {1}) == [f"process {strayed.pid}: sleep 60"]
+    finally:
+        strayed.kill()
+        strayed.wait()
+    assert machine.orphans(tmp_path, set()) == []
+
+
+def test_who_holds_a_connection_is_told_by_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        code = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]})).recv(1)"
+        caller, other = subprocess.Popen([sys.executable, "-c", code]), subprocess.Popen(["sleep", "60"])
+        try:
+            connection, (_, port) = server.accept()
+            with connection:
+                assert machine.holder(port, [other.pid, os.getpid(), caller.pid]) == caller.pid
+                assert machine.holder(port, [other.pid, os.getpid()]) is None
+        finally:
+            for process in (caller, other):
+                process.kill()
+                process.wait()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from sandbox import folders
 from sandbox.base import SandboxUnavailable
 from sandbox.choose import open_sandboxes
-from sandbox.install import interpreters
+from sandbox.install import interpreters, shelf
 from sandbox.install.index_access import configured
 from sandbox.install.interpreters import choose, own
 
@@ -24,6 +26,18 @@ async def test_process_needs_somebody_who_trusts_the_code(tmp_path: Path) -> Non
         await open_sandboxes("process", tmp_path)
     sandboxes = await open_sandboxes("process", tmp_path, trusted=True)
     assert not sandboxes.isolation.untrusted
+
+
+async def test_who_starts_clears_what_a_killed_worker_has_left(tmp_path: Path) -> None:
+    left, used = (shelf.begin(tmp_path / "packages/environments", "q") for _ in range(2))
+    box = folders.make(tmp_path / "open", "left")
+    for lock in (left.lock, box.lock):
+        os.close(lock)  # as when their worker dies
+    await open_sandboxes("local", tmp_path)
+    assert not left.folder.exists()
+    assert not box.path.exists()
+    assert used.folder.exists()
+    shelf.put_back(used)
 
 
 async def test_the_index_is_read_from_the_package_client(monkeypatch: pytest.MonkeyPatch) -> None:

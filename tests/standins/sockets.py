@@ -32,8 +32,10 @@ _TRANSPORTS: dict[tuple[str, int], Any] = {}
 
 
 def reset_connection(scope: Scope) -> None:
-    """Cut the connection that a request came over; its peer sees a TCP reset."""
-    transport = _TRANSPORTS[tuple(scope["client"])]
+    """Cut the connection that a request came over; its peer sees a TCP reset, unless it has gone by itself."""
+    transport = _TRANSPORTS.get(tuple(scope["client"]))
+    if transport is None:
+        return
     linger = struct.pack("ii", 1, 0)
     transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     transport.abort()

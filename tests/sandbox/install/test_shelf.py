@@ -62,7 +62,7 @@ def test_an_answer_with_a_newer_one_and_what_a_dead_worker_left_are_swept(tmp_pa
     answer(tmp_path, "q", 1000)
     last = answer(tmp_path, "q", 2000)
     half = shelf.begin(tmp_path, "q")
-    (tmp_path / f"new-q-{time.time_ns() - int(2e9 * shelf.ABANDONED_SECONDS):020d}-dead").mkdir()
+    (tmp_path / f"new-q-{time.time_ns():020d}-dead").mkdir()
     (tmp_path / "from-another-version").mkdir()
     os.truncate(tmp_path / last.name / "one.whl", 5)
     shelf.sweep(tmp_path)
@@ -70,13 +70,25 @@ def test_an_answer_with_a_newer_one_and_what_a_dead_worker_left_are_swept(tmp_pa
     shelf.put_back(half)
 
 
-def test_half_an_answer_goes_as_soon_as_nobody_holds_it_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    left, used, fresh = (shelf.begin(tmp_path, "q") for _ in range(3))
-    for held in (left, fresh):
-        os.close(held.lock)  # as when their worker dies
-    now = time.time()
-    fresh.folder.rename(tmp_path / f"new-q-{int((now + 120) * 1e9):020d}-fresh")
-    monkeypatch.setattr(time, "time", lambda: now + 120)
-    shelf.sweep(tmp_path)
-    assert names(tmp_path) == {used.folder.name, f"new-q-{int((now + 120) * 1e9):020d}-fresh"}
+def test_half_an_answer_goes_as_soon_as_nobody_holds_it(tmp_path: Path) -> None:
+    left, used = (shelf.begin(tmp_path, "q") for _ in range(2))
+    os.close(left.lock)  # as when its worker dies
+    kept = answer(tmp_path, "q", 1000)
+    shelf.clear(tmp_path)
+    assert names(tmp_path) == {used.folder.name, kept.name}
     shelf.put_back(used)
+
+
+def test_a_folder_that_is_cleared_before_it_is_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, met = shelf.locked, []
+
+    def meets_a_sweeper(folder: Path, kind: int) -> int | None:
+        if not met:
+            met.append(folder)
+            shelf.clear(tmp_path)
+        return lock(folder, kind)
+
+    monkeypatch.setattr(shelf, "locked", meets_a_sweeper)
+    held = shelf.begin(tmp_path, "q")
+    assert names(tmp_path) == {held.folder.name} != {met[0].name}
+    shelf.put_back(held)

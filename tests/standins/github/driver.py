@@ -26,7 +26,7 @@ from tests.standins.github.deliveries import Attempt, Deliveries
 from tests.standins.github.downloads import Downloads
 from tests.standins.github.faults import Faults
 from tests.standins.github.git import BareRepository, Commit, Signature, git
-from tests.standins.github.routing import Routes
+from tests.standins.github.routing import Call, Routes
 from tests.standins.github.runner import Runner
 from tests.standins.github.runs import Runs
 from tests.standins.github.serialise import Serialiser
@@ -360,6 +360,10 @@ class GitHub:
     def requests(self) -> list[str]:
         """The ordered request log: "POST /repos/acme/sample/pulls > 201"; git's own requests are in it too."""
         return self.api.requests
+
+    def watch(self, watcher: Callable[[Call], None]) -> None:
+        """Be told of every request to the API as it arrives, before anything is done about it."""
+        self.api.watchers.append(watcher)
 
     @property
     def deliveries(self) -> list[Attempt]:

@@ -111,6 +111,7 @@ class Call:
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes
+    port: int = 0  # that the caller's end of the connection has on this machine
     actor: Actor = field(default_factory=Actor)
     params: dict[str, str] = field(default_factory=dict)
     _repository: Repository | None = None

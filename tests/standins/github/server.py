@@ -31,6 +31,7 @@ class Api:
         self.requests: list[str] = []
         self.bodies: list[bytes] = []  # of the requests to the API, in their order
         self.violations: list[str] = []
+        self.watchers: list[Callable[[Call], None]] = []  # told of every request to the API before anything is done about it
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -41,8 +42,11 @@ class Api:
             return
         headers = {name.lower(): value for name, value in request.headers.items()}
         query = parse_query(request.url.query)
-        call = Call(self.world, request.method, scope["path"], query, headers, await request.body())
+        port = request.client.port if request.client is not None else 0
+        call = Call(self.world, request.method, scope["path"], query, headers, await request.body(), port)
         self.bodies.append(call.body)
+        for watcher in self.watchers:
+            watcher(call)
         try:
             answer = await self._answer(call)
         except ConnectionReset:
