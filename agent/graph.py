@@ -187,7 +187,7 @@ async def repair(
 ) -> Repair | NoRepair | Waiting:
     """Heal one task; goes on from the checkpoint of thread `task.id` if there is one, and repeats a finished one's result.
 
-    `reply` answers the question that it waits for; `begun` is its first step, where that is under way. Raises
+    `reply` answers the question that it waits for; `begun` are its first steps, where they are under way. Raises
     `sandbox.base.SandboxLost` and `SandboxUnavailable`: the caller opens another sandbox and calls again.
     """
     runner = begun.runner if begun is not None else Runner(task.sandbox)
@@ -269,12 +269,12 @@ def _work(state: State, runtime: Runtime[Resources]) -> Work:
 
 
 def _recorded(name: str, step: Step) -> Any:
-    """A node that tells when it starts and ends, and books its time. The first may be under way already."""
+    """A node that tells when it starts and ends, and books its time. The first ones may be under way already."""
 
     async def node(state: State, runtime: Runtime[Resources]) -> State:
         begun = runtime.context.begun
-        if step is reproduce and begun is not None:
-            return await begun.update
+        if begun is not None and (update := await begun.take(name)) is not None:
+            return update
         # Where a person is asked the graph leaves by an exception.
         return await recorded(name, step, state, _work(state, runtime), expected=(GraphBubbleUp,))
 

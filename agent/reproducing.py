@@ -1,4 +1,4 @@
-"""The first steps of the repair without the graph: is it really red?
+"""The first steps of the repair without the graph: is it really red, and where may it be?
 
 For whoever wants to see the failure and nothing more, and for whoever waits until LangGraph is loaded.
 """
@@ -15,6 +15,7 @@ from agent.budget import Ledger
 from agent.checks import Runner
 from agent.endings import Ending
 from agent.events import StepStarted
+from agent.nodes.localize import localize
 from agent.nodes.probe import probe
 from agent.nodes.reproduce import reproduce
 from agent.outcome import NoRepair, ReflectionLog
@@ -46,30 +47,54 @@ class Red:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A repair's first step, under way; the graph takes its `update` when it comes there, and goes on with the `runner`."""
+    """A repair's first steps, under way; the graph takes their updates when it comes there, and goes on with the `runner`."""
 
     runner: Runner
-    update: asyncio.Task[State]
+    updates: dict[str, asyncio.Task[State | None]]
+
+    async def take(self, step: str) -> State | None:
+        """The step's update, None where the graph has to do it: also at a second time, in a flow that starts afresh.
+
+        Raises what the step raised.
+        """
+        update = self.updates.pop(step, None)
+        return None if update is None else await update
 
 
 @asynccontextmanager
 async def begun(task: Task, context: Context) -> AsyncIterator[Begun]:
-    """For the block, see whether it is red. Only for a task without a checkpoint: another one may be further.
+    """For the block, see whether it is red, and where. Only for a task without a checkpoint: another one may be further.
 
-    What goes wrong in it is raised where its update is taken. Raises `SandboxError`.
+    Raises `SandboxError`.
     """
-    work = await _work(task, context)
-    update = asyncio.create_task(recorded("reproduce", reproduce, {}, work))
+    runner = Runner(task.sandbox)
+    await runner.prepare()
+
+    async def reproducing() -> State:
+        return await recorded("reproduce", reproduce, {}, _work(task, context, runner, {}))
+
+    async def localizing() -> State | None:
+        state = await first
+        if "oracle_ref" not in state:
+            return None
+        return await recorded("localize", localize, state, _work(task, context, runner, state))
+
+    first = asyncio.create_task(reproducing())
+    updates: dict[str, asyncio.Task[State | None]] = {"reproduce": first, "localize": asyncio.create_task(localizing())}
+    running = tuple(updates.values())
     try:
-        yield Begun(work.runner, update)
+        yield Begun(runner, updates)
     finally:
-        update.cancel()
-        await asyncio.gather(update, return_exceptions=True)
+        for update in running:
+            update.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 async def reproduced(task: Task, context: Context) -> Red | NoRepair:
     """Raises `SandboxError` when the sandbox is lost."""
-    work = await _work(task, context)
+    runner = Runner(task.sandbox)
+    await runner.prepare()
+    work = _work(task, context, runner, {})
     ran = ", ".join(f"`{check.name}`" for check in task.checks)
     await context.emit(StepStarted(text=f"{words.step('reproduce', '')}: {ran}", step="reproduce"))
     state = await reproduce({}, work)
@@ -84,8 +109,7 @@ async def reproduced(task: Task, context: Context) -> Red | NoRepair:
     return Red(oracle, await context.recall(tuple[CheckRun, ...], state["base_ref"]), notes)
 
 
-async def _work(task: Task, context: Context) -> Work:
-    """Of a repair that begins. Raises `SandboxError`."""
-    runner = Runner(task.sandbox)
-    await runner.prepare()
-    return Work(task, context, runner, Ledger(task.budget, 0, Usage(), 0.0, context.monotonic(), context.monotonic))
+def _work(task: Task, context: Context, runner: Runner, state: State) -> Work:
+    """Of a repair that has just come to this state, before a model was asked."""
+    spent = Ledger(task.budget, 0, Usage(), state.get("seconds", 0.0), context.monotonic(), context.monotonic)
+    return Work(task, context, runner, spent)

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agent.blobs import MemoryBlobs
 from agent.budget import Budget
 from agent.ci.legs import FailedJob
-from agent.events import AnyEvent, Degraded, Reproduced, StepStarted, Verified
+from agent.events import AnyEvent, Degraded, Localized, StepStarted, Verified
 from agent.outcome import NoRepair, Repair
 from agent.reproducing import Red
 from app import checkout
@@ -64,7 +64,7 @@ async def test_a_case_is_healed_repeated_from_its_checkpoints_and_forgotten(tmp_
     assert await saver.aget_tuple(thread) is None
 
 
-async def test_the_first_runs_wait_for_no_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_seeing_the_failure_and_its_place_wait_for_no_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = tmp_path / "repository"
     repository.mkdir()
     (repository / "calc.py").write_text(CALC)
@@ -76,13 +76,13 @@ async def test_the_first_runs_wait_for_no_graph(tmp_path: Path, monkeypatch: pyt
     loaded = engines._load
 
     async def load(*modules: str) -> None:
-        """The graph is there no sooner than the failure was seen."""
+        """The graph is there no sooner than the place was seen."""
         await loaded(*(module for module in modules if module != "agent.graph"))
         if "agent.graph" in modules:
             await seen.wait()
 
     async def emit(event: AnyEvent) -> None:
-        if isinstance(event, Reproduced):
+        if isinstance(event, Localized):
             seen.set()
         if isinstance(event, StepStarted):
             steps.append(event.step)
@@ -91,7 +91,7 @@ async def test_the_first_runs_wait_for_no_graph(tmp_path: Path, monkeypatch: pyt
     case = Case("case-1", "sample", checkout.packed(repository), command="python -m unittest")
     healed = await asyncio.wait_for(engine.heal(case, blobs=MemoryBlobs(), emit=emit), 120.0)
     assert isinstance(healed, Repair), healed
-    assert steps.count("reproduce") == 1  # the graph takes what was seen, and does not look again
+    assert steps.count("reproduce") == steps.count("localize") == 1  # the graph takes what was seen, and does not look again
 
 
 class InImages(ProcessSandboxes):
