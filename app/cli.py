@@ -13,7 +13,7 @@ import typer
 
 from app.attempt_commands import attempts
 from app.bench_commands import bench
-from app.commands import Json, collect_seldom, load_settings, run, wrong_use
+from app.commands import Json, load_beside_work, load_settings, run, wrong_use
 from app.memory_commands import memory
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def fix(
     if not path.is_dir():
         wrong_use(f"{path} is not a folder; give the folder of a checkout")
     wish = _wish(test, workflow, job, matrix, step)
-    collect_seldom()
+    load_beside_work()
     from app import fix as local
     from app.wish import NoSuchJob
 
@@ -130,7 +130,7 @@ def reproduce(
     if not path.is_dir():
         wrong_use(f"{path} is not a folder; give the folder of a checkout")
     wish = _wish(test, workflow, job, matrix, step)
-    collect_seldom()
+    load_beside_work()
     from app import reproduce as local
     from app.wish import NoSuchJob
 
