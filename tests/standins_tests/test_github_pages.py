@@ -18,6 +18,10 @@ BODY = f"""<!-- hidden -->
 
 inline <b onclick="x">bold</b> [a link](javascript:alert(1)) ![a picture](http://127.0.0.1/spy)
 
+| a | b |
+|---|---|
+| <code>one</code> | two |
+
 <details>
 <summary>Log</summary>
 
@@ -71,11 +75,13 @@ async def test_a_pull_request_is_shown_with_its_text_comments_checks_and_change(
     page = await seen(browser, f"/acme/sample/pull/{pull.number}")
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<details>\n<summary>Log</summary>" in page
+    assert "<td><code>one</code></td>" in page
     assert "hidden" not in page
     assert f'id="issuecomment-{comment.id}"' in page
     assert '<span class="cut">-x = 1</span>' in page
     assert '<span class="add">+x = 2  # &lt;script&gt;' in page
     assert f"/acme/sample/runs/{check.id}" in page
+    assert f"/acme/sample/commit/{pull.head_sha}" in page
     assert '<span class="state">open</span>' in page
     await github.close_pull("acme/sample", pull.number, merged=True)
     page = await seen(browser, f"/acme/sample/issues/{pull.number}")

@@ -2,7 +2,7 @@
 
 Only who asks for HTML gets here (browsers do, the API's clients never), so nothing that a person looks at is judged, logged or
 struck by faults, and the product cannot come to depend on a page. Nobody is signed in: private repositories are not found.
-All that is shown is foreign: templates escape it, Markdown keeps no HTML but what folds a text, and no script may run.
+All that is shown is foreign: templates escape it, Markdown keeps hardly any HTML, and no script may run.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from tests.standins.github.git import Commit
 from tests.standins.github.routing import Actor
 from tests.standins.github.state import CheckRun, Issue, PullRequest, Repository, WorkflowRun
 from tests.standins.github.world import World
 
 LONGEST = 200_000  # characters of a diff or a log
+SHOWN = 20  # commits
 _PATH = re.compile(
     r"/(?P<repository>[^/]+/[^/]+?)(?P<git>\.git)?(/(?P<kind>commit|pull|issues|runs|actions/runs)/(?P<id>[0-9a-f]{1,64})(/.*)?)?/?"
 )
@@ -107,15 +109,12 @@ def _answer(page: _Page | None, home: str) -> Response:
 
 async def _repository(repository: Repository) -> _Page:
     branches = await repository.git.refs("refs/heads/")
-    commits = await repository.git.commits(repository.default_branch, 10) if branches else []
+    commits = await repository.git.commits(repository.default_branch, SHOWN) if branches else []
     issues = reversed(repository.issues.values())
     parts = [
         _Part("Pull requests and issues", rows=[(f"#{i.number} {i.title}", f"issues/{i.number}", _state(i)) for i in issues]),
         _Part("Branches", rows=[(name[11:], f"commit/{sha}", sha[:10]) for name, sha in branches.items()]),
-        _Part(
-            f"Last commits on {repository.default_branch}",
-            rows=[(c.message.partition("\n")[0], f"commit/{c.sha}", f"{c.sha[:10]} by {c.author.name}") for c in commits],
-        ),
+        _Part(f"Last commits on {repository.default_branch}", rows=_commits(commits)),
     ]
     return _Page(repository.full_name, f"default branch {repository.default_branch}", parts)
 
@@ -138,14 +137,20 @@ async def _issue(repository: Repository, issue: Issue) -> _Page:
             anchor = f"issuecomment-{comment.id}"
             parts.append(_Part(f"{comment.user.login} commented", anchor, comment.body))
     if (pull := issue.pull) is not None:
-        lead = f"{lead}: {pull.head_branch} at {pull.head_sha[:10]}, to be merged into {pull.base_branch}"
-        parts += [*_checks(repository, pull.head_sha), await _change(repository, pull)]
+        lead = f"{lead}: {pull.head_branch} into {pull.base_branch}"
+        parts += await _change(repository, pull)
     return _Page(f"{issue.title} #{issue.number}", lead, parts, _state(issue))
 
 
-async def _change(repository: Repository, pull: PullRequest) -> _Part:
-    start = await repository.git.merge_base(pull.base_sha, pull.head_sha) or pull.base_sha
-    return _diff(await repository.git.run("diff", "--no-color", start, pull.head_sha))
+async def _change(repository: Repository, pull: PullRequest) -> list[_Part]:
+    git, head = repository.git, pull.head_sha
+    start = await git.merge_base(pull.base_sha, head) or pull.base_sha
+    commits = _Part("Commits", rows=_commits(await git.commits(f"{start}..{head}", SHOWN)))
+    return [commits, *_checks(repository, head), _diff(await git.run("diff", "--no-color", start, head))]
+
+
+def _commits(commits: Sequence[Commit]) -> list[tuple[str, str, str]]:
+    return [(c.message.partition("\n")[0], f"commit/{c.sha}", f"{c.sha[:10]} by {c.author.name}") for c in commits]
 
 
 def _state(issue: Issue) -> str:
@@ -175,14 +180,14 @@ def _run(run: WorkflowRun) -> _Page:
 
 
 def _diff(diff: bytes) -> _Part:
-    text = diff.decode(errors="replace")
+    text = diff.decode(errors="replace").rstrip("\n")
     return _Part("Changes", log=text[:LONGEST] or "nothing", diff=True)
 
 
 def _kept(_: Any, tokens: Sequence[Any], at: int, *__: Iterable[Any]) -> str:
-    """HTML inside Markdown: what folds a text stays, comments are dropped, all else is shown as it was written."""
+    """HTML inside Markdown: what folds or marks a text stays, comments go, all else is shown as it was written."""
     seen = html.escape(re.sub(r"<!--.*?-->", "", tokens[at].content, flags=re.DOTALL))
-    return re.sub(r"&lt;(/?(?:details|summary))&gt;", r"<\1>", seen)
+    return re.sub(r"&lt;(/?(?:code|details|summary))&gt;", r"<\1>", seen)
 
 
 _MARKDOWN = MarkdownIt("js-default", {"html": True}).disable("image")
