@@ -32,6 +32,7 @@ from app.queue import Queue
 from app.redis import open_redis
 from app.settings import PREFIX, Settings, SettingsError
 from app.store.store import Store, open_store
+from app.traces import UNTRACED
 from webhooks.intake import Intake
 from webhooks.receive import Receiver
 
@@ -87,7 +88,7 @@ def create_app(settings: Settings) -> FastAPI:
             finally:
                 await queue.close()
 
-    app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None)
+    app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None, telemetry=UNTRACED)
     app.add_api_route("/healthz", _healthy, methods=["GET", "HEAD"])
     app.add_api_route("/readyz", _ready, methods=["GET", "HEAD"])
     return app
