@@ -32,6 +32,7 @@ from app.queue import Queue
 from app.redis import open_redis
 from app.settings import PREFIX, Settings, SettingsError
 from app.store.store import Store, open_store
+from app.traces import UNTRACED
 from webhooks.intake import Intake
 from webhooks.receive import Receiver
 
@@ -87,7 +88,7 @@ def create_app(settings: Settings) -> FastAPI:
             finally:
                 await queue.close()
 
-    app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None)
+    app = FastAPI(title="Selfheal", lifespan=lifespan, openapi_url=None, telemetry=UNTRACED)
     app.add_api_route("/healthz", _healthy, methods=["GET", "HEAD"])
     app.add_api_route("/readyz", _ready, methods=["GET", "HEAD"])
     return app
@@ -205,9 +206,11 @@ def _server(app: ASGIApp, on_started: Callable[[], None]) -> _Server:
 
 
 def _listener(host: str, port: int, setting: str) -> socket.socket:
-    """Raises `SettingsError`, which names the settings."""
+    """`::` is every address, of IPv4 too. Raises `SettingsError`, which names the settings."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    is_both = host == "::" and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
+        return socket.create_server((host, port), family=family, backlog=2048, dualstack_ipv6=is_both)
     except OSError as error:
         names = f"{PREFIX}{setting}HOST, {PREFIX}{setting}PORT"
         raise SettingsError(f"{names}: cannot listen on {host}:{port}: {error.strerror}") from error

@@ -15,7 +15,7 @@ from functools import lru_cache
 from urllib.parse import quote, unquote
 
 HIDDEN = "[redacted]"
-_SHORTEST = 6  # an exact secret shorter than that would hide ordinary words
+SHORTEST = 6  # an exact secret shorter than that would hide ordinary words
 
 # Of this process, as whatever shows text must know of a token the moment that it exists; old ones have expired.
 _minted: deque[str] = deque(maxlen=64)
@@ -78,7 +78,7 @@ def minted(secret: str) -> None:
 
 def redact(text: str, secrets: Collection[str] = ()) -> str:
     """`text` with every secret replaced by "[redacted]". `secrets` are exact ones, also found in base64, JSON and URL form."""
-    if len(text) < _SHORTEST:  # most names and values of a log line
+    if len(text) < SHORTEST:  # most names and values of a log line
         return text
     for form in _all_forms((*secrets, *_minted)):
         text = text.replace(form, HIDDEN)
@@ -121,12 +121,12 @@ def _forms(secret: str) -> set[str]:
     """The ways in which one secret may stand in a text: itself, its lines, quoted, percent-encoded, base64 (also of a longer
     text that it is a part of, which begins at any of three places)."""
     secret = secret.strip()
-    if len(secret) < _SHORTEST:
+    if len(secret) < SHORTEST:
         return set()
     lines = {line.strip() for line in secret.splitlines() if len(line.strip()) >= 16}
     raw = secret.encode()
     encoded = {base64.b64encode(b" " * shift + raw).decode()[(0, 2, 3)[shift] :].rstrip("=") for shift in range(3)}
     # The last character depends on what follows.
-    encoded = {form[:-1] for form in encoded if len(form) > _SHORTEST + 2}
+    encoded = {form[:-1] for form in encoded if len(form) > SHORTEST + 2}
     encoded.add(base64.b64encode(raw).decode().rstrip("="))
     return {secret, quote(secret, safe=""), json.dumps(secret)[1:-1], *encoded, *lines}

@@ -17,9 +17,12 @@ from app.redaction import redact
 from app.settings import Settings
 
 if TYPE_CHECKING:
+    from fastapi.telemetry import TelemetryConfig
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
+UNTRACED: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
+"""For our web apps: probes, scrapes and pages are no part of any attempt's trace."""
 LONGEST: Final = 256  # characters of an attribute
 _EXPORT_SECONDS: Final = 5.0
 _CLOSING_SECONDS: Final = 3.0

@@ -16,6 +16,8 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,12 +32,13 @@ from app.store.store import Store, open_store
 from app.store.values import Attempt
 from app.terminal import plain
 from tests.standins.github import GitHub
-from tests.story.service import NotStarted, Service, running
+from tests.story.service import Died, NotStarted, Service, running
 
 SAMPLE = Path(__file__).parent / "sample"
 REPOSITORY = "acme/parcel"
 PERSON = "you"
 PATIENCE = 600.0  # seconds that an attempt may take here
+LAST_LINES = 25  # of each log, when something went wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +96,18 @@ class Stage:
     """The running demo: tells deliveries and timelines as they come, and shows how attempts end."""
 
     github: GitHub
+    service: Service
     store: Store
     teller: Teller
-    pages: str
     deliveries: set[int] = field(default_factory=set)
     seen: dict[str, int] = field(default_factory=dict)  # attempt → last event that was told
     ended: set[str] = field(default_factory=set)
 
     async def next_end(self, seconds: float = math.inf) -> Attempt:
-        """Tell what happens until one more attempt has ended. Raises `TimeoutError` after so many seconds."""
+        """Tell what happens until one more attempt has ended. Raises `TimeoutError` after so many seconds and `Died`."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
+            self.service.check()
             for delivery in self.github.deliveries:
                 answered = delivery.event == "workflow_run" and delivery.action == "completed" and delivery.status_code
                 if answered and delivery.id not in self.deliveries:
@@ -120,7 +124,7 @@ class Stage:
     async def _tell(self, attempt: Attempt) -> None:
         if attempt.id not in self.seen:
             self.seen[attempt.id] = 0
-            self.teller.say(f"watch this attempt at {self.pages}/attempts/{attempt.id}", "bold")
+            self.teller.say(f"watch this attempt at {self.service.pages}/attempts/{attempt.id}", "bold")
         for stored in await self.store.timeline(attempt.id, after=self.seen[attempt.id]):
             self.seen[attempt.id] = stored.sequence
             if stored.event.text and not isinstance(stored.event, Ended):
@@ -159,17 +163,17 @@ async def demo(bug: Bug, teller: Teller, folder: Path, *, once: bool) -> bool:
             teller.say(f"the pages are at {service.pages} (no sign-in: this machine only)", "bold")
             sha = await github.push(REPOSITORY, "main", broken(bug), bug.message)
             teller.say(f"pushed {sha[:10]} “{bug.message}”; its CI runs", "bold")
-            stage = Stage(github, store, teller, service.pages)
+            stage = Stage(github, service, store, teller)
             attempt = await stage.next_end(PATIENCE)
             opened = await stage.show(attempt)
             if not once:
-                await _serve(stage, service, attempt)
+                await _serve(stage, attempt)
     return opened
 
 
-async def _serve(stage: Stage, service: Service, attempt: Attempt) -> None:
+async def _serve(stage: Stage, attempt: Attempt) -> None:
     """Go on until Ctrl-C: a person may push more."""
-    github, teller = stage.github, stage.teller
+    github, service, teller = stage.github, stage.service, stage.teller
     github.add_collaborator(REPOSITORY, PERSON, "write")
     if attempt.pull_request is not None:
         await github.close_pull(REPOSITORY, attempt.pull_request.number, merged=True, login=PERSON)
@@ -179,21 +183,28 @@ async def _serve(stage: Stage, service: Service, attempt: Attempt) -> None:
         "still serving; Ctrl-C ends it",
         f"Break something and push it:  git clone {clone}\nPages:  {service.pages}\nHealth:  {service.url}/healthz",
     )
-    stopped = asyncio.create_task(_stopped())
-    while not stopped.done():
-        ending = asyncio.create_task(stage.next_end())
-        await asyncio.wait({ending, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if ending.done():
-            await stage.show(ending.result())
-        ending.cancel()
+    # To be cancelled is how serving ends; what comes after it stops what was started.
+    with suppress(asyncio.CancelledError):
+        while True:
+            await stage.show(await stage.next_end())
 
 
-async def _stopped() -> None:
-    stop = asyncio.Event()
+async def interruptible(work: Coroutine[None, None, bool], teller: Teller) -> bool | None:
+    """The result of `work`; None when a signal ended it. Only the first signal counts: what was started is being stopped."""
+    task = asyncio.create_task(work)
+
+    def stop() -> None:
+        if not stopping.is_set():
+            stopping.set()
+            teller.say("stopping")
+            task.cancel()
+
+    stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    await stop.wait()
+        loop.add_signal_handler(number, stop)
+    await asyncio.wait({task})
+    return None if task.cancelled() else task.result()
 
 
 def sample_files() -> dict[str, str | bytes | None]:
@@ -218,16 +229,16 @@ def main() -> int:
     teller = Teller()
     folder = Path(tempfile.mkdtemp(prefix="selfheal-demo-"))
     try:
-        opened = asyncio.run(demo(BUGS[options.bug], teller, folder, once=options.once))
-    except (NotStarted, TimeoutError) as error:
+        opened = asyncio.run(interruptible(demo(BUGS[options.bug], teller, folder, once=options.once), teller))
+    except (Died, NotStarted, TimeoutError) as error:
         teller.say(str(error), "bold red")
         for log in sorted(folder.glob("*.log")):
-            teller.show(f"the end of {log.name}", log.read_text(errors="replace")[-3000:])
+            teller.show(f"the end of {log.name}", "\n".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:]))
         return 1
-    except KeyboardInterrupt:
-        return 130
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    if opened is None:
+        return 130
     return 0 if opened else 1
 
 

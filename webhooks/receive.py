@@ -11,9 +11,11 @@ import asyncio
 import hashlib
 import hmac
 import re
+import time
 from typing import Final, cast
 
 import msgspec
+import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -22,6 +24,8 @@ from webhooks.triggers import Malformed, decide
 
 MAX_BYTES: Final = 25 * 1024 * 1024  # GitHub's own cap
 _READ_SECONDS: Final = 10.0  # GitHub has hung up by then
+_TELL_SECONDS: Final = 10.0
+_log = structlog.get_logger(__name__)
 _GUID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 _EVENT: Final = re.compile(r"[0-9a-z_]{1,64}")
 _SIGNATURE: Final = re.compile(r"sha256=[0-9a-f]{64}")
@@ -43,6 +47,8 @@ class Receiver:
             raise ValueError("webhooks need a secret")
         self._sums = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets]  # of nothing yet
         self._own_app_id = own_app_id
+        self._told: float | None = None  # when a refusal was told last
+        self._untold = 0
 
     async def receive(self, request: Request) -> Response:
         """Expects the app's `Intake` as `request.state.intake`."""
@@ -52,10 +58,18 @@ class Receiver:
             delivery, decision = self._read(request, body)
             taken = await intake.take(delivery, decision)
         except _Refused as refused:
+            self._tell(refused)
             return _answered({"error": str(refused)}, refused.status)
         except NotDurable as error:
             return _answered({"error": str(error)}, 503)
         return _answered(_answer(decision, taken), 202)
+
+    def _tell(self, refused: _Refused) -> None:
+        """Let the log say why, seldom enough that strangers cannot fill it."""
+        self._untold += 1
+        if self._told is None or time.monotonic() - self._told >= _TELL_SECONDS:
+            _log.warning("webhook refused", status=refused.status, reason=str(refused), since_the_last_line=self._untold)
+            self._told, self._untold = time.monotonic(), 0
 
     async def _signed_body(self, request: Request) -> bytes:
         """The raw body once its signature is proven; nothing has looked into it before."""

@@ -37,6 +37,7 @@ from app.metrics import scraped
 from app.settings import Settings
 from app.store.patience import is_passing
 from app.store.values import Attempt
+from app.traces import UNTRACED
 
 ROWS = 30
 MOST_EVENTS = 1_000  # of one timeline on a page; the API has all
@@ -55,6 +56,7 @@ def create_pages(settings: Settings) -> ASGIApp:
         openapi_url=f"{api.PREFIX}/openapi.json",
         docs_url=None,
         redoc_url=None,
+        telemetry=UNTRACED,
     )
     app.include_router(api.router(shower))
     api.problems(app)

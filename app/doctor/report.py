@@ -20,7 +20,7 @@ from app import terminal
 from app.clock import SystemClock
 from app.doctor.checks import Check
 from app.doctor.examine import examine
-from app.redaction import HIDDEN
+from app.redaction import HIDDEN, SHORTEST
 from app.settings import Settings, SettingsError
 from app.terminal import plain
 
@@ -62,7 +62,7 @@ async def _without_secrets(checks: AsyncIterator[Check], secrets: tuple[str, ...
     """What drivers and servers say may repeat a secret. Only the exact ones: our own words name settings like `…_KEY:`."""
     async for check in checks:
         seen, fix = check.seen, check.fix
-        for secret in secrets:
+        for secret in (each for each in secrets if len(each) >= SHORTEST):
             seen, fix = seen.replace(secret, HIDDEN), fix.replace(secret, HIDDEN)
         yield replace(check, seen=seen, fix=fix)
 

@@ -41,7 +41,9 @@ class Attack:
     weight: Literal["failed", "warning"] = "failed"
 
 
-_NAMESPACES = "this kind of sandbox shares it with the machine: use SELFHEAL_SANDBOX=local (bubblewrap 0.8 or newer) or e2b"
+_NAMESPACES = (
+    "the sandbox shares it with the machine: use SELFHEAL_SANDBOX=local, there update bubblewrap (0.8 or newer), or use e2b"
+)
 _RECIPE = "the sandbox's recipe is not in force here: update bubblewrap, or use SELFHEAL_SANDBOX=e2b"
 _FILTER = "the kernel filter lets it through: use SELFHEAL_SANDBOX=local, or give the engine a narrower seccomp profile"
 _ROOT = "run the worker as root or as a user of its own, never the sandbox: use SELFHEAL_SANDBOX=local or e2b"

@@ -119,6 +119,20 @@ async def test_pages_beyond_this_machine_are_served_where_that_is_said(
     assert "whoever reaches this address may read everything" in capsys.readouterr().out
 
 
+async def test_pages_on_every_address_answer_by_both_protocols(settings: Settings, redis_url: str) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    said = {"pages_host": "::", "pages_port": port, "pages_without_sign_in": True}
+    settings = settings.model_copy(update={**said, "redis_url": load(redis_url=redis_url).redis_url})
+    async with serving(settings), httpx.AsyncClient() as client:
+        for address in ("127.0.0.1", "[::1]"):
+            assert (await client.get(f"http://{address}:{port}/metrics")).status_code == 200, address
+
+
 async def test_the_web_process_never_loads_what_heals(tmp_path: Path) -> None:
     """Not at the start, and not for a webhook, a page, its metrics or its readiness either."""
     program = f"""

@@ -26,6 +26,10 @@ class NotStarted(Exception):
     """A process of the service did not come up; the message ends with what it said."""
 
 
+class Died(Exception):
+    """A process of the service ended by itself."""
+
+
 class Service:
     """Web and workers in `folder`. Variables of the surrounding environment that configure Selfheal are left out."""
 
@@ -95,6 +99,12 @@ class Service:
             except TimeoutError:
                 process.kill()
                 await process.wait()
+
+    def check(self) -> None:
+        """Raises `Died` when a process has ended."""
+        for name, process in (("web", self._web), *(("worker", worker) for worker in self.workers)):
+            if process is not None and process.returncode is not None:
+                raise Died(f"the {name} process ended by itself with {process.returncode}")
 
     def log(self, name: str) -> str:
         """What `serve` or the workers wrote so far."""

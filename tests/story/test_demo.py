@@ -5,18 +5,35 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import sys
+from asyncio.subprocess import Process
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-async def _demo(*options: str) -> tuple[int, str]:
+async def _started(*options: str) -> Process:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
-    process = await asyncio.create_subprocess_exec(
+    return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "deploy.demo", "--once", *options,
         cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
     )  # fmt: skip
+
+
+async def _until(process: Process, words: str) -> None:
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if words in line.decode():
+            return
+    raise AssertionError(f"the demo never said {words!r}")
+
+
+async def _demo(*options: str) -> tuple[int, str]:
+    process = await _started(*options)
     out, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode()
@@ -35,3 +52,27 @@ async def test_the_hard_bug_without_a_model_ends_honestly() -> None:
     assert code == 1, said
     assert "gave_up" in said
     assert "tests/test_weights.py" in said
+
+
+@pytest.mark.parametrize("moment", ["a local GitHub is at", "its CI runs"])
+async def test_an_interrupt_ends_the_demo_with_one_line(moment: str) -> None:
+    process = await _started()
+    await _until(process, moment)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everything in the foreground
+    out, _ = await process.communicate()
+    assert process.returncode == 130, out.decode()
+    assert re.fullmatch(r"( .*its CI runs\n| .*(web is|the pages are) at .*\n)* +[\d.]+ s  stopping\n", out.decode())
+
+
+@pytest.mark.parametrize(("command", "name"), [("serve", "web"), ("worker", "worker")])
+async def test_a_process_that_dies_ends_the_demo_with_its_log(command: str, name: str) -> None:
+    process = await _started()
+    await _until(process, "its CI runs")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    commands = {Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[-2].decode(): int(child) for child in children}
+    os.kill(commands[command], signal.SIGKILL)
+    out, _ = await process.communicate()
+    assert process.returncode == 1, out.decode()
+    assert f"the {name} process ended by itself with -9" in out.decode()
+    assert f"the end of {command}.log" in out.decode()
+    assert "Traceback" not in out.decode()

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog
 from fastapi import FastAPI, Request
 
 from tests.webhooks.test_triggers import RUN
@@ -145,3 +146,12 @@ def test_there_is_no_receiver_without_a_secret() -> None:
         Receiver(secrets=(), own_app_id=None)
     with pytest.raises(ValueError, match="secret"):
         Receiver(secrets=(b"",), own_app_id=None)
+
+
+async def test_refusals_are_in_the_log_and_a_flood_of_them_is_one_line(client: httpx.AsyncClient) -> None:
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(50):
+            await client.post("/", content=BODY, headers=headers(secret=b"wrong"))
+    [told] = logged
+    assert (told["status"], told["log_level"]) == (401, "warning")
+    assert "signature" in told["reason"]

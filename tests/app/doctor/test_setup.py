@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from app.doctor import setup
 from app.doctor.checks import Check
 from app.settings import PREFIX, Settings, load
-
-COMPOSE = Path(__file__).resolve().parents[3] / "deploy" / "compose.yaml"
-
-
-def told(service: str) -> dict[str, str]:
-    """The service's environment where everything that must be chosen is chosen."""
-    given: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())["services"][service]["environment"]
-    return {name: re.sub(r"\$\{\w+:[-?]([^}]*)\}", _chosen, str(value)) for name, value in given.items()}
-
-
-def _chosen(match: re.Match[str]) -> str:
-    return match[1] if ":-" in match[0] else "1234567890123456"
+from tests.deploy.composing import LEAST, environment
 
 
 async def looked(settings: Settings) -> dict[str, Check]:
@@ -34,7 +20,7 @@ async def looked(settings: Settings) -> dict[str, Check]:
 async def test_no_container_fails_for_what_it_is_not_told(
     service: str, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in told(service).items():
+    for name, value in environment(service, LEAST).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv(f"{PREFIX}DATA_DIR", str(tmp_path))
     found = await looked(load())

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tests.standins.github.auth import Tokens
+from tests.standins.github.browsing import Browsing
 from tests.standins.github.faults import ConnectionReset, Faults
 from tests.standins.github.git_http import GitOverHttp
 from tests.standins.github.routing import Actor, Answer, Call, Refusal, Routes, parse_query, serve
@@ -28,6 +29,7 @@ class Api:
         self.routes = routes
         self.judge = judge
         self.git = GitOverHttp(world, tokens)
+        self.browsing = Browsing(world)
         self.requests: list[str] = []
         self.bodies: list[bytes] = []  # of the requests to the API, in their order
         self.violations: list[str] = []
@@ -38,6 +40,10 @@ class Api:
         if self.git.wants(scope["path"]):
             response = await self.git(request)
             self.requests.append(f"{request.method} {request.url.path} > {response.status_code}")
+            await response(scope, receive, send)
+            return
+        if self.browsing.wants(request):
+            response = await self.browsing(request)
             await response(scope, receive, send)
             return
         headers = {name.lower(): value for name, value in request.headers.items()}
