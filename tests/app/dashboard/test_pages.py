@@ -269,7 +269,7 @@ async def test_a_database_that_is_away_is_told_as_that(
 ) -> None:
     attempt_id = await site.attempt()
     with _away(settings, None if database_url is None else request.getfixturevalue("postgres")):
-        await site.store.database.close()  # whose connections would outlive their file
+        await site.store.database.engine.dispose()  # whose connections would outlive their file
         for path in ("/", f"/attempts/{attempt_id}", "/api/v1/attempts", f"/api/v1/attempts/{attempt_id}/events"):
             answer = await site.client.get(path)
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "5"), answer.text
