@@ -1,51 +1,52 @@
 """Ends a process whose event loop hangs: it cannot end by itself, and Docker restarts what has ended, never what is unhealthy.
 
 What the process was doing is taken over by others when its leases expire, as after any kill. Knows nothing of the work.
+
+The watch is faulthandler's, a thread of C: a thread of Python would wait for the interpreter's lock, which what hangs may
+hold. It ends the process with exit code 1, after it wrote to stderr where every thread hangs. No signal could do that: those
+that need no handler do not end the first process of a container.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import faulthandler
-import json
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-LOOKS = 24  # without an answer: looks, not seconds, so that a machine that slept is not taken for one that hangs
-SECONDS = 5.0  # between two looks
-EXIT_CODE = 70  # EX_SOFTWARE
+SECONDS = 120.0  # without a sign of life; a process that was stopped for so long (SIGSTOP, `docker pause`) ends when it goes on
+SIGN_SECONDS = 5.0  # between two signs of life
 
 
 @contextmanager
 def ended_when_silent() -> Iterator[None]:
-    """While the block runs, a thread asks the running loop for a sign of life; without any it tells where every thread hangs
-    and ends the process at once."""
-    over = threading.Event()
-    watching = threading.Thread(target=_watch, args=(asyncio.get_running_loop(), over), name="watchdog", daemon=True)
-    watching.start()
+    """While the block runs, the running loop has to put off the end of the process every few seconds. One block at a time."""
+    loop = asyncio.get_running_loop()
+    stderr = _stderr_that_never_blocks()
+    putting_off: asyncio.TimerHandle
+
+    def put_off() -> None:
+        nonlocal putting_off
+        faulthandler.dump_traceback_later(SECONDS, exit=True, file=stderr)
+        putting_off = loop.call_later(SIGN_SECONDS, put_off)
+
+    put_off()
     try:
         yield
     finally:
-        over.set()
+        putting_off.cancel()
+        faulthandler.cancel_dump_traceback_later()
+        os.close(stderr)
 
 
-def _watch(loop: asyncio.AbstractEventLoop, over: threading.Event) -> None:
-    while not over.is_set():
-        answered = threading.Event()
-        try:
-            loop.call_soon_threadsafe(answered.set)
-        except RuntimeError:  # it is closed
-            return
-        for _ in range(LOOKS):
-            if over.wait(SECONDS):
-                return
-            if answered.is_set():
-                break
-        else:
-            # Not by the logger, and not by `sys.stderr`: what hangs may hold their locks.
-            line = {"event": "the event loop hangs; this process ends", "level": "critical", "seconds": LOOKS * SECONDS}
-            os.write(2, json.dumps(line).encode() + b"\n")
-            faulthandler.dump_traceback(file=2)
-            os._exit(EXIT_CODE)
+def _stderr_that_never_blocks() -> int:
+    """A file descriptor. A full pipe may be what the process hangs at, and must not hold up its end too.
+
+    Opened anew, as the mode of descriptor 2 is everybody's who shares it. What cannot be opened anew (a socket, or no /proc)
+    is not written to: then the process ends without a word.
+    """
+    with contextlib.suppress(OSError):
+        return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    return os.open(os.devnull, os.O_WRONLY)
