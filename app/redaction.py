@@ -20,34 +20,46 @@ SHORTEST = 6  # an exact secret shorter than that would hide ordinary words
 # Of this process, as whatever shows text must know of a token the moment that it exists; old ones have expired.
 _minted: deque[str] = deque(maxlen=64)
 
-_WORDS = "|".join(
-    (
-        r"gh[opsur]_[A-Za-z0-9_.\-]{16,}",  # GitHub
-        r"github_pat_[A-Za-z0-9_]{20,}",
-        r"v1\.[0-9a-f]{40}\b",  # GitHub, older installation tokens
-        r"(?:AKIA|ASIA|AGPA|AROA|AIDA)[0-9A-Z]{12,}\b",  # AWS
-        r"xox[abceoprs]-[A-Za-z0-9-]{8,}",  # Slack
-        r"xapp-[A-Za-z0-9-]{8,}",
-        r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",  # JWT
-        r"(?:sk|rk|pk)[-_](?:live|test|proj|ant|or)[-_][A-Za-z0-9_-]{12,}",  # Stripe, OpenAI, Anthropic, OpenRouter
-        r"sk-[A-Za-z0-9_-]{20,}",
-        r"AIza[0-9A-Za-z_-]{30,}",  # Google
-        r"ya29\.[0-9A-Za-z_-]{20,}",
-        r"glpat-[A-Za-z0-9_-]{16,}",  # GitLab
-        r"npm_[A-Za-z0-9]{30,}",
-        r"pypi-[A-Za-z0-9_-]{40,}",
-        r"hf_[A-Za-z0-9]{30,}",
-        r"e2b_[A-Za-z0-9]{20,}",
-        r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
-        r"dckr_pat_[A-Za-z0-9_-]{16,}",
+
+def _alone(beginning: str) -> str:
+    """A beginning (of one length) so short that words end in it: only where no letter stands before it, but
+    for those of a colour's code (`\\x1b[32m`), of an escaped line's end (`\\n`) and of a percent-encoded character."""
+    is_code = rf"(?<=[\[0-9]m{beginning})|(?<=\\[nrt]{beginning})|(?<=%[0-9A-Fa-f][A-Fa-f]{beginning})"
+    return rf"{beginning}(?:(?<![A-Za-z]{beginning})|{is_code})"
+
+
+# Each begins with a plain character, so that a search passes by most others without a look, and none looks at the same text
+# again and again from many places: the text may be hostile, and megabytes long.
+_SHAPES = re.compile(
+    "|".join(
+        (
+            r"gh[opsur]_(?:[A-Za-z0-9]{20,}|[0-9]+_eyJ)[A-Za-z0-9_.\-]*",  # GitHub
+            rf"{_alone('gh[opsur]_')}[A-Za-z0-9_.\-]{{16,}}",
+            r"github_pat_[A-Za-z0-9_]{20,}",
+            rf"{_alone('v1')}\.[0-9a-f]{{40}}\b",  # GitHub, older installation tokens
+            r"A(?:KIA|SIA|GPA|ROA|IDA)[0-9A-Z]{12,}",  # AWS
+            r"xox[abceoprs]-[A-Za-z0-9-]{8,}",  # Slack
+            rf"{_alone('xapp')}-[A-Za-z0-9-]{{8,}}",
+            # Stripe, OpenAI, Anthropic, OpenRouter
+            *(rf"{_alone(kind)}[-_](?:live|test|proj|ant|or)[-_][A-Za-z0-9_-]{{12,}}" for kind in ("sk", "rk", "pk")),
+            rf"{_alone('sk')}-[A-Za-z0-9_-]{{20,}}",
+            r"AIza[0-9A-Za-z_-]{30,}",  # Google
+            r"ya29\.[0-9A-Za-z_-]{20,}",
+            r"glpat-[A-Za-z0-9_-]{16,}",  # GitLab
+            r"npm_[A-Za-z0-9]{30,}",
+            r"pypi-[A-Za-z0-9_-]{40,}",
+            r"hf_[A-Za-z0-9]{30,}",
+            r"e2b_[A-Za-z0-9]{20,}",
+            r"SG(?<![A-Z]SG)\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
+            r"dckr_pat_[A-Za-z0-9_-]{16,}",
+            r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]+",
+            # Cut ones too.
+            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",
+        )
     )
 )
-# The boundary stands before all of them, once: each text that is logged is searched, and most places are none.
-_SHAPES = re.compile(
-    rf"\b(?:{_WORDS})"
-    r"|hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]+"
-    r"|-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"  # cut ones too
-)
+# What only begins like one is matched as well, and left as it is: a search that began anew inside of it would not be linear.
+_JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?")
 
 _NAME = (
     r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|auth[_-]?key"
@@ -82,7 +94,7 @@ def redact(text: str, secrets: Collection[str] = ()) -> str:
         return text
     for form in _all_forms((*secrets, *_minted)):
         text = text.replace(form, HIDDEN)
-    text = _SHAPES.sub(HIDDEN, text)
+    text = _shaped(text)
     if _JOINT.search(text) is None:  # one word, an id say: it names nothing
         return text
     text = _IN_URL.sub(rf"\1{HIDDEN}\3", text)
@@ -101,6 +113,11 @@ def passwords(url: str) -> Iterator[str]:
     if found := _IN_URL.search(url):
         yield found.group(2)
         yield unquote(found.group(2))
+
+
+def _shaped(text: str) -> str:
+    text = _SHAPES.sub(HIDDEN, text)
+    return _JWT.sub(lambda match: HIDDEN if match[1] else match[0], text) if "eyJ" in text else text
 
 
 def _hide_value(match: re.Match[str]) -> str:

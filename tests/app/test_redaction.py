@@ -16,6 +16,29 @@ def test_known_shapes_are_hidden_wherever_they_stand(secret: str) -> None:
         assert "[redacted]" in redact(text)
 
 
+@pytest.mark.parametrize("before", ["\x1b[32m", "\x1b[m", "%20", "%0A", "%3d", r"\n", r"\r\n", r"\t", "MY_", "2", "é"])
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
+def test_no_boundary_of_a_word_is_needed_before_a_known_shape(secret: str, before: str) -> None:
+    assert secret not in redact(f"got {before}{secret} there")
+
+
+@pytest.mark.parametrize("kind", ["github", "github new installation", "github fine grained", "aws", "slack", "jwt"])
+def test_what_cannot_be_mistaken_is_hidden_also_within_a_word(kind: str) -> None:
+    assert SECRETS[kind] not in redact(f"prefix{SECRETS[kind]}")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("ghp_", "ghs_1", "eyJ", "eyJ-", "-eyJ", "eyJaaaaaaaa.", "AKIA", "AKIAa", "SG.", "SG.aaaaaaaaaaaaaaaa.", "v1.", "sk-"),
+        *("-----BEGIN ", "-----BEGIN A PRIVATE KEY-----END ", "hooks.slack.com/services/"),
+    ],
+)
+def test_hostile_text_of_megabytes_is_read_but_once(piece: str) -> None:
+    """A search from each place to the end would take hours, as it did with the fifth."""
+    redact(piece * (2_000_000 // len(piece)))
+
+
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [
@@ -42,6 +65,8 @@ def test_values_that_are_named_as_secrets_are_hidden(text: str, hidden: str) -> 
         "password = None",
         "https://example.org/a:b@c",
         "the secret is out",
+        "test_two_highs_and_two_lows_of_a_day, task-test-integration-one, risk-assessment-of-the-whole-thing",
+        "linuxapp-deployment-one, ERR_MSG.SomethingQuiteLongHere.AnotherLongThing, eyJustAWord",
     ],
 )
 def test_ordinary_text_is_left_alone(text: str) -> None:
