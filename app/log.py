@@ -61,8 +61,10 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
     logging.basicConfig(level=threshold, handlers=[handler], force=True)
     logging.captureWarnings(True)
     # They speak of every request, statement and poll.
-    for name in ("httpx", "httpcore", "aiosqlite", "alembic", "arq.worker", "uvicorn.access", "uvicorn.error"):
+    for name in ("httpx", "httpcore", "aiosqlite", "alembic", "arq.worker", "uvicorn.access"):
         logging.getLogger(name).setLevel(max(threshold, logging.WARNING))
+    # It warns of every malformed request: strangers could fill the log. What breaks in our app is an error there.
+    logging.getLogger("uvicorn.error").setLevel(max(threshold, logging.ERROR))
     sys.excepthook = _uncaught
     sys.unraisablehook = lambda what: _uncaught(what.exc_type, what.exc_value, what.exc_traceback)
     threading.excepthook = lambda what: _uncaught(what.exc_type, what.exc_value, what.exc_traceback)

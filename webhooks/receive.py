@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import re
 import time
+from collections import Counter
 from typing import Final, cast
 
 import msgspec
@@ -32,11 +33,12 @@ _SIGNATURE: Final = re.compile(r"sha256=[0-9a-f]{64}")
 
 
 class _Refused(Exception):
-    """An answer that is not 202."""
+    """An answer that is not 202. `kind` is one of few, whatever was sent: the same are told of together."""
 
-    def __init__(self, status: int, error: str) -> None:
+    def __init__(self, status: int, error: str, kind: str | None = None) -> None:
         super().__init__(error)
         self.status = status
+        self.kind = error if kind is None else kind
 
 
 class Receiver:
@@ -47,8 +49,8 @@ class Receiver:
             raise ValueError("webhooks need a secret")
         self._sums = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets]  # of nothing yet
         self._own_app_id = own_app_id
-        self._told: float | None = None  # when a refusal was told last
-        self._untold = 0
+        self._told: dict[str, float] = {}  # when a refusal of that kind was told last
+        self._untold: Counter[str] = Counter()
 
     async def receive(self, request: Request) -> Response:
         """Expects the app's `Intake` as `request.state.intake`."""
@@ -65,11 +67,13 @@ class Receiver:
         return _answered(_answer(decision, taken), 202)
 
     def _tell(self, refused: _Refused) -> None:
-        """Let the log say why, seldom enough that strangers cannot fill it."""
-        self._untold += 1
-        if self._told is None or time.monotonic() - self._told >= _TELL_SECONDS:
-            _log.warning("webhook refused", status=refused.status, reason=str(refused), since_the_last_line=self._untold)
-            self._told, self._untold = time.monotonic(), 0
+        """Let the log say why, of each kind seldom enough that strangers can neither fill it nor hide one by another."""
+        kind, now = refused.kind, time.monotonic()
+        self._untold[kind] += 1
+        if kind not in self._told or now - self._told[kind] >= _TELL_SECONDS:
+            untold = self._untold.pop(kind)
+            _log.warning("webhook refused", status=refused.status, reason=str(refused), since_the_last_line=untold)
+            self._told[kind] = now
 
     async def _signed_body(self, request: Request) -> bytes:
         """The raw body once its signature is proven; nothing has looked into it before."""
@@ -111,7 +115,7 @@ class Receiver:
         try:
             action, decision = decide(event, body, self._own_app_id)
         except Malformed as error:
-            raise _Refused(400, f"the {event} payload is malformed: {error}") from error
+            raise _Refused(400, f"the {event} payload is malformed: {error}", "malformed") from error
         return Delivery(guid, event, action, hashlib.sha256(body).hexdigest()), decision
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -8,10 +9,14 @@ import sys
 
 import pytest
 import structlog
+import uvicorn
+from starlette.types import Receive, Scope, Send
 
+from app.http import Http
 from app.log import configure
 from app.redaction import HIDDEN
 from tests.app.tokens import SECRETS
+from tests.app.waiting import until
 
 
 def test_logs_are_json_lines_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,3 +153,31 @@ def test_no_way_out_of_a_process_shows_a_secret() -> None:
     assert lines[0]["deep"]["api_key"] == HIDDEN
     assert all(line["attempt"] == "a1" and line["delivery"] == "d1" for line in lines if line.get("logger") == "uvicorn.error")
     assert max(len(line) for line in done.stderr.splitlines()) < 50_000
+
+
+async def test_strangers_fill_no_log_by_malformed_requests_and_what_breaks_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        raise RuntimeError("it broke")
+
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        configure("info")
+        config = uvicorn.Config(broken, http=Http, ws="none", lifespan="off", log_config=None, access_log=False, port=0)
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve())
+        await until(lambda: server.started)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        for sent in (b"no HTTP\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            assert (await asyncio.wait_for(reader.read(100), 10)).startswith(b"HTTP/1.1 ")
+            writer.close()
+        server.should_exit = True
+        await asyncio.wait_for(serving, 20)
+    finally:
+        structlog.reset_defaults()
+        root.handlers, root.level = handlers, level
+    [told] = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert (told["logger"], told["level"]) == ("uvicorn.error", "error")
+    assert "it broke" in told["exception"]

@@ -155,3 +155,37 @@ async def test_refusals_are_in_the_log_and_a_flood_of_them_is_one_line(client: h
     [told] = logged
     assert (told["status"], told["log_level"]) == (401, "warning")
     assert "signature" in told["reason"]
+
+
+async def test_a_flood_of_one_refusal_hides_no_other(client: httpx.AsyncClient) -> None:
+    form = headers(content_type="application/x-www-form-urlencoded")
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(5):
+            await client.post("/", content=BODY, headers=headers() | {"x-hub-signature-256": ""})
+            await client.post("/", content=BODY, headers=headers(secret=b"wrong"))
+            await client.post("/", content=BODY, headers=form)
+    assert [told["status"] for told in logged] == [401, 401, 415]
+    assert len({told["reason"] for told in logged}) == 3
+
+
+async def test_the_number_that_is_told_is_of_one_refusal_alone(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unsigned(times: int) -> None:
+        for _ in range(times):
+            await client.post("/", content=BODY, headers=headers(secret=b"wrong"))
+
+    with structlog.testing.capture_logs() as logged:
+        await unsigned(4)
+        await client.post("/", content=BODY, headers=headers(content_type="text/plain"))
+        monkeypatch.setattr(receive, "_TELL_SECONDS", 0)
+        await unsigned(1)
+    assert [(told["status"], told["since_the_last_line"]) for told in logged] == [(401, 1), (415, 1), (401, 4)]
+
+
+async def test_malformed_payloads_are_one_kind_whatever_they_are_about(client: httpx.AsyncClient) -> None:
+    with structlog.testing.capture_logs() as logged:
+        for body in (b"{", b"{}", b"[]", b"nothing"):
+            answer = await client.post("/", content=body, headers=headers(body))
+            assert answer.status_code == 400
+    assert len(logged) == 1
