@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import socket
 import time
 from collections.abc import Awaitable, Mapping
@@ -48,9 +47,9 @@ class Part:
 class Health:
     """Asks the database, its migrations and Redis. Every question is answered within a few seconds, and asked once a second."""
 
-    def __init__(self, database: Database, redis_url: str | None) -> None:
-        """`redis_url` is None where an embedded Redis is used and none runs."""
-        self._database, self._redis_url = database, redis_url
+    def __init__(self, database: Database, redis_url: str | None, newest: str | None) -> None:
+        """`redis_url` is None where an embedded Redis is used and none runs; `newest` is `newest_migration`'s answer."""
+        self._database, self._redis_url, self._newest = database, redis_url, newest
         self._asking = asyncio.Lock()
         self._known: tuple[float, Mapping[str, Part]] | None = None
 
@@ -58,10 +57,9 @@ class Health:
         async with self._asking:
             now = time.monotonic()
             if self._known is None or now - self._known[0] > FRESH_SECONDS:
-                newest = await asyncio.to_thread(_newest_migration)  # Alembic loads slowly, and no database is at fault for it
                 parts = await asyncio.gather(
                     _within(DATABASE_SECONDS, "database", self._answers()),
-                    _within(DATABASE_SECONDS, "migrations", self._is_current(newest)),
+                    _within(DATABASE_SECONDS, "migrations", self._is_current()),
                     _within(REDIS_SECONDS, "redis", self._pings()),
                 )
                 self._known = time.monotonic(), dict(zip(("database", "migrations", "redis"), parts, strict=True))
@@ -75,16 +73,27 @@ class Health:
             await session.execute(text("SELECT 1"))
         return ""
 
-    async def _is_current(self, newest: str | None) -> str:
+    async def _is_current(self) -> str:
         async with self._database.read() as session:
             found = list(await session.scalars(text("SELECT version_num FROM alembic_version")))
-        return "" if found == [newest] else "its tables are of another version of Selfheal than this process"
+        return "" if found == [self._newest] else "its tables are of another version of Selfheal than this process"
 
     async def _pings(self) -> str:
         if self._redis_url is None:
             return _NO_REDIS
         await ping(self._redis_url)
         return ""
+
+
+async def newest_migration() -> str | None:
+    """Of this version. For when a process starts: Alembic loads slowly, and no database is at fault for it."""
+
+    def newest() -> str | None:
+        from alembic.script import ScriptDirectory
+
+        return ScriptDirectory.from_config(alembic_config()).get_current_head()
+
+    return await asyncio.to_thread(newest)
 
 
 async def of_worker(settings: Settings) -> Mapping[str, Part]:
@@ -99,7 +108,7 @@ async def of_worker(settings: Settings) -> Mapping[str, Part]:
         return missing if redis_url is not None else {**missing, "redis": Part(_NO_REDIS)}
     database = Database.connect(settings.database)
     try:
-        parts = dict(await Health(database, redis_url).parts())
+        parts = dict(await Health(database, redis_url, await newest_migration()).parts())
     finally:
         await database.close()
     if redis_url is not None:
@@ -145,10 +154,3 @@ def _reason(error: Exception, seconds: float) -> str:
         case OperationalError() if "no such table" in str(error.orig):
             return "it has no tables of Selfheal"
     return "it cannot be reached"
-
-
-@functools.cache
-def _newest_migration() -> str | None:
-    from alembic.script import ScriptDirectory
-
-    return ScriptDirectory.from_config(alembic_config()).get_current_head()
