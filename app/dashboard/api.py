@@ -5,9 +5,9 @@ Texts are bounded and without this installation's secrets; what a terminal might
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -20,6 +20,7 @@ from starlette.responses import Response
 
 from agent.outcome import Outcome
 from app.dashboard.asking import BadQuery, asked, cursor_of
+from app.dashboard.beside import beside
 from app.dashboard.feed import PAGE, Feed, News
 from app.dashboard.finding import known, store_of
 from app.dashboard.shown import Shower
@@ -130,7 +131,7 @@ def router(shower: Shower) -> APIRouter:
         attempts = await store_of(request).page_of_attempts(wanted.wanted, wanted.before, query.limit + 1)
         more = len(attempts) > query.limit
         shown = attempts[: query.limit]
-        told = await asyncio.to_thread(lambda: [_attempt(each, shower) for each in shown])
+        told = await beside(lambda: [_attempt(each, shower) for each in shown])
         return AttemptsOut(attempts=told, next=cursor_of(shown[-1]) if more else None)
 
     @routes.get("/attempts/{attempt_id}", responses={404: _PROBLEMS[404]})
@@ -249,7 +250,7 @@ async def _page(store: Store, attempt_id: str, after: int, limit: int, shower: S
     while len(shown) < limit and size < MOST_BYTES:
         events = await store.timeline(attempt_id, after, min(PAGE, limit - len(shown)))
         for stored in events:
-            shown.append(await asyncio.to_thread(_event, stored, shower))
+            shown.append(await beside(partial(_event, stored, shower)))
             after = stored.sequence
             size += len(json.dumps(shown[-1]))
             if size >= MOST_BYTES:
@@ -265,7 +266,7 @@ async def _messages(news: News, shower: Shower) -> bytes:
         return b"".join(message(text, id_=Seen(sequence, sequence)) for sequence, text in told)
 
     if news.moment is None or not news.events:
-        return await asyncio.to_thread(make)
+        return await beside(make)
     return await news.moment.once(f"api {news.events[0].sequence}", make)
 
 

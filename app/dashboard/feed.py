@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.dashboard.beside import beside
 from app.dashboard.story import Story
 from app.events import Stored
 from app.store.store import Store
@@ -62,7 +63,7 @@ class Moment:
         if making is None:
             if len(self.made) >= _MADE:
                 del self.made[next(iter(self.made))]
-            making = self.made[name] = asyncio.create_task(asyncio.to_thread(make))
+            making = self.made[name] = asyncio.create_task(beside(make))
         return await asyncio.shield(making)  # one who leaves does not stop it for the others
 
 

@@ -5,7 +5,6 @@ Each works without a script: what a script adds is that it stays up to date. Pag
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ from agent.outcome import Outcome
 from app.clock import Clock
 from app.dashboard import api
 from app.dashboard.asking import STATUSES, BadQuery, asked, cursor_of
+from app.dashboard.beside import beside
 from app.dashboard.diffs import affordable
 from app.dashboard.feed import Feed, News, retold
 from app.dashboard.finding import Text, known, store_of
@@ -155,8 +155,8 @@ class _Pages:
         return await moment.once(f"page {news.since} {news.events[0].sequence if news.events else ''}", make)
 
     async def _rendered(self, name: str, **values: Any) -> str:
-        """Beside the loop, which has webhooks to answer: a large page takes a while."""
-        return await asyncio.to_thread(self._renderer.page, name, **values)
+        """A large page takes a while."""
+        return await beside(lambda: self._renderer.page(name, **values))
 
     async def without_database(self, request: Request, error: Exception) -> Response:
         if not is_passing(error):
