@@ -58,9 +58,10 @@ class Queue:
         return cls(ArqRedis(pool, job_serializer=serialize, job_deserializer=deserialize), settings)
 
     async def enqueue(self, attempt_id: str) -> bool:
-        """Enqueue unless it is queued already; False when Redis did not take it within two seconds: one for the ids before."""
+        """Enqueue unless it is queued already; False when Redis did not take it within two seconds, however many ask."""
         try:
-            await self._ids.ask(attempt_id)
+            async with asyncio.timeout(2 * _ENQUEUE_SECONDS):
+                await self._ids.ask(attempt_id)
         except (RedisError, OSError) as error:
             _log.warning("not enqueued; the sweeper will", attempt=attempt_id, error=repr(error))
             return False

@@ -69,6 +69,19 @@ async def test_a_hung_redis_does_not_hold_up_a_delivery(store: Store, settings: 
         await queue.close()
 
 
+async def test_a_silent_redis_holds_up_nobody_longer_because_many_wait(settings: Settings) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        queue = Queue.to(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", settings)
+        async with asyncio.timeout(10):  # fifteen round trips, a second each
+            taken = await asyncio.gather(*(queue.enqueue(f"{number}") for number in range(3000)))
+        await queue.close()
+    assert not any(taken)
+
+
 async def test_a_flushed_redis_is_filled_again(store: Store, settings: Settings, redis_url: str) -> None:
     queue = Queue.to(redis_url, settings)
     attempt_id = await taken(store, RUN)
