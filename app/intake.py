@@ -42,10 +42,16 @@ class StoreIntake:
 
     async def take(self, delivery: Delivery, decision: Decision) -> Taken:
         """Commit, then enqueue if that goes quickly (the sweeper enqueues what is missing). Raises `NotDurable`."""
-        began = time.time_ns()
+        began, commits = time.time_ns(), 0
+
+        async def commit() -> Taken:
+            nonlocal commits
+            commits += 1
+            return await self._commit(delivery, decision)
+
         try:
             async with asyncio.timeout(_COMMIT_SECONDS):
-                taken = await patiently(lambda: self._commit(delivery, decision), _COMMIT_SECONDS)
+                taken = await patiently(commit, _COMMIT_SECONDS)
         except (SQLAlchemyError, OSError) as error:
             log.error("not stored; GitHub is to send it again", delivery=delivery.guid, kind=delivery.event, error=str(error))
             raise NotDurable(f"the delivery could not be stored: {type(error).__name__}") from error
@@ -53,7 +59,8 @@ class StoreIntake:
             # What is ignored is most of what comes; its reason is in the database.
             level = logging.DEBUG if isinstance(decision, Ignored) or taken.duplicate else logging.INFO
             log.log(level, "taken", kind=delivery.event, action=delivery.action, duplicate=taken.duplicate)
-            if taken.attempt_id is not None and not taken.duplicate:
+            # A duplicate at the second time is this delivery itself, where the answer to its commit was lost.
+            if taken.attempt_id is not None and (commits > 1 or not taken.duplicate):
                 await self._queue.enqueue(taken.attempt_id)
                 if self._traced:
                     traces.delivered(taken.attempt_id, delivery.guid, delivery.event, began)
@@ -87,10 +94,11 @@ class StoreIntake:
             return error
 
     async def _commit_one(self, delivery: Delivery, decision: Decision) -> Taken:
+        lost: IntegrityError
         for _ in range(_RACES):
             try:
                 async with self._store.database.write() as session:
                     return await take(session, delivery, decision, self._store.clock.now())
-            except IntegrityError:
-                continue
-        raise NotDurable("the delivery lost too many races against others")
+            except IntegrityError as error:
+                lost = error
+        raise lost

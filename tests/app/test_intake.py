@@ -1,21 +1,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
+import structlog
 from arq.constants import default_queue_name
 from redis.asyncio import Redis
-from sqlalchemy import Engine, event, func, select, text
+from sqlalchemy import Connection, Engine, event, func, select, text
+from sqlalchemy.exc import IntegrityError
 
 from app.intake import StoreIntake
 from app.queue import Queue
 from app.settings import Settings
+from app.store.database import Database
 from app.store.models import DeliveryRow
 from app.store.store import Store
 from tests.app.requests import COMMAND, RUN, delivery, run_of
 from webhooks.intake import Ignored, NotDurable, RepositoryRef, Taken
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -121,6 +127,39 @@ async def test_without_a_database_everybody_who_shared_is_told(intake: StoreInta
     monkeypatch.setattr("app.intake.take_all", away)
     results = await asyncio.gather(*(intake.take(delivery(), RUN) for _ in range(5)), return_exceptions=True)
     assert all(isinstance(result, NotDurable) for result in results)
+
+
+async def test_a_lost_answer_to_a_commit_delays_no_attempt_and_a_redelivery_makes_no_work(
+    intake: StoreIntake, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, lost = Database.write_in_one, []
+
+    async def cut_off(self: Database, work: Callable[[Connection], T]) -> T:
+        result = await commit(self, work)
+        if not lost:
+            lost.append(result)
+            raise ConnectionResetError("the connection is gone after the commit")
+        return result
+
+    monkeypatch.setattr(Database, "write_in_one", cut_off)
+    sent = delivery()
+    taken = await intake.take(sent, RUN)
+    queued: Redis = Redis.from_url(redis_url)
+    assert [name.decode() for name in await queued.zrange(default_queue_name, 0, -1)] == [taken.attempt_id]
+    await queued.flushall()
+    assert (await intake.take(sent, RUN)).duplicate
+    assert await queued.zcard(default_queue_name) == 0
+    await queued.aclose()
+
+
+async def test_a_delivery_that_loses_every_race_is_in_the_log(intake: StoreIntake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: object, **__: object) -> None:
+        raise IntegrityError("INSERT", {}, Exception("another was faster"))
+
+    monkeypatch.setattr("app.intake.take", lost)
+    with structlog.testing.capture_logs() as logged, pytest.raises(NotDurable):
+        await intake.take(delivery(), COMMAND)
+    assert [told["event"] for told in logged] == ["not stored; GitHub is to send it again"]
 
 
 async def _deliveries(store: Store) -> int:
