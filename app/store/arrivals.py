@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, select
 
 from app.store.known import Named, know_all
-from app.store.models import AttemptRow, DeliveryRow, RequestRow
+from app.store.masses import insert_all
+from app.store.models import AttemptRow, Base, DeliveryRow, RequestRow
 from webhooks.intake import Decision, Delivery, Ignored, InstallationChange, PullRequestChange, RepairRequest, Taken
 
 Arrival = tuple[Delivery, RepairRequest | Ignored]
@@ -21,6 +22,9 @@ Arrival = tuple[Delivery, RepairRequest | Ignored]
 
 _Head = tuple[int, str]  # repository, commit
 
+_ATTEMPT_ROWS, _REQUEST_ROWS, _DELIVERY_ROWS = (
+    Base.metadata.tables[row.__tablename__] for row in (AttemptRow, RequestRow, DeliveryRow)
+)
 # Made once: what SQLAlchemy works out for a statement, it keeps with it.
 _DELIVERIES = select(DeliveryRow.guid, DeliveryRow.attempt_id).where(DeliveryRow.guid.in_(bindparam("guids", expanding=True)))
 _ATTEMPTS = select(
@@ -29,7 +33,6 @@ _ATTEMPTS = select(
     AttemptRow.repository_id.in_(bindparam("repositories", expanding=True)),
     AttemptRow.head_sha.in_(bindparam("shas", expanding=True)),
 )
-_INSERT_ATTEMPTS, _INSERT_REQUESTS, _INSERT_DELIVERIES = (insert(row) for row in (AttemptRow, RequestRow, DeliveryRow))
 
 
 def take_all(connection: Connection, arrivals: Sequence[Arrival], now: datetime) -> list[Taken]:
@@ -51,9 +54,9 @@ def take_all(connection: Connection, arrivals: Sequence[Arrival], now: datetime)
         attempt_of[delivery.guid] = attempt_id  # the same may come twice at once
         taken.append(Taken(duplicate=False, attempt_id=attempt_id))
     if requests:
-        connection.execute(_INSERT_REQUESTS, requests)
+        insert_all(connection, _REQUEST_ROWS, requests)
     if deliveries:
-        connection.execute(_INSERT_DELIVERIES, deliveries)
+        insert_all(connection, _DELIVERY_ROWS, deliveries)
     return taken
 
 
@@ -77,7 +80,7 @@ def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: da
             automatic[head] = attempt_id
     made = {head: queued(request, numbers.get(head, 0) + 1, now) for head, request in heads.items() if head not in automatic}
     if made:
-        connection.execute(_INSERT_ATTEMPTS, list(made.values()))
+        insert_all(connection, _ATTEMPT_ROWS, list(made.values()))
     return automatic | {head: row["id"] for head, row in made.items()}
 
 
