@@ -84,7 +84,7 @@ class Queue:
         keys = [job_key_prefix + attempt_id for attempt_id in attempt_ids]
         jobs = [serialize_job(FUNCTION, (attempt_id,), {}, None, now_ms, serializer=serialize) for attempt_id in attempt_ids]
         async with asyncio.timeout(_ENQUEUE_SECONDS):
-            await self._redis.execute_command(
+            await self._redis.execute_command(  # type: ignore[no-untyped-call]
                 "EVAL", _ENQUEUE, 1 + len(keys), default_queue_name, *keys, now_ms, expires_extra_ms, *attempt_ids, *jobs
             )
         return [None] * len(attempt_ids)
