@@ -5,7 +5,7 @@ Every other decision is taken one at a time (`deliveries`), with the rows that a
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -92,7 +92,7 @@ def _head(request: RepairRequest) -> _Head:
 def queued(request: RepairRequest, number: int | None, now: datetime) -> dict[str, Any]:
     """A new attempt's row; `number` among those of its head, where that is known."""
     return {
-        "id": uuid.uuid4().hex,
+        "id": _new_id(now),
         "repository_id": request.repository.id,
         "installation_id": request.installation_id,
         "trigger": "command" if request.by_command else "automatic",
@@ -103,6 +103,15 @@ def queued(request: RepairRequest, number: int | None, now: datetime) -> dict[st
         "status": "queued",
         "created_at": now,
     }
+
+
+def _new_id(now: datetime) -> str:
+    """32 hexadecimal digits: the time in steps of 4 ms, which begin anew after half a year, and 96 random bits.
+
+    The time is there because ids of one transaction then stand together in each of the three indexes that hold them. Anywhere
+    else each id would change a page of its own, and a page costs a commit 8 us.
+    """
+    return f"{int(now.timestamp() * 256) % 2**32:08x}{secrets.token_hex(12)}"
 
 
 def asked(request: RepairRequest, attempt_id: str, now: datetime) -> dict[str, Any]:
