@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -174,6 +175,7 @@ def _is_current(connection: Connection) -> bool:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == [newest_migration()]
 
 
+@cache
 def newest_migration() -> str:
     """The revision that this version of the program wants: the files of the migrations are named after theirs, in order."""
     return max(file.name for file in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")).partition("_")[0]
