@@ -31,7 +31,7 @@ test: .venv/.ready-for-tests ## all tests, a process for each core
 		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); \
 	else exit $$code; fi
 
-chaos: .venv/.ready-for-tests ## kill, freeze, fill and flood the service (SCENARIOS="kill-* storm" chooses; takes half an hour)
+chaos: .venv/.ready-for-tests ## kill, freeze, fill and flood the service (SCENARIOS="kill-* storm" chooses; takes a quarter of an hour)
 	@$(BIN)/python -m tests.chaos.run $(SCENARIOS) $(CHAOS_ARGS)
 
 check: setup ## formatting, lint, types, arrows between the rooms

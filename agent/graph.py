@@ -91,10 +91,16 @@ class Resources:
     begun: Begun | None = None
 
 
+Flow = CompiledStateGraph[State, Resources, State, State]
+
+
 @functools.lru_cache(maxsize=8)  # compiling it takes longer than many a step
-def build(
-    checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...] = ()
-) -> CompiledStateGraph[State, Resources, State, State]:
+def build(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...] = ()) -> Flow:
+    """The flow over checkpoints that outlast a call."""
+    return _compiled(checkpointer, opinions)
+
+
+def _compiled(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...]) -> Flow:
     """The flow: nodes, edges, and the questions that choose between them."""
     graph = StateGraph(State, context_schema=Resources)
     for name, step in STEPS.items():
@@ -192,13 +198,17 @@ async def repair(
     """
     runner = begun.runner if begun is not None else Runner(task.sandbox)
     lent = Resources(task, context, runner, begun)
-    saver = context.checkpointer or InMemorySaver()
+    if (saver := context.checkpointer) is not None:
+        graph = build(saver, context.opinions)
+    else:  # what is only for this call is kept by nobody after it
+        graph = _compiled(saver := InMemorySaver(), context.opinions)
     try:
-        return await _run(lent, saver, reply, afresh=False)
+        return await _run(lent, graph, saver, reply)
     except BlobMissing as error:
         why = f"what it had kept is gone ({str(error)[:12]}…), so it starts afresh"
         await context.emit(Degraded(text=why, step="resume", why=why))
-        return await _run(lent, saver, None, afresh=True)
+        await saver.adelete_thread(task.id)
+        return await _run(lent, graph, saver, None)
 
 
 async def standing(task_id: str, context: Context) -> Repair | NoRepair | Waiting | None:
@@ -217,13 +227,12 @@ async def standing(task_id: str, context: Context) -> Repair | NoRepair | Waitin
 
 
 async def _run(
-    lent: Resources, saver: BaseCheckpointSaver[str], reply: Reply | None, *, afresh: bool
+    lent: Resources, graph: Flow, saver: BaseCheckpointSaver[str], reply: Reply | None
 ) -> Repair | NoRepair | Waiting:
     task, context = lent.task, lent.context
-    graph = build(saver, context.opinions)
     config = RunnableConfig(configurable={"thread_id": task.id}, recursion_limit=MOST_STEPS)
     snapshot = await graph.aget_state(config)
-    known: State = {} if afresh else snapshot.values  # type: ignore[assignment]
+    known: State = snapshot.values  # type: ignore[assignment]
     if known and known.get("version") != version(context.opinions):
         why = f"its checkpoint is of graph {known.get('version')}, this is {version(context.opinions)}: it starts afresh"
         await context.emit(Degraded(text=why, step="resume", why=why))

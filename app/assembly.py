@@ -148,7 +148,7 @@ async def sandboxes_of(settings: Settings) -> Sandboxes:
     check_trust(settings)
     return await open_sandboxes(
         settings.sandbox,
-        settings.data_dir.resolve() / "sandboxes",
+        settings.sandboxes,
         trusted=settings.trust_code,
         index_hosts=settings.package_index_hosts,
         containers=Containers(settings.sandbox_image, settings.docker_host, settings.sandbox_images),

@@ -73,51 +73,51 @@ class Engine:
         `reply` answers the question that the case waits with; `memory` is that of its repository. A case that the graph has
         finished, or that waits for a `reply`, gets the same answer again, without a sandbox.
         """
-        loading = asyncio.create_task(_load(*PREPARING, "agent.graph"))
-        if is_known := await self._is_known(case):
-            await loading
-            from agent.graph import standing
-
-            known = await standing(case.id, self._context(case, blobs, emit, memory))
-            if known is not None and not (isinstance(known, Waiting) and reply is not None and reply.answers(known)):
-                return known
-        case, sandboxes = await self._housed(case, emit)
-        async with self._opened(case, sandboxes, emit) as sandbox:
-            await _load(*PREPARING)
-            from agent.reproducing import begun
-            from app.preparing import Uninstalled
-
-            prepared = await self._prepared(case, sandbox, emit)
-            if isinstance(prepared, NoRepair):
-                return prepared
-            if isinstance(prepared, Uninstalled):
-                return prepared.ended
-            context = self._context(case, blobs, emit, memory)
-            async with nullcontext() if is_known else begun(prepared.task, context) as first:
+        async with _loading(*PREPARING, "agent.graph") as loading:
+            if is_known := await self._is_known(case):
                 await loading
-                from agent.graph import repair
+                from agent.graph import standing
 
-                context = self._climbing(context)
-                if context.models is not None:
-                    context.models.warm()
-                return await repair(prepared.task, context, reply, first)
+                known = await standing(case.id, self._context(case, blobs, emit, memory))
+                if known is not None and not (isinstance(known, Waiting) and reply is not None and reply.answers(known)):
+                    return known
+            case, sandboxes = await self._housed(case, emit)
+            async with self._opened(case, sandboxes, emit) as sandbox:
+                await _load(*PREPARING)
+                from agent.reproducing import begun
+                from app.preparing import Uninstalled
+
+                prepared = await self._prepared(case, sandbox, emit)
+                if isinstance(prepared, NoRepair):
+                    return prepared
+                if isinstance(prepared, Uninstalled):
+                    return prepared.ended
+                context = self._context(case, blobs, emit, memory)
+                async with nullcontext() if is_known else begun(prepared.task, context) as first:
+                    await loading
+                    from agent.graph import repair
+
+                    context = self._climbing(context)
+                    if context.models is not None:
+                        context.models.warm()
+                    return await repair(prepared.task, context, reply, first)
 
     async def reproduce(self, case: Case, *, emit: Emit) -> Reproduction:
         """Only see whether it is really red."""
-        loading = asyncio.create_task(_load(*PREPARING))
-        case, sandboxes = await self._housed(case, emit)
-        async with self._opened(case, sandboxes, emit) as sandbox:
-            await loading
-            from agent.reproducing import Red, reproduced
-            from app.preparing import Uninstalled
+        async with _loading(*PREPARING) as loading:
+            case, sandboxes = await self._housed(case, emit)
+            async with self._opened(case, sandboxes, emit) as sandbox:
+                await loading
+                from agent.reproducing import Red, reproduced
+                from app.preparing import Uninstalled
 
-            prepared = await self._prepared(case, sandbox, emit)
-            if isinstance(prepared, NoRepair):
-                return Reproduction(prepared, None)
-            if isinstance(prepared, Uninstalled):
-                return Reproduction(Red.of_one(prepared.check, prepared.run), None, prepared.plan)
-            red = await reproduced(prepared.task, self._context(case, MemoryBlobs(), emit, None))
-            return Reproduction(red, prepared)
+                prepared = await self._prepared(case, sandbox, emit)
+                if isinstance(prepared, NoRepair):
+                    return Reproduction(prepared, None)
+                if isinstance(prepared, Uninstalled):
+                    return Reproduction(Red.of_one(prepared.check, prepared.run), None, prepared.plan)
+                red = await reproduced(prepared.task, self._context(case, MemoryBlobs(), emit, None))
+                return Reproduction(red, prepared)
 
     async def forget(self, case_id: str) -> None:
         """Drop the checkpoints of a case that nobody will fork any more; until then a repeated `heal` goes on from them."""
@@ -198,6 +198,17 @@ class Engine:
 
         ladder: tuple[Proposer, ...] = (ToolsProposer(), PatternsProposer(), *model_rungs(context.models))
         return replace(context, proposers=self.extensions.ladder(ladder) if self.extensions is not None else ladder)
+
+
+@asynccontextmanager
+async def _loading(*modules: str) -> AsyncIterator[asyncio.Task[None]]:
+    """Import them beside the block, which waits for them where it needs them; one that ends without them does not wait."""
+    task = asyncio.create_task(_load(*modules), name="loading")
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _load(*modules: str) -> None:

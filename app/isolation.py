@@ -35,7 +35,7 @@ def grounds_of(settings: Settings) -> Grounds:
     files = [SHADOW, *_database_files(settings), Path(ENV_FILE).resolve()]
     if settings.github_private_key_file is not None:
         files.append(settings.github_private_key_file.resolve())
-    return Grounds((data, Path.home()), files)
+    return Grounds((data, Path.home()), files, settings.sandboxes)
 
 
 async def require_isolation(settings: Settings, sandboxes: Sandboxes) -> None:

@@ -31,10 +31,12 @@ from app.clock import elapsed
 from app.settings import Settings
 
 _SOCKET = "redis.sock"
+_LONGEST_LOG = 1024**2  # bytes of the log; then a new one is begun, and the last one is kept
 _LONGEST_PATH = 100  # bytes; the kernel takes 107, macOS 103
 _START_SECONDS = 10.0
 _WATCH_SECONDS = 1.0
 _PING_SECONDS = 1.0
+_STOP_SECONDS = 3.0
 _SLOW_ANSWERS = 5  # in a row, until a server that is there but does not answer counts as gone
 # `read` answers when the last writer of our pipe is gone, that is when we are.
 _WATCHED = '"$0" "$@" </dev/null & server=$!; read -r _; kill "$server"; wait "$server"'
@@ -111,6 +113,7 @@ class _Server:
         self._folder = folder
         self._log = folder / "redis.log"
         self._process: Process | None = None
+        self._logged = 0  # bytes of the log that are of those before it
 
     async def ensure(self, lock: IO[str], url: str) -> None:
         """Return when the server answers; start it if the lock can be had. Raises `RedisMissing` after ten seconds."""
@@ -119,7 +122,7 @@ class _Server:
             if self._process is None and _locked(lock):
                 await self._start()
             if asyncio.get_running_loop().time() > deadline:
-                said = self._log.read_text(errors="replace")[-500:] if self._process else "no answer"
+                said = self._said()[-500:] if self._process else "no answer"
                 raise RedisMissing(f"the embedded Redis did not start: {said}")
             await asyncio.sleep(0.02)
 
@@ -154,20 +157,21 @@ class _Server:
 
     async def stop(self) -> int | None:
         """The server's exit status as a shell has it, beyond 128 for a signal; None where no server was ours."""
-        process, self._process = self._process, None
+        process = self._process
         if process is None:
             return None
-        if process.returncode is not None:
-            return process.returncode
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            async with asyncio.timeout(3):
-                await process.wait()
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        return await process.wait()
+        if process.returncode is None:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await process.wait()
+            except TimeoutError:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        status = await process.wait()
+        self._process = None  # only now: who is cancelled above leaves it to the next who stops it
+        return status
 
     async def _start(self) -> None:
         options = {
@@ -179,13 +183,22 @@ class _Server:
             "daemonize": "no",
         }
         argv = [word for name, value in options.items() for word in (f"--{name}", value)]
+        if self._log.exists() and self._log.stat().st_size > _LONGEST_LOG:
+            self._log.replace(self._log.with_suffix(".log.before"))
         with self._log.open("ab") as log:  # the last words of the one before are not lost
+            self._logged = log.tell()
             # A session of its own: Ctrl-C is for us, who then stop it in order. Its folder is its cwd, so that neither
             # the socket's length nor a space in the path matters to it.
             self._process = await asyncio.create_subprocess_exec(
                 "sh", "-c", _WATCHED, self._binary, *argv,
                 cwd=self._folder, stdin=PIPE, stdout=log, stderr=STDOUT, start_new_session=True,
             )  # fmt: skip
+
+    def _said(self) -> str:
+        """The log of the server that was started last."""
+        with self._log.open("rb") as log:
+            log.seek(self._logged)
+            return log.read().decode(errors="replace")
 
 
 def _folder(data_dir: Path) -> Path:

@@ -240,6 +240,11 @@ class Settings(BaseSettings):
         return f"sqlite+aiosqlite:///{(self.data_dir / 'selfheal.db').resolve()}"
 
     @cached_property
+    def sandboxes(self) -> Path:
+        """Where the worker keeps its sandboxes and their packages."""
+        return self.data_dir.resolve() / "sandboxes"
+
+    @cached_property
     def secrets(self) -> tuple[str, ...]:
         """Every secret that is set, to be taken out of whatever is published or logged: also the key in its file, passwords
         inside URLs, and what the environment holds for others (other providers' keys, headers of a collector)."""

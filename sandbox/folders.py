@@ -18,7 +18,8 @@ from secrets import token_hex
 
 from sandbox.base import Limits
 from sandbox.jail import cgroup
-from sandbox.locking import locked
+from sandbox.locking import abandoned, locked
+from sandbox.taking import taken
 
 GROUP = "group"
 SECONDS = 120.0
@@ -47,16 +48,11 @@ async def held(parent: Path, label: str, limits: Limits | None) -> AsyncIterator
 
     Whoever stops waiting while they are being made leaves nothing behind.
     """
-    making = asyncio.ensure_future(asyncio.to_thread(_make_both, parent, label, limits))
+    both = await taken(lambda: _make_both(parent, label, limits), _remove_both)
     try:
-        folder, group = await asyncio.shield(making)
-    except asyncio.CancelledError:
-        await _remove_both(*await making)
-        raise
-    try:
-        yield folder, group
+        yield both
     finally:
-        await _remove_both(folder, group)
+        await asyncio.to_thread(_remove_both, both)
 
 
 def _make_both(parent: Path, label: str, limits: Limits | None) -> tuple[Held, cgroup.Group | None]:
@@ -64,19 +60,24 @@ def _make_both(parent: Path, label: str, limits: Limits | None) -> tuple[Held, c
     if limits is None:
         return folder, None
     name = folder.path.name
-    if planned := cgroup.find(name):
-        folder.note(planned)  # before it is made: whoever dies in between leaves no group that nobody knows of
-    return folder, cgroup.make(name, limits)
+    try:
+        if planned := cgroup.find(name):
+            folder.note(planned)  # before it is made: whoever dies in between leaves no group that nobody knows of
+        return folder, cgroup.make(name, limits)
+    except BaseException:  # a full disk: as long as this worker lives, nobody else would remove what it holds
+        folder.remove()
+        raise
 
 
-async def _remove_both(folder: Held, group: cgroup.Group | None) -> None:
+def _remove_both(both: tuple[Held, cgroup.Group | None]) -> None:
+    folder, group = both
     if group is not None:
-        await asyncio.to_thread(group.remove)
-    await asyncio.to_thread(folder.remove)
+        group.remove()
+    folder.remove()
 
 
 def make(parent: Path, label: str) -> Held:
-    """A fresh folder below `parent`, with a name that people recognise. Blocks."""
+    """A fresh folder below `parent`, with a name that people recognise. Blocks. Raises `OSError`."""
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     beginning = re.sub("[^A-Za-z0-9]+", "-", label)[:40].strip("-") or "sandbox"
     while True:
@@ -88,7 +89,7 @@ def make(parent: Path, label: str) -> Held:
 
 def is_held(path: Path) -> bool:
     """Whether the worker that made the folder at `path` still has it. Blocks."""
-    if (lock := locked(path, fcntl.LOCK_EX)) is not None:
+    if (lock := abandoned(path)) is not None:
         os.close(lock)
         return False
     return path.is_dir()
@@ -97,7 +98,7 @@ def is_held(path: Path) -> bool:
 def sweep(parent: Path) -> None:
     """Remove what dead workers left below `parent`: folders, and the control groups that go with them. Blocks."""
     for path in parent.glob("*/"):
-        if (lock := locked(path, fcntl.LOCK_EX)) is None:
+        if (lock := abandoned(path)) is None:
             continue
         with suppress(OSError, ValueError):
             memory, pids = (Path(line) for line in (path / GROUP).read_text().splitlines())

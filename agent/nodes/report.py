@@ -29,7 +29,7 @@ async def report(state: State, work: Work) -> State:
         return await _repaired(state, work)
     known, suspects = await _known(state, work), await _suspects(state, work)
     ending = unpack(Ending, state["ending"]) if "ending" in state else _ending(state, work, known, suspects)
-    if known is not None:
+    if known is not None and not state.get("diagnosis"):  # a model's was told when it was made
         await work.context.emit(diagnosis.event(known))
     log = await log_of(state, work.context, None, known)
     if "oracle_ref" in state:
@@ -47,7 +47,8 @@ async def _repaired(state: State, work: Work) -> State:
     candidate, verification = await work.context.recall(Candidate, ref), unpack(Verification, packed)
     believed = unpack(Diagnosis, state["diagnosis"]) if state.get("diagnosis") else None
     known = diagnosis.of_repair(await red_of(state, work.context), candidate, believed)
-    await work.context.emit(diagnosis.event(known))
+    if believed is None or diagnosis.event(known) != diagnosis.event(believed):
+        await work.context.emit(diagnosis.event(known))
     shown = await asyncio.to_thread(diff, candidate.edits)
     last = await told(candidate, verification, state["iteration"])
     alternatives = max(state.get("alternatives", 0), await _others(state, work, candidate))

@@ -25,6 +25,7 @@ from sandbox.install import shelf
 from sandbox.install.interpreters import Interpreter
 from sandbox.install.requirements import Lines
 from sandbox.install.shelf import Held
+from sandbox.taking import taken
 
 FORM = 1  # raise it when an environment would be made differently from the same recipe
 TREE, SEAL, REQUIREMENTS, CONSTRAINTS = "env", "seal", "requirements.txt", "constraints.txt"
@@ -76,7 +77,7 @@ async def prepared(
     One made before `since` (seconds since 1970) is only taken where no other can be made. One that was made and does not
     `lasts` is for who asked now, and for nobody after.
     """
-    held = await asyncio.to_thread(_kept, cache, recipe.key)
+    held = await taken(lambda: _kept(cache, recipe.key), shelf.put_back)
     if held is not None and (since is None or held.made >= since):
         return held
     try:
@@ -91,7 +92,7 @@ async def prepared(
 
 
 async def _made(cache: Path, recipe: Makeable, make: Maker, lasts: Callable[[], bool]) -> Held | None:
-    fresh = await asyncio.to_thread(shelf.begin, cache, recipe.key)
+    fresh = await taken(lambda: shelf.begin(cache, recipe.key), shelf.put_back)
     try:
         tree = fresh.folder / TREE
         await asyncio.to_thread(recipe.write, fresh.folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -30,10 +31,12 @@ class Unasked:
     def __init__(self, hosts: Sequence[str] = ()) -> None:
         self._hosts = hosts
         self._told: IndexAccess | None = None
+        self._asking = asyncio.Lock()
 
     async def access(self) -> IndexAccess:
-        if self._told is None:
-            self._told = await configured(self._hosts)
+        async with self._asking:  # several jobs want it at once
+            if self._told is None:
+                self._told = await configured(self._hosts)
         return self._told
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from sandbox.locking import locked
+from sandbox.locking import abandoned, locked
 
 BOUND = 5 * 1024**3  # bytes of all answers together, as far as nobody uses them
 _NEW = "new-"
@@ -30,7 +30,7 @@ class Held:
 
 
 def newest(cache: Path, question: str) -> Held | None:
-    """The last answer that was kept."""
+    """The last answer that was kept. Raises `OSError` where it cannot be held."""
     for folder in sorted(cache.glob(f"{question}-*"), reverse=True):
         if held := _hold(folder):
             return held
@@ -38,7 +38,7 @@ def newest(cache: Path, question: str) -> Held | None:
 
 
 def begin(cache: Path, question: str) -> Held:
-    """An empty folder for a new answer; unless it is kept, it goes when it is put back."""
+    """An empty folder for a new answer; unless it is kept, it goes when it is put back. Raises `OSError`."""
     cache.mkdir(0o755, parents=True, exist_ok=True)
     while True:
         folder = cache / f"{_NEW}{question}-{time.time_ns():020d}-{token_hex(6)}"
@@ -54,8 +54,10 @@ def keep(held: Held) -> Held:
     return Held(folder, held.made, held.lock)
 
 
-def put_back(held: Held) -> None:
-    """Say that it is not used any more; one that was not kept is removed."""
+def put_back(held: Held | None) -> None:
+    """Say that it is not used any more; one that was not kept is removed. Nothing is put back for nothing."""
+    if held is None:
+        return
     if held.folder.name.startswith(_NEW):
         shutil.rmtree(held.folder, ignore_errors=True)
     os.close(held.lock)
@@ -102,6 +104,6 @@ def _hold(folder: Path) -> Held | None:
 
 
 def _remove_unless_used(folder: Path) -> None:
-    if (lock := locked(folder, fcntl.LOCK_EX)) is not None:
+    if (lock := abandoned(folder)) is not None:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)

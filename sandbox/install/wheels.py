@@ -26,6 +26,7 @@ from sandbox.base import InstallFailed
 from sandbox.install import shelf
 from sandbox.install.interpreters import Interpreter
 from sandbox.install.requirements import Lines
+from sandbox.taking import taken
 
 SECONDS = 900.0
 FRESH_SECONDS = 86_400.0  # how long an answer counts as today's: what is not pinned moves on
@@ -81,12 +82,12 @@ async def fetched(cache: Path, interpreter: Interpreter, sets: tuple[Lines, ...]
     dated = "" if all(map(_is_pinned, sets[0].requirements if sets else ())) else "Versions that nothing pins are those of {}."
     sets = _asked(sets)
     asked = question(interpreter, sets)
-    kept = await asyncio.to_thread(shelf.newest, cache, asked)
+    kept = await taken(lambda: shelf.newest(cache, asked), shelf.put_back)
     try:
         if kept is not None and time.time() - kept.made < FRESH_SECONDS:
             yield Wheels(kept.folder, _digests(kept.folder), note=dated.format(_day(kept.made)))
             return
-        fresh = await asyncio.to_thread(shelf.begin, cache, asked)
+        fresh = await taken(lambda: shelf.begin(cache, asked), shelf.put_back)
         try:
             missing = await _download_all(interpreter, sets, fresh.folder)
             if not missing:

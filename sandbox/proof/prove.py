@@ -68,15 +68,20 @@ CALLS = (
 IN_MEMORY = ("/run", "/var/tmp", "/sys/fs/cgroup")  # noqa: S108 - of the container's own, as engines make them
 MORE_CALLS = ("process_vm_readv", "process_vm_writev", "name_to_handle_at", "vmsplice", "move_pages", "mbind")
 _BESIDE = ("wall time", "output", "another sandbox")  # of commands of their own, while the others are tried
+_KEPT_HERE = ("local", "process")  # kinds of sandboxes whose files are this machine's
 _ALONE = ("processes", "memory")  # take what every other command needs; for memory the kernel may kill anything
 
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """What is at stake on the worker's side: `folders` get a canary file, `files` are secrets that are there already."""
+    """What is at stake on the worker's side: `folders` get a canary file, `files` are secrets that are there already.
+
+    `sandboxes`: the folder that `open_sandboxes` was given, where those of this machine keep their files.
+    """
 
     folders: Sequence[Path] = ()
     files: Sequence[Path] = ()
+    sandboxes: Path | None = None
 
 
 async def prove(
@@ -147,10 +152,21 @@ class _Proof:
                 try:
                     await _until_there(workspace, token, staying)
                     inside = (note, f"{workspace.root}/{token}", f"/tmp/{token}", f"/dev/shm/{token}")  # noqa: S108 - inside
-                    paths = [*await asyncio.to_thread(_places, self._grounds.folders, token), *inside]
+                    kept = await self._kept_here(token)
+                    if kept is None:
+                        return finding(
+                            "another sandbox", held=None, saw="its files were not found where this machine keeps them"
+                        )
+                    paths = [*kept, *inside]
                     return (await self.inside(["another sandbox"], {"token": token, "paths": paths}))[0]
                 finally:
                     await _end([staying])
+
+    async def _kept_here(self, name: str) -> list[str] | None:
+        """Where this machine keeps what was provided to the neighbour; None where it should, and does not."""
+        folder, is_here = self._grounds.sandboxes, self._isolation.name in _KEPT_HERE
+        found = await asyncio.to_thread(lambda: [*folder.glob(f"open/*/*/{name}")]) if folder is not None else []
+        return [str(path.resolve()) for path in found] if found or folder is None or not is_here else None
 
     def _told(self, names: Sequence[str], root: str, neighbour: dict[str, Any] | None) -> dict[str, Any]:
         planted, kind, disk = self._planted, self._isolation.name, scratch_bytes(self._limits)
@@ -255,11 +271,6 @@ async def _until_there(workspace: Workspace, token: str, staying: asyncio.Task[C
                 return
         await asyncio.sleep(0.05)
     raise SandboxUnavailable("a program in a second sandbox did not start")
-
-
-def _places(folders: Sequence[Path], name: str) -> list[str]:
-    """Where this machine keeps what was provided to the neighbour, if here: two folders below where sandboxes are opened."""
-    return [str(path.resolve()) for folder in folders for path in folder.glob(f"*/*/*/{name}")]
 
 
 def _lines(output: bytes) -> list[dict[str, Any]]:

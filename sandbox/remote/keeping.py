@@ -17,6 +17,7 @@ from sandbox.install import shelf
 from sandbox.install.wheels import FRESH_SECONDS
 from sandbox.remote import wire
 from sandbox.remote.wire import FRAME, Head
+from sandbox.taking import taken
 
 SECONDS = 300.0  # for one transfer
 MOST = 256 * MIB  # bytes that are worth one
@@ -51,7 +52,7 @@ async def _if_possible(work: Callable[[], Awaitable[bool]]) -> bool:
 
 
 async def _filled(line: Asks, cache: Path, question: str) -> bool:
-    held = await asyncio.to_thread(shelf.newest, cache, question)
+    held = await taken(lambda: shelf.newest(cache, question), shelf.put_back)
     if held is None:
         return False
     try:

@@ -28,6 +28,7 @@ from sandbox.install.requirements import Lines
 from sandbox.local import LocalSandbox, LocalSandboxes
 from sandbox.remote import parcels, wire
 from sandbox.remote.wire import Head
+from sandbox.taking import taken
 
 KEPT = 64  # answers that can be asked for again
 SYSTEM_MEMORY = 384 * MIB  # bytes that are left to the machine itself
@@ -148,7 +149,7 @@ class Server:
         """What the download step will ask for, and whether there is anything to be downloaded."""
         interpreter, sets = await self._asked_for(head)
         asked = wheels.question(interpreter, sets)
-        held = await asyncio.to_thread(shelf.newest, self._shop.wheels, asked)
+        held = await taken(lambda: shelf.newest(self._shop.wheels, asked), shelf.put_back)
         if held is not None:
             await asyncio.to_thread(shelf.put_back, held)
         wants = held is None and any(lines.requirements for lines in sets)
@@ -178,7 +179,7 @@ class Server:
 
     async def _wheels(self, head: Head, blobs: Blobs) -> bytes:
         """The wheels of a question as a tar of at most so many bytes; nothing where there is none."""
-        held = await asyncio.to_thread(shelf.newest, self._shop.wheels, str(head["question"]))
+        held = await taken(lambda: shelf.newest(self._shop.wheels, str(head["question"])), shelf.put_back)
         if held is None:
             return wire.pack({}, b"")
         try:

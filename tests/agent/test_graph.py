@@ -42,6 +42,7 @@ async def test_a_red_suite_is_repaired_and_the_green_is_proven(bench: Bench) -> 
     assert bench.steps() == ["reproduce", "localize", "recall", "climb", "propose", *JUDGED]
     assert [event.outcome for event in bench.of(events.Ended)] == ["healed"]
     assert result.log.iterations[-1].result == "verified"
+    assert [told.cause for told in bench.of(events.Diagnosed)] == [result.diagnosis.cause]
 
 
 async def test_the_search_without_a_model_heals_the_sample(bench: Bench) -> None:
@@ -61,6 +62,7 @@ async def test_a_failed_candidate_teaches_and_is_not_judged_again(bench: Bench) 
     assert any("same change" in lesson for lesson in model.seen[2].lessons)
     assert len(bench.of(events.Verified)) == 2
     assert bench.steps().count("diagnose") == 1
+    assert len(bench.of(events.Diagnosed)) == 1, "what was told before the first change is no news at the end"
 
 
 async def test_a_change_that_breaks_something_else_is_refused(bench: Bench) -> None:
@@ -173,6 +175,7 @@ async def test_a_model_that_insists_on_editing_tests_ends_as_needs_test_change(b
     assert result.outcome is Outcome.NEEDS_TEST_CHANGE
     assert "test_add" in result.reason
     assert len(model.seen) == 2
+    assert len(bench.of(events.Diagnosed)) == 1
     assert not bench.of(events.Verified)
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from app import service
+from app.assembly import sandboxes_of
 from app.isolation import NotIsolated, grounds_of, require_isolation
 from app.settings import Settings, SettingsError, load
 from sandbox.base import SandboxUnavailable
 from sandbox.jail import bubblewrap
-from sandbox.proof.prove import Grounds
+from sandbox.proof.prove import Grounds, prove
 from tests.sandbox.conftest import make, no_bubblewrap
 from tests.sandbox.proof.recipe import recipe_without
 from tests.standins.github.auth import private_pem
@@ -38,6 +39,11 @@ async def test_a_sandbox_that_holds_is_required_and_nothing_is_left(local: Setti
     await require_isolation(local, make("local", local.data_dir))
     assert not list(local.data_dir.glob(".canary*"))
     assert not list((local.data_dir / "open").iterdir())
+
+
+async def test_files_of_another_sandbox_are_attacked_where_the_service_keeps_them(local: Settings) -> None:
+    proofs = prove(await sandboxes_of(local), grounds_of(local), frozenset({"other sandboxes"}))
+    assert [found.status async for found in proofs] == ["ok"], "skipped where they are not found"
 
 
 async def test_one_with_a_network_is_refused_by_the_proofs_name(local: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

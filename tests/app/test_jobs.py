@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
+import structlog
 from langchain_core.runnables import RunnableConfig
 from sqlalchemy import select, update
 
@@ -51,6 +52,27 @@ async def test_an_attempt_waits_while_the_key_is_wrong(plant: Plant) -> None:
     attempt = await plant.attempt(attempt_id)
     assert (attempt.status, attempt.tries) == ("queued", 0)
     assert await plant.store.due() == []
+
+
+async def test_the_log_tells_that_a_worker_was_stopped_in_the_middle(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    asked, stopped = asyncio.Event(), asyncio.Event()
+
+    async def is_asked(*_: str) -> None:
+        asked.set()
+        await stopped.wait()
+
+    plant.github.faults.on("GET", f"/repos/{NAME}/*", is_asked, "before")
+    with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars]) as logged:
+        working = asyncio.create_task(heal(attempt_id, plant.deps))
+        await asked.wait()
+        working.cancel()
+        await asyncio.wait({working})
+    stopped.set()
+
+    assert (await plant.attempt(attempt_id)).status == "queued"
+    told = {line["event"]: line["attempt"] for line in logged if line["event"].startswith("attempt ")}
+    assert told == {"attempt claimed": attempt_id, "attempt interrupted; it is queued again": attempt_id}
 
 
 async def test_a_permission_that_the_app_lacks_is_named(plant: Plant) -> None:

@@ -11,7 +11,7 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from app.redis import RedisMissing, _answers, embedded, ping, server_binary
+from app.redis import RedisMissing, _answers, _Server, embedded, ping, server_binary
 from tests.app.waiting import until
 
 
@@ -68,6 +68,43 @@ async def test_a_server_that_dies_is_started_again_and_its_end_is_told(tmp_path:
     [told] = [entry for entry in logged if entry["log_level"] == "warning"]
     assert told["exit_status"] == 128 + signal.SIGKILL
     assert Path(told["log"]).read_text().count("Server initialized") == 2, "the last words of the first are kept"
+
+
+async def test_who_is_cancelled_while_it_is_being_stopped_leaves_it_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.redis._STOP_SECONDS", 0.5)
+    server, url = _Server(server_binary(), tmp_path), f"unix://{tmp_path}/redis.sock"
+    with (tmp_path / "redis.lock").open("w") as lock:
+        await server.ensure(lock, url)
+        pid = await server_pid(url)
+        os.kill(pid, signal.SIGSTOP)
+        stopping = asyncio.create_task(server.stop())
+        await asyncio.sleep(0.1)
+        stopping.cancel()
+        await asyncio.wait({stopping})
+        assert alive(pid)
+        await server.stop()
+    assert not alive(pid)
+
+
+async def test_the_log_has_a_bound_and_a_failed_start_tells_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "redis.log"
+    log.write_bytes(b"x" * 2 * 1024**2)
+    async with embedded(tmp_path):
+        assert log.stat().st_size < 100_000
+    assert log.with_suffix(".log.before").stat().st_size == 2 * 1024**2
+
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho no room\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr("app.redis.server_binary", lambda: str(broken))
+    monkeypatch.setattr("app.redis._START_SECONDS", 0.5)
+    with pytest.raises(RedisMissing, match=r"did not start: no room\s*$"):
+        async with embedded(tmp_path):
+            pass
 
 
 async def test_a_server_that_is_slow_for_a_moment_keeps_its_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,10 @@ async def _settled(scenario: Scenario, stage: Stage, seconds: float) -> Verdict:
         verdict = await judge(stage.github, stage.deliveries, GREEN[PATH], PATH)
         if verdict.red < scenario.heads:
             verdict = Verdict(
-                verdict.acknowledged, verdict.red, (*verdict.lost, "not every red run was taken"), verdict.doubled
+                verdict.acknowledged,
+                verdict.red,
+                (*verdict.lost, f"{verdict.red} of {scenario.heads} red commits were taken"),
+                verdict.doubled,
             )
         quiet = time.monotonic() - stage.last_request() > QUIET_SECONDS
         if verdict.doubled:  # which nothing mends: the rest gets a little time, to be told too

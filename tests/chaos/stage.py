@@ -100,8 +100,11 @@ class Stage:
         return full_name
 
     async def turns_red(self, full_name: str, branch: str = "main") -> str:
-        """A push that breaks the tests, its run and the run's deliveries go on in the background; answers the commit."""
-        return await self.github.push(full_name, branch, RED, "Simplify the comparison")
+        """A push that breaks the tests, its run and the run's deliveries go on in the background; answers the commit.
+
+        Its message names the branch: two branches that break in one second would otherwise be one commit, and one attempt.
+        """
+        return await self.github.push(full_name, branch, RED, f"Simplify the comparison on {branch}")
 
     async def asked(self, name: str) -> None:
         """A repository with a red pull request on which a maintainer has just asked for a repair."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -82,6 +83,17 @@ folders._make_both(Path({str(tmp_path)!r}), "a label", Limits())
     await asyncio.to_thread(folders.sweep, tmp_path)
     assert not list(tmp_path.iterdir())
     assert group is None or not any(folder.exists() for folder in group.folders)
+
+
+async def test_a_disk_that_is_full_while_one_is_made_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(cgroup, "make", full)
+    with pytest.raises(OSError, match="no space"):
+        async with folders.held(tmp_path, "a label", Limits()):
+            pass
+    assert not list(tmp_path.iterdir())
 
 
 async def test_what_is_left_of_a_removal_that_was_killed_is_swept(tmp_path: Path) -> None:

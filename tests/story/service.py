@@ -144,7 +144,12 @@ async def running(
         await service.start(workers)
         yield service
     finally:
-        await service.stop()
+        stopping = asyncio.ensure_future(service.stop())
+        try:
+            await asyncio.shield(stopping)
+        except asyncio.CancelledError:  # by Ctrl-C in this very moment: no process may be left running
+            await stopping
+            raise
 
 
 def free_port() -> int:

@@ -336,6 +336,14 @@ async def test_a_folder_of_another_sandbox_is_found_where_the_machine_keeps_it(m
         for each in (folder, folder / "open"):
             each.mkdir(exist_ok=True)
             each.chmod(0o755)
-        found = [each async for each in prove(sandboxes, Grounds((folder,)), frozenset({"other sandboxes"}))]
+        found = [each async for each in prove(sandboxes, Grounds(sandboxes=folder), frozenset({"other sandboxes"}))]
     assert [each.status for each in found] == ["failed"]
     assert f"a file of another sandbox was read at {folder}" in found[0].seen
+
+
+async def test_files_of_another_sandbox_that_are_not_found_are_no_proof(tmp_path: Path) -> None:
+    grounds = Grounds(sandboxes=tmp_path / "elsewhere")
+    found = [each async for each in prove(make("local", tmp_path), grounds, frozenset({"other sandboxes"}))]
+    assert [(each.status, each.seen) for each in found] == [
+        ("skipped", "its files were not found where this machine keeps them")
+    ]
