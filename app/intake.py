@@ -15,7 +15,6 @@ import structlog
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from app import traces
-from app.log import bound
 from app.queue import Queue
 from app.store.arrivals import Arrival, take_all
 from app.store.deliveries import take
@@ -49,14 +48,11 @@ class StoreIntake:
         except (SQLAlchemyError, OSError) as error:
             log.error("not stored; GitHub is to send it again", delivery=delivery.guid, kind=delivery.event, error=str(error))
             raise NotDurable(f"the delivery could not be stored: {type(error).__name__}") from error
-        with bound(delivery=delivery.guid, attempt=taken.attempt_id):
-            # What is ignored is most of what comes; its reason is in the database.
-            level = logging.DEBUG if isinstance(decision, Ignored) or taken.duplicate else logging.INFO
-            log.log(level, "taken", kind=delivery.event, action=delivery.action, duplicate=taken.duplicate)
-            if taken.attempt_id is not None and not taken.duplicate:
-                await self._queue.enqueue(taken.attempt_id)
-                if self._traced:
-                    traces.delivered(taken.attempt_id, delivery.guid, delivery.event, began)
+        _told(delivery, decision, taken)
+        if taken.attempt_id is not None and not taken.duplicate:
+            await self._queue.enqueue(taken.attempt_id)
+            if self._traced:
+                traces.delivered(taken.attempt_id, delivery.guid, delivery.event, began)
         return taken
 
     async def _commit(self, delivery: Delivery, decision: Decision) -> Taken:
@@ -94,3 +90,11 @@ class StoreIntake:
             except IntegrityError:
                 continue
         raise NotDurable("the delivery lost too many races against others")
+
+
+def _told(delivery: Delivery, decision: Decision, taken: Taken) -> None:
+    """One line for each. Its ids are named here: `app.log.bound` costs a fifth of the line, and no other line comes of it."""
+    # What is ignored is most of what comes; its reason is in the database.
+    level = logging.DEBUG if isinstance(decision, Ignored) or taken.duplicate else logging.INFO
+    ids = {"delivery": delivery.guid} | ({"attempt": taken.attempt_id} if taken.attempt_id else {})
+    log.log(level, "taken", kind=delivery.event, action=delivery.action, duplicate=taken.duplicate, **ids)

@@ -43,7 +43,8 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
         redacted,
         structlog.processors.add_log_level,  # ours, as the time: no secret is in them
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.JSONRenderer(),
+        # What was redacted is plain. Told a fallback for what is not, as structlog does, `json` makes a new encoder each time.
+        structlog.processors.JSONRenderer(lambda event, **_: json.dumps(event)),
     ]
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, *last],

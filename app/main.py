@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route, Router
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.clock import SystemClock
@@ -152,13 +152,23 @@ def _with(app: ASGIApp, state: Mapping[str, object]) -> ASGIApp:
     return call
 
 
+def _first(route: Route, others: ASGIApp) -> ASGIApp:
+    """Deliveries are told by one comparison; a `Router` costs each of them as much as parsing its payload."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        app = route.handle if scope["path"] == route.path else others
+        await app(scope, receive, send)
+
+    return call
+
+
 async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
     """Serve until `stop` is set. `on_listening` is told the URL, with the real port, once requests are answered.
 
     Raises `SettingsError` (no secret, address not to be had, pages that anybody could read), `StoreError`, `RedisMissing`.
     """
-    webhooks_route, app = create_webhooks(settings), create_app(settings)
-    first = Router([Route("/webhooks/github", webhooks_route, methods=["POST"])], default=app, redirect_slashes=False)
+    webhooks_route = Route("/webhooks/github", create_webhooks(settings), methods=["POST"])
+    app = create_app(settings)
     if not is_loopback(settings.pages_host) and not settings.pages_without_sign_in:
         raise SettingsError(
             f"{PREFIX}PAGES_HOST: {settings.pages_host} is reached from beyond this machine, and the pages have no sign-in; "
@@ -174,7 +184,10 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
             known = state or {}
             feed: Feed = known["feed"]
             servers = {
-                _server(_with(first, known), lambda: on_listening(_url(webhooks))): webhooks,
+                # Nobody asks by which scheme or from where a webhook came.
+                _server(
+                    _with(_first(webhooks_route, app), known), lambda: on_listening(_url(webhooks)), proxy_headers=False
+                ): webhooks,
                 _server(_with(create_pages(settings), known), lambda: _pages_listen(_url(pages), settings)): pages,
             }
             serving = {asyncio.create_task(server.serve(sockets=[listener])) for server, listener in servers.items()}
@@ -191,7 +204,7 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
         served.result()
 
 
-def _server(app: ASGIApp, on_started: Callable[[], None]) -> _Server:
+def _server(app: ASGIApp, on_started: Callable[[], None], *, proxy_headers: bool = True) -> _Server:
     config = uvicorn.Config(
         app,
         http=Http,
@@ -200,6 +213,7 @@ def _server(app: ASGIApp, on_started: Callable[[], None]) -> _Server:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=proxy_headers,
         timeout_graceful_shutdown=10,
     )
     return _Server(config, on_started)

@@ -48,6 +48,7 @@ _SHAPES = re.compile(
     r"|hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]+"
     r"|-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"  # cut ones too
 )
+_SHORTEST_SHAPE = 13  # characters; Slack's, of its kind and eight more
 
 _NAME = (
     r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|auth[_-]?key"
@@ -80,9 +81,12 @@ def redact(text: str, secrets: Collection[str] = ()) -> str:
     """`text` with every secret replaced by "[redacted]". `secrets` are exact ones, also found in base64, JSON and URL form."""
     if len(text) < SHORTEST:  # most names and values of a log line
         return text
-    for form in _all_forms((*secrets, *_minted)):
-        text = text.replace(form, HIDDEN)
-    text = _SHAPES.sub(HIDDEN, text)
+    forms = _all_forms((*secrets, *_minted))
+    if forms and len(text) >= len(forms[-1]):
+        for form in forms:
+            text = text.replace(form, HIDDEN)
+    if len(text) >= _SHORTEST_SHAPE:
+        text = _SHAPES.sub(HIDDEN, text)
     if _JOINT.search(text) is None:  # one word, an id say: it names nothing
         return text
     text = _IN_URL.sub(rf"\1{HIDDEN}\3", text)

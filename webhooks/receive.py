@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import re
 import time
+from collections.abc import Mapping
 from typing import Final, cast
 
 import msgspec
@@ -53,9 +54,10 @@ class Receiver:
     async def receive(self, request: Request) -> Response:
         """Expects the app's `Intake` as `request.state.intake`."""
         intake = cast(Intake, request.state.intake)
+        headers = _headers(request)
         try:
-            body = await self._signed_body(request)
-            delivery, decision = self._read(request, body)
+            body = await self._signed_body(request, headers)
+            delivery, decision = self._read(headers, body)
             taken = await intake.take(delivery, decision)
         except _Refused as refused:
             self._tell(refused)
@@ -71,12 +73,12 @@ class Receiver:
             _log.warning("webhook refused", status=refused.status, reason=str(refused), since_the_last_line=self._untold)
             self._told, self._untold = time.monotonic(), 0
 
-    async def _signed_body(self, request: Request) -> bytes:
+    async def _signed_body(self, request: Request, headers: Mapping[str, str]) -> bytes:
         """The raw body once its signature is proven; nothing has looked into it before."""
-        signature = request.headers.get("x-hub-signature-256", "")
+        signature = headers.get("x-hub-signature-256", "")
         if not _SIGNATURE.fullmatch(signature):
             raise _Refused(401, "the header X-Hub-Signature-256 is missing or not a signature")
-        declared = request.headers.get("content-length", "0")
+        declared = headers.get("content-length", "0")
         if declared.isdecimal() and int(declared[:20]) > MAX_BYTES:
             raise _Refused(413, f"the payload is larger than {MAX_BYTES} bytes")
         sums = [each.copy() for each in self._sums]
@@ -98,14 +100,14 @@ class Receiver:
             raise _Refused(401, "the signature does not match the payload")
         return bytes(body)
 
-    def _read(self, request: Request, body: bytes) -> tuple[Delivery, Decision]:
-        guid = request.headers.get("x-github-delivery", "")
-        event = request.headers.get("x-github-event", "")
+    def _read(self, headers: Mapping[str, str], body: bytes) -> tuple[Delivery, Decision]:
+        guid = headers.get("x-github-delivery", "")
+        event = headers.get("x-github-event", "")
         if not _GUID.fullmatch(guid):
             raise _Refused(400, "the header X-GitHub-Delivery is missing or malformed")
         if not _EVENT.fullmatch(event):
             raise _Refused(400, "the header X-GitHub-Event is missing or malformed")
-        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        media = headers.get("content-type", "").partition(";")[0].strip().lower()
         if media != "application/json":
             raise _Refused(415, "set the webhook's content type to application/json")
         try:
@@ -113,6 +115,11 @@ class Receiver:
         except Malformed as error:
             raise _Refused(400, f"the {event} payload is malformed: {error}") from error
         return Delivery(guid, event, action, hashlib.sha256(body).hexdigest()), decision
+
+
+def _headers(request: Request) -> dict[str, str]:
+    """Made once: Starlette's own go through the whole list for each that is asked for. Of several of a name, the first."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(request.headers.raw)}
 
 
 def _answered(told: dict[str, str | None], status: int) -> Response:

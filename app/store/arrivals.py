@@ -5,15 +5,16 @@ Every other decision is taken one at a time (`deliveries`), with the rows that a
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, select
 
 from app.store.known import Named, know_all
-from app.store.models import AttemptRow, DeliveryRow, RequestRow
+from app.store.masses import insert_all
+from app.store.models import AttemptRow, Base, DeliveryRow, RequestRow
 from webhooks.intake import Decision, Delivery, Ignored, InstallationChange, PullRequestChange, RepairRequest, Taken
 
 Arrival = tuple[Delivery, RepairRequest | Ignored]
@@ -21,6 +22,9 @@ Arrival = tuple[Delivery, RepairRequest | Ignored]
 
 _Head = tuple[int, str]  # repository, commit
 
+_ATTEMPT_ROWS, _REQUEST_ROWS, _DELIVERY_ROWS = (
+    Base.metadata.tables[row.__tablename__] for row in (AttemptRow, RequestRow, DeliveryRow)
+)
 # Made once: what SQLAlchemy works out for a statement, it keeps with it.
 _DELIVERIES = select(DeliveryRow.guid, DeliveryRow.attempt_id).where(DeliveryRow.guid.in_(bindparam("guids", expanding=True)))
 _ATTEMPTS = select(
@@ -29,7 +33,6 @@ _ATTEMPTS = select(
     AttemptRow.repository_id.in_(bindparam("repositories", expanding=True)),
     AttemptRow.head_sha.in_(bindparam("shas", expanding=True)),
 )
-_INSERT_ATTEMPTS, _INSERT_REQUESTS, _INSERT_DELIVERIES = (insert(row) for row in (AttemptRow, RequestRow, DeliveryRow))
 
 
 def take_all(connection: Connection, arrivals: Sequence[Arrival], now: datetime) -> list[Taken]:
@@ -51,9 +54,9 @@ def take_all(connection: Connection, arrivals: Sequence[Arrival], now: datetime)
         attempt_of[delivery.guid] = attempt_id  # the same may come twice at once
         taken.append(Taken(duplicate=False, attempt_id=attempt_id))
     if requests:
-        connection.execute(_INSERT_REQUESTS, requests)
+        insert_all(connection, _REQUEST_ROWS, requests)
     if deliveries:
-        connection.execute(_INSERT_DELIVERIES, deliveries)
+        insert_all(connection, _DELIVERY_ROWS, deliveries)
     return taken
 
 
@@ -77,7 +80,7 @@ def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: da
             automatic[head] = attempt_id
     made = {head: queued(request, numbers.get(head, 0) + 1, now) for head, request in heads.items() if head not in automatic}
     if made:
-        connection.execute(_INSERT_ATTEMPTS, list(made.values()))
+        insert_all(connection, _ATTEMPT_ROWS, list(made.values()))
     return automatic | {head: row["id"] for head, row in made.items()}
 
 
@@ -89,7 +92,7 @@ def _head(request: RepairRequest) -> _Head:
 def queued(request: RepairRequest, number: int | None, now: datetime) -> dict[str, Any]:
     """A new attempt's row; `number` among those of its head, where that is known."""
     return {
-        "id": uuid.uuid4().hex,
+        "id": _new_id(now),
         "repository_id": request.repository.id,
         "installation_id": request.installation_id,
         "trigger": "command" if request.by_command else "automatic",
@@ -100,6 +103,15 @@ def queued(request: RepairRequest, number: int | None, now: datetime) -> dict[st
         "status": "queued",
         "created_at": now,
     }
+
+
+def _new_id(now: datetime) -> str:
+    """32 hexadecimal digits: the time in steps of 4 ms, which begin anew after half a year, and 96 random bits.
+
+    The time is there because ids of one transaction then stand together in each of the three indexes that hold them. Anywhere
+    else each id would change a page of its own, and a page costs a commit 8 us.
+    """
+    return f"{int(now.timestamp() * 256) % 2**32:08x}{secrets.token_hex(12)}"
 
 
 def asked(request: RepairRequest, attempt_id: str, now: datetime) -> dict[str, Any]:

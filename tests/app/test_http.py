@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from app.http import LONGEST_HEAD, Http
+from app.http import LONGEST_HEAD, Http, _Joined
 from tests.app.waiting import until
 
 PIECE = 8 * 1024
@@ -66,3 +66,27 @@ async def test_a_long_body_is_no_head(port: int) -> None:
     pieces = 4 * LONGEST_HEAD // PIECE
     head = b"POST / HTTP/1.1\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (pieces * PIECE)
     assert (await answer(port, head, pieces, b"x" * PIECE)).startswith(b"HTTP/1.1 200")
+
+
+async def test_an_answer_leaves_in_one_piece_and_a_long_one_is_not_held_back() -> None:
+    sent: list[int] = []
+
+    class Wire(asyncio.Transport):
+        def write(self, data: bytes | bytearray | memoryview) -> None:
+            sent.append(len(data))
+
+        def close(self) -> None:
+            sent.append(0)
+
+    joined = _Joined(Wire(), asyncio.get_running_loop())
+    joined.write(b"head")
+    joined.write(b"body")
+    assert sent == []
+    await asyncio.sleep(0)
+    assert sent == [8]
+    joined.write(b"x" * 100_000)
+    assert sent == [8, 100_000]
+    joined.write(b"last")
+    joined.close()
+    await asyncio.sleep(0)
+    assert sent == [8, 100_000, 4, 0]

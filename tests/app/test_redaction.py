@@ -58,3 +58,10 @@ def test_exact_secrets_are_hidden_in_every_form_they_may_take() -> None:
 def test_redacting_twice_changes_nothing_more() -> None:
     text = " ".join([*SECRETS.values(), "password=hunter2", "postgres://app:pa55word@db/main"])
     assert redact(redact(text)) == redact(text)
+
+
+def test_the_shortest_of_them_are_hidden_too() -> None:
+    """Shorter texts are not searched at all."""
+    assert redact("xoxb-" + "a1" * 4) == redact("xapp-" + "a1" * 4) == "[redacted]"
+    assert redact("hunter", ["hunter", "a much longer secret"]) == "[redacted]"
+    assert redact("pwd=abcd") == "pwd=[redacted]"
