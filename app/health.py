@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import socket
 import time
 from collections.abc import Awaitable, Mapping
@@ -25,7 +24,7 @@ from app.redis import ping, running_redis
 from app.settings import Settings
 from app.store import address
 from app.store.address import Sqlite
-from app.store.database import Database, alembic_config
+from app.store.database import Database, newest_migration
 
 DATABASE_SECONDS: Final = 2.0
 REDIS_SECONDS: Final = 1.0
@@ -58,10 +57,9 @@ class Health:
         async with self._asking:
             now = time.monotonic()
             if self._known is None or now - self._known[0] > FRESH_SECONDS:
-                newest = await asyncio.to_thread(_newest_migration)  # Alembic loads slowly, and no database is at fault for it
                 parts = await asyncio.gather(
                     _within(DATABASE_SECONDS, "database", self._answers()),
-                    _within(DATABASE_SECONDS, "migrations", self._is_current(newest)),
+                    _within(DATABASE_SECONDS, "migrations", self._is_current()),
                     _within(REDIS_SECONDS, "redis", self._pings()),
                 )
                 self._known = time.monotonic(), dict(zip(("database", "migrations", "redis"), parts, strict=True))
@@ -75,10 +73,10 @@ class Health:
             await session.execute(text("SELECT 1"))
         return ""
 
-    async def _is_current(self, newest: str | None) -> str:
+    async def _is_current(self) -> str:
         async with self._database.read() as session:
             found = list(await session.scalars(text("SELECT version_num FROM alembic_version")))
-        return "" if found == [newest] else "its tables are of another version of Selfheal than this process"
+        return "" if found == [newest_migration()] else "its tables are of another version of Selfheal than this process"
 
     async def _pings(self) -> str:
         if self._redis_url is None:
@@ -145,10 +143,3 @@ def _reason(error: Exception, seconds: float) -> str:
         case OperationalError() if "no such table" in str(error.orig):
             return "it has no tables of Selfheal"
     return "it cannot be reached"
-
-
-@functools.cache
-def _newest_migration() -> str | None:
-    from alembic.script import ScriptDirectory
-
-    return ScriptDirectory.from_config(alembic_config()).get_current_head()
