@@ -25,7 +25,7 @@ bench: .venv/.ready-for-tests ## what Selfheal costs on this machine (FIGURES="w
 	@$(BIN)/python -m tests.bench $(FIGURES) $(BENCH_ARGS)
 
 test: .venv/.ready-for-tests ## all tests, a process for each core
-	@$(BIN)/python -m pytest -n auto --dist loadscope $(PYTEST_ARGS); code=$$?; \
+	@$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS); code=$$?; \
 	if [ $$code = 1 ] && [ -n "$(AGAIN)" ]; then \
 		echo "== What failed beside other tests is run once more, alone; only what fails again counts. Flaky tests are bugs: mend them. =="; \
 		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); \

@@ -20,9 +20,10 @@ def list_attempts(
     json: Json = False,
 ) -> None:
     """List attempts, newest first."""
+    settings = load_settings()
     from app import inspection
 
-    run(inspection.list_attempts(load_settings(), repository=repository, limit=limit, json=json), inspection.StoreError)
+    run(inspection.list_attempts(settings, repository=repository, limit=limit, json=json), inspection.StoreError)
 
 
 @attempts.command("show")
@@ -31,9 +32,10 @@ def show_attempt(
     json: Json = False,
 ) -> None:
     """Show one attempt with its timeline."""
+    settings = load_settings()
     from app import inspection
 
-    if not run(inspection.show_attempt(load_settings(), attempt, json=json), inspection.StoreError):
+    if not run(inspection.show_attempt(settings, attempt, json=json), inspection.StoreError):
         wrong_use(f"there is no attempt {attempt!r}; `selfheal attempts list` shows them")
 
 
@@ -66,10 +68,11 @@ def fork(
     ] = None,
 ) -> None:
     """Rewind an attempt to one of its rounds and go another way, as an attempt of its own."""
+    settings = load_settings()
     from app import steering
 
     try:
-        run(steering.fork(load_settings(), attempt, from_iteration=from_iteration, hint=hint, model=model), steering.StoreError)
+        run(steering.fork(settings, attempt, from_iteration=from_iteration, hint=hint, model=model), steering.StoreError)
     except steering.CannotSteer as refusal:
         wrong_use(str(refusal))
 
@@ -77,15 +80,17 @@ def fork(
 @attempts.command()
 def calibration(repository: OfRepository = None, json: Json = False) -> None:
     """Show how sure repairs were, and how many of them people merged."""
+    settings = load_settings()
     from app import inspection
 
-    run(inspection.calibration(load_settings(), repository=repository, json=json), inspection.StoreError)
+    run(inspection.calibration(settings, repository=repository, json=json), inspection.StoreError)
 
 
 def _steer(*, approved: bool, attempt: str, why: str = "") -> None:
+    settings = load_settings()
     from app import steering
 
     try:
-        run(steering.answer(load_settings(), attempt, approved=approved, why=why), steering.StoreError)
+        run(steering.answer(settings, attempt, approved=approved, why=why), steering.StoreError)
     except steering.CannotSteer as refusal:
         wrong_use(str(refusal))

@@ -1,4 +1,5 @@
-"""`selfheal`: the command line. Each command loads only what it needs, so that `--help` stays instant.
+"""`selfheal`: the command line. Each command loads only what it needs, so that `--help` stays instant, and reads its settings
+before that, so that a wrong one is told at once.
 
 `fix` ends with 0 when it healed, `reproduce` when it is red here too, `doctor` when nothing failed; what exit codes mean
 otherwise says `commands.py`.
@@ -145,33 +146,37 @@ def reproduce(
 @app.command()
 def serve() -> None:
     """Receive GitHub's webhooks (the web process)."""
+    settings = load_settings()
     from app import service
 
-    run(service.web(load_settings()), *service.CANNOT_START, new_loop=service.loop_of_web)
+    run(service.web(settings), *service.CANNOT_START, new_loop=service.loop_of_web)
 
 
 @app.command()
 def worker() -> None:
     """Heal what the webhooks asked for (the worker process); start as many as you like."""
+    settings = load_settings()
     from app import service
 
-    run(service.worker(load_settings()), *service.CANNOT_START)
+    run(service.worker(settings), *service.CANNOT_START)
 
 
 @app.command()
 def dev() -> None:
     """Web, worker and an embedded Redis together, for trying things on one machine."""
+    settings = load_settings()
     from app import service
 
-    run(service.both(load_settings()), *service.CANNOT_START)
+    run(service.both(settings), *service.CANNOT_START)
 
 
 @app.command()
 def migrate() -> None:
     """Bring the database to this version and end. `serve` and `worker` do it too; this is for deploying before they start."""
+    settings = load_settings()
     from app import migrating
 
-    typer.echo(run(migrating.migrate(load_settings()), migrating.StoreError))
+    typer.echo(run(migrating.migrate(settings), migrating.StoreError))
 
 
 @app.command()
@@ -193,10 +198,11 @@ def health() -> None:
 
     For a container's health check; the web process answers `/healthz` and `/readyz` itself.
     """
+    settings = load_settings()
     from app import health as asked
     from app.store.database import StoreError
 
-    parts = run(asked.of_worker(load_settings()), StoreError)
+    parts = run(asked.of_worker(settings), StoreError)
     for name, part in parts.items():
         typer.echo(f"{name}: {part.reason or 'ok'}", err=not part.ok)
     raise typer.Exit(0 if all(part.ok for part in parts.values()) else 1)

@@ -24,7 +24,7 @@ from app.redis import ping, running_redis
 from app.settings import Settings
 from app.store import address
 from app.store.address import Sqlite
-from app.store.database import Database, alembic_config
+from app.store.database import Database, newest_migration
 
 DATABASE_SECONDS: Final = 2.0
 REDIS_SECONDS: Final = 1.0
@@ -47,9 +47,10 @@ class Part:
 class Health:
     """Asks the database, its migrations and Redis. Every question is answered within a few seconds, and asked once a second."""
 
-    def __init__(self, database: Database, redis_url: str | None, newest: str | None) -> None:
-        """`redis_url` is None where an embedded Redis is used and none runs; `newest` is `newest_migration`'s answer."""
-        self._database, self._redis_url, self._newest = database, redis_url, newest
+    def __init__(self, database: Database, redis_url: str | None) -> None:
+        """`redis_url` is None where an embedded Redis is used and none runs."""
+        self._database, self._redis_url = database, redis_url
+        self._newest = newest_migration()
         self._asking = asyncio.Lock()
         self._known: tuple[float, Mapping[str, Part]] | None = None
 
@@ -85,17 +86,6 @@ class Health:
         return ""
 
 
-async def newest_migration() -> str | None:
-    """Of this version. For when a process starts: Alembic loads slowly, and no database is at fault for it."""
-
-    def newest() -> str | None:
-        from alembic.script import ScriptDirectory
-
-        return ScriptDirectory.from_config(alembic_config()).get_current_head()
-
-    return await asyncio.to_thread(newest)
-
-
 async def of_worker(settings: Settings) -> Mapping[str, Part]:
     """The same of this machine's worker, asked from outside of it: database, Redis, and whether it takes work.
 
@@ -108,7 +98,7 @@ async def of_worker(settings: Settings) -> Mapping[str, Part]:
         return missing if redis_url is not None else {**missing, "redis": Part(_NO_REDIS)}
     database = Database.connect(settings.database)
     try:
-        parts = dict(await Health(database, redis_url, await newest_migration()).parts())
+        parts = dict(await Health(database, redis_url).parts())
     finally:
         await database.close()
     if redis_url is not None:

@@ -24,7 +24,7 @@ from app.clock import SystemClock
 from app.dashboard.feed import Feed, open_feed
 from app.dashboard.guarding import is_loopback
 from app.dashboard.pages import create_pages
-from app.health import Health, newest_migration
+from app.health import Health
 from app.http import Http
 from app.intake import StoreIntake
 from app.metrics import Metrics
@@ -75,7 +75,7 @@ def create_app(settings: Settings) -> FastAPI:
             open_redis(settings) as redis_url,
         ):
             queue = Queue.to(redis_url, settings)
-            health = Health(store.database, redis_url, await newest_migration())
+            health = Health(store.database, redis_url)
             await health.parts()  # what is missing from the start is in the log
             try:
                 yield State(

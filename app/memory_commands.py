@@ -18,9 +18,10 @@ def list_memories(
     json: Json = False,
 ) -> None:
     """List what is remembered, newest first."""
+    settings = load_settings()
     from app import memories
 
-    run(memories.list_memories(load_settings(), repository=repository, limit=limit, json=json), memories.StoreError)
+    run(memories.list_memories(settings, repository=repository, limit=limit, json=json), memories.StoreError)
 
 
 @memory.command()
@@ -33,9 +34,10 @@ def forget(
     """Forget one memory, or everything of a repository."""
     if (number is None) == (repository is None):
         wrong_use("say what to forget: the ID of a memory, or --repository OWNER/NAME")
+    settings = load_settings()
     from app import memories
 
-    dropped = run(memories.forget(load_settings(), memory_id=number, repository=repository), memories.StoreError)
+    dropped = run(memories.forget(settings, memory_id=number, repository=repository), memories.StoreError)
     if not dropped:
         wrong_use(f"nothing is remembered as {number or repository}; `selfheal memory list` shows what is")
     typer.echo(f"Forgotten: {dropped}.")

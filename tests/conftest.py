@@ -1,10 +1,14 @@
-"""What all tests share: which skips are allowed in CI."""
+"""What all tests share: which skips are allowed in CI, and in which order their files are begun."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 collect_ignore = ["data"]  # repositories with tests of their own
+TESTS = Path(__file__).parent
+LONG = ("story", "chaos", "deploy")  # folders whose files take minutes; begun last, one of them would keep one core to the end
 SKIPPED = 6  # exit status of its own, beyond pytest's: running failed tests again would not mend it
 
 
@@ -43,3 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--forbid-skips") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Skips(), "skips")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files keep their order otherwise (`make test` has xdist keep it too: by itself it begins those with the most tests)."""
+    items.sort(key=lambda item: not any(item.path.is_relative_to(TESTS / folder) for folder in LONG))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from app.store.database import Database
 from tests.standins.postgres import Postgres, PostgresMissing, serving
 
 KINDS = ("sqlite", "postgresql")
@@ -18,6 +22,19 @@ def postgres() -> Iterator[Postgres]:
             yield server
     except PostgresMissing as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file at the newest migration, to be copied; what PostgreSQL's template is there."""
+    file = tmp_path_factory.mktemp("migrated") / "selfheal.db"
+    with ThreadPoolExecutor(1) as beside:  # whoever asks may be in an event loop
+        beside.submit(asyncio.run, _migrate(file)).result()
+    return file
+
+
+async def _migrate(file: Path) -> None:
+    await (await Database.open(f"sqlite:///{file}")).close()
 
 
 @pytest.fixture(params=KINDS)

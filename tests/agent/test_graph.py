@@ -151,7 +151,7 @@ async def test_a_hanging_test_can_be_repaired(bench: Bench) -> None:
     tests = (
         "from loop import count\n\ndef test_even():\n    assert count(4) == 0\n\ndef test_odd():\n    assert count(3) <= 0\n"
     )
-    check = Check("tests", PYTEST.command, "pytest", timeout=8)
+    check = Check("tests", PYTEST.command, "pytest", timeout=4)  # waited out five times
     fixed = change("n != 0", "n > 0", "loop.py", source)
     result = await bench.heal(Scripted([(fixed,)]), files={"loop.py": source, "test_loop.py": tests}, checks=(check,))
     assert isinstance(result, Repair), result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from app.redis import RedisMissing, embedded, server_binary
 from app.settings import Settings, load
 from app.store.store import Store, open_store
 from tests.app.plant import plant
-from tests.databases import database_url, postgres
+from tests.databases import database_url, migrated_sqlite, postgres
 
-__all__ = ["database_url", "plant", "postgres"]
+__all__ = ["database_url", "migrated_sqlite", "plant", "postgres"]
 
 
 @pytest.fixture
@@ -37,7 +38,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def store(settings: Settings, clock: Clock) -> AsyncIterator[Store]:
+async def store(settings: Settings, clock: Clock, migrated_sqlite: Path) -> AsyncIterator[Store]:
+    """Its database has its tables already, whichever it is."""
+    if settings.database_url is None:
+        settings.data_dir.mkdir(exist_ok=True)
+        shutil.copy(migrated_sqlite, settings.data_dir / "selfheal.db")
     async with open_store(settings, clock) as opened:
         yield opened
 

@@ -11,7 +11,7 @@ import time
 import httpx
 from sqlalchemy import text
 
-from app.health import Health, newest_migration, of_worker
+from app.health import Health, of_worker
 from app.settings import Settings, load
 from app.store.database import Database
 from app.store.store import Store
@@ -45,7 +45,7 @@ async def test_without_redis_it_is_alive_but_not_ready_and_says_no_password(sett
 async def test_tables_of_another_version_are_named(store: Store, redis_url: str) -> None:
     async with store.database.write() as session:
         await session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    parts = await Health(store.database, redis_url, await newest_migration()).parts()
+    parts = await Health(store.database, redis_url).parts()
     assert "another version" in parts["migrations"].reason
     assert parts["database"].ok
 
@@ -55,7 +55,7 @@ async def test_a_database_without_tables_is_named(settings: Settings, store: Sto
         await session.execute(text("DROP TABLE alembic_version"))
     database = Database.connect(settings.database)
     try:
-        parts = await Health(database, redis_url, await newest_migration()).parts()
+        parts = await Health(database, redis_url).parts()
     finally:
         await database.close()
     assert parts["migrations"].reason == "it has no tables of Selfheal"
@@ -69,7 +69,7 @@ async def test_a_redis_that_says_nothing_is_not_waited_for(store: Store) -> None
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server:
-        health = Health(store.database, f"redis://127.0.0.1:{port}", await newest_migration())
+        health = Health(store.database, f"redis://127.0.0.1:{port}")
         began = time.monotonic()
         parts = await health.parts()
         assert time.monotonic() - began < 10
@@ -77,7 +77,7 @@ async def test_a_redis_that_says_nothing_is_not_waited_for(store: Store) -> None
 
 
 async def test_an_answer_waits_for_no_thread(store: Store, redis_url: str) -> None:
-    health = Health(store.database, redis_url, await newest_migration())
+    health = Health(store.database, redis_url)
     over = threading.Event()
     busy = [asyncio.create_task(asyncio.to_thread(over.wait, 30)) for _ in range(100)]  # more than there are threads
     try:

@@ -13,11 +13,12 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from structlog.testing import capture_logs
 
 from app.store import database as database_room
-from app.store.database import Database, StoreError, alembic_config
+from app.store.database import Database, StoreError, alembic_config, newest_migration
 from app.store.models import Base
 from tests.app.waiting import until
 from tests.databases import KINDS
@@ -59,6 +60,14 @@ async def test_migrations_from_nothing_make_the_tables_of_the_models(url: str) -
             assert await connection.scalar(text("PRAGMA journal_mode")) == "wal"
             assert await connection.scalar(text("PRAGMA foreign_keys")) == 1
     await database.close()
+
+
+def test_the_newest_migration_is_known_by_the_names_of_their_files() -> None:
+    """So that a database that has it opens without Alembic."""
+    scripts = ScriptDirectory.from_config(alembic_config())
+    assert newest_migration() == scripts.get_current_head()
+    for script in scripts.walk_revisions():
+        assert Path(script.path).name.startswith(f"{script.revision}_")
 
 
 async def test_what_the_first_version_kept_is_kept(url: str) -> None:
