@@ -29,6 +29,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.clock import elapsed
 from app.settings import Settings
+from app.stopping import ended
 
 _SOCKET = "redis.sock"
 _LONGEST_LOG = 1024**2  # bytes of the log; then a new one is begun, and the last one is kept
@@ -79,9 +80,7 @@ async def embedded(data_dir: Path) -> AsyncIterator[str]:
             try:
                 yield url
             finally:
-                while not watcher.done():  # a client library may swallow one cancellation
-                    watcher.cancel()
-                    await asyncio.wait({watcher}, timeout=1)
+                await ended(watcher)
         finally:
             await server.stop()
 

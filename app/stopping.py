@@ -1,4 +1,4 @@
-"""A command that a person (Ctrl-C) or a machine (a time limit, a shutdown) may stop at any time, and that then ends tidily."""
+"""What a person (Ctrl-C) or a machine (a time limit, a shutdown) may stop at any time, and that then ends tidily."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_AGAIN_SECONDS = 0.1
 STOPPED = 130  # exit code, as shells have it for Ctrl-C
 
 
@@ -23,6 +24,17 @@ def run(work: Coroutine[Any, Any, T], new_loop: Callable[[], asyncio.AbstractEve
             return runner.run(_stoppable(work))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+
+
+async def ended(task: asyncio.Task[Any]) -> None:
+    """Cancel it until it is done.
+
+    Once is not enough for what asks Redis: its client waits by `asyncio.wait_for`, which before Python 3.12 loses a
+    cancellation that comes together with what it waits for.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=_AGAIN_SECONDS)
 
 
 async def _stoppable(work: Coroutine[Any, Any, T]) -> T:

@@ -30,6 +30,7 @@ from app.health import worker_key
 from app.queue import FUNCTION, Queue, deserialize, job_seconds, serialize, sweep_for_ever
 from app.redis import open_redis
 from app.settings import Settings
+from app.stopping import ended
 from app.store.claims import NotClaimed
 from app.store.holds import LeaseLost
 from app.store.leases import AttemptCancelled
@@ -81,12 +82,18 @@ async def work(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event) -> 
 async def run_worker(settings: Settings, store: Store, redis_url: str, heal: Heal) -> None:
     """Work and sweep until cancelled; reconnects with backoff when Redis has been away for long."""
     queue = Queue.to(redis_url, settings)
+    sweeping = asyncio.create_task(sweep_for_ever(store, queue, settings.sweep_seconds))
+    working = asyncio.create_task(_work_for_ever(settings, redis_url, heal))
     try:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(sweep_for_ever(store, queue, settings.sweep_seconds))
-            tasks.create_task(_work_for_ever(settings, redis_url, heal))
+        await asyncio.wait({sweeping, working}, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        working.cancel()  # once: it gives back what runs, which takes its time
+        await ended(sweeping)
+        await asyncio.wait({working})
         await queue.close()
+    for task in (sweeping, working):
+        if not task.cancelled():
+            task.result()
 
 
 async def _work_for_ever(settings: Settings, redis_url: str, heal: Heal) -> None:
@@ -95,7 +102,7 @@ async def _work_for_ever(settings: Settings, redis_url: str, heal: Heal) -> None
         began = asyncio.get_running_loop().time()
         try:
             async with _arq_worker(settings, redis_url, heal) as worker:
-                await worker.async_run()
+                await _poll(worker)
         except (RedisError, OSError) as error:
             _log.warning("redis is away", error=repr(error), again_in=pause)
         # arq's bookkeeping of one job must not end the process that runs others.
@@ -106,9 +113,23 @@ async def _work_for_ever(settings: Settings, redis_url: str, heal: Heal) -> None
         await asyncio.sleep(pause)
 
 
+async def _poll(worker: Worker) -> None:
+    """Take jobs until cancelled. Raises what ends arq's loop."""
+    polling = asyncio.create_task(worker.async_run())
+    try:
+        await asyncio.wait({polling})
+    finally:
+        await ended(polling)
+    polling.result()
+
+
 @contextlib.asynccontextmanager
 async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIterator[Worker]:
+    is_closing = False
+
     async def run(_: dict[Any, Any], attempt_id: str) -> None:
+        if is_closing:  # that it was cancelled was lost on the way here
+            raise asyncio.CancelledError
         await _run_one(heal, attempt_id)
 
     pool: ConnectionPool = ConnectionPool.from_url(
@@ -133,11 +154,13 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
     try:
         yield worker
     finally:
+        is_closing = True
         # Closing cancels the jobs and waits for them; only Redis may keep it from coming to its end.
         with contextlib.suppress(RedisError, OSError, asyncio.CancelledError):
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await worker.close()
-        await pool.disconnect()
+        with contextlib.suppress(RedisError, OSError, RuntimeError):  # in the place of a cancellation it would undo it
+            await pool.disconnect()
 
 
 async def _run_one(heal: Heal, attempt_id: str) -> None:
