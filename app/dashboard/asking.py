@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import get_args
@@ -14,6 +15,10 @@ from app.store.values import Attempt, Place, Status, Trigger, Wanted
 STATUSES: tuple[Status, ...] = ("queued", "running", "waiting")
 """The states that are no outcomes."""
 TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
+
+
+NAMES = ("repository", "state", "trigger", "before")
+"""The parameters of a list."""
 
 
 class BadQuery(Exception):
@@ -37,6 +42,13 @@ class Asked:
             "trigger": wanted.trigger or "",
         }
         return {name: str(value) for name, value in named.items() if value}
+
+
+def only_known(names: Collection[str]) -> None:
+    """Raises `BadQuery` where a name is none of a list's parameters: it would filter nothing, unnoticed."""
+    if unknown := [name for name in names if name not in NAMES]:
+        said = ", ".join(map(_quoted, unknown[:5]))
+        raise BadQuery(f"{said}: no parameter here; there are {', '.join(NAMES)}")
 
 
 def asked(repository: str, state: str, trigger: str, before: str) -> Asked:

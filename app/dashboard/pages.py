@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from agent.outcome import Outcome
 from app.clock import Clock
 from app.dashboard import api
-from app.dashboard.asking import STATUSES, BadQuery, asked, cursor_of
+from app.dashboard.asking import STATUSES, BadQuery, asked, cursor_of, only_known
 from app.dashboard.beside import beside
 from app.dashboard.diffs import affordable
 from app.dashboard.feed import Feed, News, retold
@@ -96,6 +96,7 @@ class _Pages:
     ) -> Response:
         """The list; only its rows where htmx asks, and nothing where those are the ones that it has `seen`."""
         try:
+            only_known(sorted(set(request.query_params) - {"seen"}))
             query, problem = asked(repository, state, trigger, before), ""
         except BadQuery as error:
             query, problem = asked("", "", "", ""), str(error)

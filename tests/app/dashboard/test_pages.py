@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import re
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -61,6 +62,17 @@ async def test_filters_find_attempts_and_name_what_cannot_be(site: Site) -> None
     wrong = await site.text("/?state=%3Cscript%3E", status=422)
     assert "is none of" in wrong
     assert "<script>" not in wrong
+
+
+@pytest.mark.parametrize(
+    ("query", "named"), [("outcome=nonsense&cursor=zz", "cursor"), ("repository=x&outcome=error", "outcome")]
+)
+async def test_a_parameter_that_filters_nothing_is_refused_by_name(site: Site, query: str, named: str) -> None:
+    await site.attempt()
+    page = html.unescape(await site.text(f"/?{query}", status=422))
+    assert f"'{named}'" in page
+    assert "there are repository, state, trigger, before" in page
+    assert "octo/calculator" in page
 
 
 async def test_older_attempts_are_one_link_away_and_none_is_shown_twice(site: Site) -> None:
