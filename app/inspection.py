@@ -73,9 +73,10 @@ async def list_attempts(settings: Settings, *, repository: str | None, limit: in
 async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bool:
     """Print one attempt with its timeline; False when there is none whose id begins so."""
     async with open_store(settings, SystemClock()) as store:
-        attempt = await store.find_attempt(attempt_id)
-        if attempt is None:
+        found = await store.find_attempts(attempt_id)
+        if len(found) != 1:
             return False
+        (attempt,) = found
         timeline = await store.timeline(attempt.id)
     if json:
         _print_json({**_as_json(attempt), "timeline": [_event_as_json(stored) for stored in timeline]})

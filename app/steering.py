@@ -67,10 +67,10 @@ async def fork(settings: Settings, attempt_id: str, *, from_iteration: int, hint
 
 
 async def _found(store: Store, beginning: str) -> Attempt:
-    attempt = await store.find_attempt(beginning)
-    if attempt is None:
+    found = await store.find_attempts(beginning)
+    if len(found) != 1:
         raise CannotSteer(f"there is no attempt {beginning!r}, or more than one; `selfheal attempts list` shows them")
-    return attempt
+    return found[0]
 
 
 async def _enqueue(settings: Settings, attempt_id: str) -> None:

@@ -136,7 +136,7 @@ def router(shower: Shower) -> APIRouter:
 
     @routes.get("/attempts/{attempt_id}", responses={404: _PROBLEMS[404]})
     async def show_attempt(request: Request, attempt_id: str) -> AttemptOut:
-        """One attempt."""
+        """One attempt, by its id or a beginning of it of 8 digits or more that no other has."""
         return _attempt(await known(request, attempt_id), shower)
 
     @routes.get(

@@ -15,7 +15,7 @@ import structlog
 from fastapi import FastAPI, Query, Request
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -121,8 +121,10 @@ class _Pages:
         return HTMLResponse(page, 422 if problem else 200)
 
     async def attempt(self, request: Request, attempt_id: str) -> Response:
-        """One attempt as it is now."""
+        """One attempt as it is now; the beginning of an id leads to the whole."""
         attempt = await known(request, attempt_id)
+        if attempt.id != attempt_id:
+            return RedirectResponse(f"/attempts/{attempt.id}", 307)
         story, timeline = await retold(store_of(request), attempt.id, Story(), MOST_EVENTS)
         values = _values(attempt, story, store_of(request).clock)
         left_out = story.events - len(timeline)

@@ -33,13 +33,12 @@ async def origin(session: AsyncSession, attempt_id: str) -> str | None:
     return guid
 
 
-async def find_attempt(session: AsyncSession, beginning: str) -> Attempt | None:
-    """The one attempt whose id begins so, in any case; None when there is none, or more than one."""
+async def find_attempts(session: AsyncSession, beginning: str) -> list[Attempt]:
+    """The attempt whose id begins so, in any case: none, the one, or two of more."""
     if not beginning:
-        return None
+        return []
     query = select(AttemptRow).where(AttemptRow.id.startswith(beginning.lower(), autoescape=True)).options(*_WHOLE).limit(2)
-    rows = (await session.scalars(query)).unique().all()
-    return attempt_of(rows[0]) if len(rows) == 1 else None
+    return [attempt_of(row) for row in (await session.scalars(query)).unique()]
 
 
 async def list_attempts(

@@ -97,10 +97,10 @@ class Store:
         async with self.database.read() as session:
             return await queries.read_attempt(session, attempt_id)
 
-    async def find_attempt(self, beginning: str) -> Attempt | None:
-        """The attempt whose id begins so; None when there is none, or more than one."""
+    async def find_attempts(self, beginning: str) -> list[Attempt]:
+        """The attempt whose id begins so: none, the one, or two of more."""
         async with self.database.read() as session:
-            return await queries.find_attempt(session, beginning)
+            return await queries.find_attempts(session, beginning)
 
     async def attempts(self, *, repository: str | None = None, status: Status | None = None, limit: int = 50) -> list[Attempt]:
         """Newest first. `repository` is a full name, in any case."""

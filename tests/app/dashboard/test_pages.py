@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from app.dashboard import feed
 from app.dashboard.rendering import Renderer
 from app.settings import Settings
 from app.store.models import EventRow
+from app.store.steering import Fork
 from app.store.store import Store
 from app.store.values import PullRequest
 from tests.app.dashboard.conftest import Site, serving
@@ -144,6 +146,22 @@ async def test_an_unknown_attempt_is_a_page_that_leads_back(site: Site, attempt_
     page = await site.text(f"/attempts/{attempt_id}", status=404)
     assert 'href="/"' in page
     assert (await site.client.get(f"/attempts/{attempt_id}/stream")).status_code == 404
+
+
+async def test_the_beginning_of_an_id_leads_to_the_attempt_where_it_is_the_only_one(site: Site) -> None:
+    attempt_id = await site.attempt(None, *begun())
+    api = "/api/v1/attempts"
+    for known in (attempt_id[:8], attempt_id[:12], attempt_id.upper()):
+        answer = await site.client.get(f"/attempts/{known}")
+        assert (answer.status_code, answer.headers["location"]) == (307, f"/attempts/{attempt_id}")
+        assert (await site.client.get(f"{api}/{known}")).json()["id"] == attempt_id
+        assert (await site.client.get(f"{api}/{known}/events")).json()["events"][0]["sequence"] == 1
+    for unknown in (attempt_id[:7], f"{attempt_id[:8]}%", ("0" if attempt_id[0] != "0" else "1") + attempt_id[1:12]):
+        assert "There is no attempt" in await site.text(f"/attempts/{quote(unknown)}", status=404)
+    await site.store.fork(Fork(attempt_id[:12] + "0" * 20, attempt_id, 1))
+    for path in (f"/attempts/{attempt_id[:12]}", f"{api}/{attempt_id[:12]}"):
+        assert "More than one attempt" in html.unescape(await site.text(path, status=404))
+    assert (await site.client.get(f"{api}/{attempt_id[:8]}")).status_code == 404
 
 
 async def test_every_answer_says_what_a_browser_may_not_do(site: Site) -> None:

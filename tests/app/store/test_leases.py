@@ -352,14 +352,13 @@ async def test_blobs_are_kept_by_their_hash_once(store: Store) -> None:
 
 async def test_an_attempt_is_found_by_the_beginning_of_its_id_when_that_is_unambiguous(store: Store) -> None:
     ids = [await taken(store, run_of(f"{number:040x}")) for number in range(17)]
-    found = await store.find_attempt(ids[0][:12])
-    assert found is not None
-    assert found.id == ids[0]
-    assert await store.find_attempt(ids[0].upper()) == found
-    assert await store.find_attempt("") is None
-    assert await store.find_attempt("%") is None
+    found = await store.find_attempts(ids[0][:12])
+    assert [attempt.id for attempt in found] == [ids[0]]
+    assert await store.find_attempts(ids[0].upper()) == found
+    assert await store.find_attempts("") == []
+    assert await store.find_attempts("%") == []
     shared = next(letter for letter in "0123456789abcdef" if sum(each.startswith(letter) for each in ids) > 1)
-    assert await store.find_attempt(shared) is None
+    assert len(await store.find_attempts(shared)) == 2
 
 
 async def test_a_postponed_attempt_waits_its_time_and_keeps_its_tries(store: Store, clock: MovableClock) -> None:

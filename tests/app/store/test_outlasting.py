@@ -166,7 +166,7 @@ async def test_hostile_text_is_kept_everywhere(store: Store) -> None:
     assert attempt is not None
     assert attempt.requests[0].title == attempt.reason == "ab\ufffdc \\u0000 \x1b[31m \u202e"
     assert [entry.event.text for entry in await store.timeline(attempt_id)] == [attempt.reason] * 2
-    assert await store.find_attempt(hostile) is None
+    assert await store.find_attempts(hostile) == []
     assert await store.attempt("\0") is None
     assert await store.attempts(repository=hostile) == []
 
