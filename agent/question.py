@@ -28,6 +28,11 @@ class Reply:
     why: str = ""  # in their own words; with a rejection it becomes feedback for the next round
     to: str = ""  # the `Waiting.asking` that it answers; "" answers whatever is asked
 
+    @property
+    def told(self) -> str:
+        """A line of the timeline."""
+        return f"A person {'approved' if self.approved else 'rejected'} it{f': {self.why}' if self.why else ''}"
+
     def answers(self, waiting: Waiting) -> bool:
         """Was it given to this asking? One that a killed worker has used already must not answer the next question."""
         return self.to in ("", waiting.asking)

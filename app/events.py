@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from agent.events import AnyEvent, Ended
+from agent.events import Answered, AnyEvent, Ended
 from app.text import storable
 
 _LARGE = 200_000  # bytes of an event
@@ -41,8 +41,8 @@ class Stored:
 
 
 def is_kept(event: AnyEvent) -> bool:
-    """The end is written once, by the one who ends the attempt."""
-    return not isinstance(event, Ended)
+    """The end is written once, by the one who ends the attempt; an answer once, when it is given (`app.store.steering`)."""
+    return not isinstance(event, Ended | Answered)
 
 
 def encode(event: AnyEvent) -> str:

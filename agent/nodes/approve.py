@@ -59,5 +59,4 @@ async def approve(state: State, work: Work) -> State:
 
 async def _told(work: Work, question: Question, reply: Reply) -> None:
     """The answer. The question was told by whoever put the repair to sleep: up to `interrupt`, this step runs twice."""
-    text = f"A person {'approved' if reply.approved else 'rejected'} it{f': {reply.why}' if reply.why else ''}"
-    await work.context.emit(Answered(text=text, about=question.about, approved=reply.approved, why=reply.why))
+    await work.context.emit(Answered(text=reply.told, about=question.about, approved=reply.approved, why=reply.why))

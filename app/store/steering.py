@@ -12,8 +12,8 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from agent.events import StepStarted
-from agent.question import Reply
+from agent.events import Answered, StepStarted
+from agent.question import Question, Reply
 from app.events import as_json
 from app.store import endings
 from app.store.models import AttemptRow, RequestRow
@@ -37,11 +37,14 @@ async def reply(session: AsyncSession, attempt_id: str, approved: bool, why: str
     row = await session.get(AttemptRow, attempt_id, with_for_update=True)
     if row is None:
         return f"there is no attempt {attempt_id!r}; `selfheal attempts list` shows them"
-    if row.status != "waiting" or row.asking is None:
+    if row.status != "waiting" or row.asking is None or row.question is None:
         return _not_waiting(row)
     word = Reply(approved, why.strip()[:LONGEST_WORD], to=row.asking)
     row.reply, row.answered_at = as_json(word), now
     row.status = "queued"
+    about = msgspec.json.decode(row.question, type=Question).about
+    # Now, and not when a worker comes to it: that may be late, or never where the commit was left behind.
+    await endings.add_event(session, row, Answered(text=word.told, about=about, approved=approved, why=word.why), now)
     return None
 
 

@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 from pydantic import SecretStr
 
+from agent.events import Answered
 from agent.memory import Recollection
 from agent.outcome import Outcome
 from agent.question import Question, Reply, Waiting
@@ -60,6 +61,10 @@ async def test_the_question_is_shown_and_answered_once(settings: Settings, store
     assert attempt is not None
     assert (attempt.status, attempt.reply) == ("queued", Reply(False, "Not like this.", to="first"))
     assert await store.due() == [attempt_id]
+    answered = (await store.timeline(attempt_id))[-1].event
+    assert answered == Answered(
+        text="A person rejected it: Not like this.", about="publish", approved=False, why="Not like this."
+    ), "told before any worker comes to it"
 
     code, out, err = await cli(settings, "attempts", "approve", attempt_id)
     assert (code, out) == (2, "")
