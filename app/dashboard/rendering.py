@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from agent import words
 from app.dashboard.diffs import Line, lines_of
 from app.dashboard.shown import Links, Shower
-from app.dashboard.standing import label, standing
+from app.dashboard.standing import fate, label, learning, pace, standing, sureness
 from app.retelling import spent
 
 _HERE = Path(__file__).parent
@@ -46,7 +46,16 @@ class Renderer:
             short=_short,
         )
         self._environment.globals.update(
-            links=links, asset=_asset, standing_of=standing, spent=spent, trigger_names=_TRIGGERS, elapsed=elapsed
+            links=links,
+            asset=_asset,
+            standing_of=standing,
+            fate_of=fate,
+            pace=pace,
+            sureness=sureness,
+            learning=learning,
+            spent=spent,
+            trigger_names=_TRIGGERS,
+            elapsed=elapsed,
         )
 
     def page(self, name: str, **values: Any) -> str:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from agent.outcome import Outcome
-from app.dashboard.story import Story
+from app.dashboard.story import Story, Tried
 from app.endings import ENDINGS
 from app.store.values import Attempt
 
@@ -35,6 +35,18 @@ _LABELS: Mapping[str, str] = MappingProxyType(
         "nothing_failed": "Nothing failed",
         "out_of_budget": "Out of budget",
         "gave_up": "Gave up",
+    }
+)
+_FATES: Mapping[str, str] = MappingProxyType(
+    {
+        "refused": "refused",
+        "failed": "failed",
+        "green": "green",
+        "chosen": "chosen",
+        "unproven": "not proven",
+        "proven": "proven",
+        "objected": "objected to",
+        "declined": "rejected by a person",
     }
 )
 _TONES: Mapping[Outcome, Tone] = MappingProxyType(
@@ -74,10 +86,45 @@ def standing(attempt: Attempt, story: Story | None = None) -> Standing:
         how = f"Answer with `selfheal attempts approve {known}`, or `selfheal attempts reject {known} --why TEXT`."
         return Standing(tone(attempt), word, "A person is asked before it goes on.", question, how)
     if attempt.status == "queued":
-        again = attempt.tries > 0
-        what = "It waits for a worker to go on with it." if again else "It waits for a worker."
+        what = "It waits for a worker to go on with it." if attempt.started_at else "It waits for a worker."
         return Standing(
             tone(attempt), word, what, next="Workers are started with `selfheal worker`; this page follows by itself."
         )
     doing, found = (story.doing, story.latest) if story else ("", "")
     return Standing(tone(attempt), word, doing or "A worker has begun.", found, "Nothing to do: this page follows by itself.")
+
+
+def sureness(attempt: Attempt, story: Story) -> str:
+    """What is known of the repair while no figure of confidence is: that comes with the pull request."""
+    if all(tried.state != "proven" for tried in story.tried):
+        return "no repair" if attempt.outcome else "no repair yet"
+    if attempt.outcome is None:
+        return "proven; told when it is published"
+    return "proven" if attempt.outcome is Outcome.HEALED else "proven, not published"
+
+
+def pace(attempt: Attempt) -> str:
+    """Why the time that an attempt took is not known yet: of one that has not ended."""
+    if attempt.status == "waiting":
+        return "paused, for a person's decision"
+    if attempt.status == "queued":
+        return "paused, for a worker" if attempt.started_at else "for a worker"
+    return "still at it"
+
+
+def fate(attempt: Attempt, tried: Tried) -> str:
+    """What became of a change, in a word or two."""
+    if tried.state != "proposed":
+        return _FATES[tried.state]
+    if attempt.status == "ended":
+        return "not needed" if attempt.outcome is Outcome.HEALED else "not judged"
+    return "being judged" if attempt.status == "running" else "not judged yet"
+
+
+def learning(attempt: Attempt, story: Story) -> str:
+    """Why nothing is told of cause and lessons."""
+    if attempt.outcome is not None:
+        return "Nothing beyond what the change itself says." if story.tried else "Nothing was learned."
+    if any(tried.state == "proven" for tried in story.tried):
+        return "Told when the repair is published."
+    return "Nothing yet."

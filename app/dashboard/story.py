@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from agent import words
 from agent.events import (
+    Answered,
     Diagnosed,
     Guarded,
     Opined,
@@ -31,7 +32,10 @@ _PIECES = 20  # opinions, rungs
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One candidate as it stands. `state` is one of proposed, refused, failed, green, chosen, unproven, proven, objected."""
+    """One candidate as it stands.
+
+    `state` is one of proposed, refused, failed, green, chosen, unproven, proven, objected, declined (by a person).
+    """
 
     number: int
     sequence: int  # of the event that proposed it
@@ -90,6 +94,9 @@ def _told(story: Story, stored: Stored) -> Story:
             if opinion.accepted:
                 return opined
             return _judged(opined, opinion.title, state="objected", note="; ".join(opinion.reasons))
+        case Answered(about="publish", approved=False) as answer:
+            newest = next((tried.title for tried in reversed(story.tried) if tried.state == "proven"), None)
+            return story if newest is None else _judged(story, newest, state="declined", note=answer.why)
         case Proposed() as proposed:
             return _proposed(story, proposed, stored.sequence)
         case Guarded(title=title, rule=rule):

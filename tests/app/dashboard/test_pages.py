@@ -12,7 +12,10 @@ import httpx
 import pytest
 from sqlalchemy import update
 
+from agent.events import Diagnosed
 from agent.outcome import Outcome
+from agent.question import Question, Waiting
+from agent.usage import Usage
 from app.dashboard import feed
 from app.dashboard.rendering import Renderer
 from app.settings import Settings
@@ -139,6 +142,51 @@ async def test_a_waiting_attempt_says_how_to_answer(site: Site) -> None:
     assert "A person is asked before it goes on." in page
     assert "Publish this?" in page
     assert f"<code>selfheal attempts approve {attempt_id[:12]}</code>" in page
+
+
+async def test_a_proven_repair_that_waits_for_a_person_is_not_told_as_work_without_a_repair(site: Site) -> None:
+    proven = [event for event in green() if not isinstance(event, Diagnosed)]
+    attempt_id = await site.attempt(None, proposed(), *proven)
+    asks = Waiting(Question("publish", "May it be published?"), Usage(), "first")
+    await site.tell(attempt_id, then=lambda lease: lease.wait(asks))
+    path = f"/attempts/{attempt_id}"
+    page = html.unescape(await site.text(path))
+    for told in ("proven; told when it is published", "Told when the repair is published.", "paused, for a person's decision"):
+        assert told in page, told
+    for untrue in ("no repair", "Nothing yet", "still at it"):
+        assert untrue not in page, untrue
+    assert await site.store.reply(attempt_id, approved=True, why="Looks right.") is None
+    page = await site.text(path)
+    assert re.search(r'class="k-answered">.*A person approved it: Looks right\.', page)
+    assert "paused, for a worker" in page
+    await site.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit came.")
+    page = await site.text(path)
+    assert '<span class="badge">proven</span>' in page
+    assert "proven, not published" in page
+    assert "no repair" not in page
+
+
+async def test_a_repair_that_a_person_rejected_is_told_as_that(site: Site) -> None:
+    attempt_id = await site.attempt(None, proposed(), *green())
+    asks = Waiting(Question("publish", "May it be published?"), Usage(), "first")
+    await site.tell(attempt_id, then=lambda lease: lease.wait(asks))
+    assert await site.store.reply(attempt_id, approved=False, why="Too wide.") is None
+    page = await site.text(f"/attempts/{attempt_id}")
+    assert '<span class="badge">rejected by a person</span> <span class="quiet">Too wide.</span>' in page
+    assert "no repair yet" in page
+
+
+async def test_nobody_judges_a_change_while_its_attempt_is_in_the_queue_again(site: Site) -> None:
+    attempt_id = await site.attempt(None, *begun(), proposed())
+    page = await site.text(f"/attempts/{attempt_id}")
+    assert "It waits for a worker to go on with it." in page
+    assert "not judged yet" in page
+    assert "paused, for a worker" in page
+    assert "being judged" not in page
+    async with site.store.lease(attempt_id, "w2"):
+        page = await site.text(f"/attempts/{attempt_id}")
+    assert "being judged" in page
+    assert "still at it" in page
 
 
 @pytest.mark.parametrize("attempt_id", ["0" * 32, "nope", "a" * 5000, "%27;--", "%00", "%E2%80%AE", "..%2f..%2fetc"])
