@@ -85,8 +85,12 @@ async def web_killed(stage: Stage, name: str) -> None:
 
 
 async def web_restarted(stage: Stage, name: str) -> None:
-    """Stop the web process in good order, as an upgrade does, and start it again, twice; what is asked then is done."""
+    """Stop the web process in good order, as an upgrade does, and start it again, twice; what is asked then is done.
+
+    Nobody but the workers has the database open then: the last one to close one of SQLite's takes its WAL away.
+    """
     for time_ in ("first", "second"):
+        await stage.let_go()
         await stage.service.stop_web()
         await stage.service.start_web()
         repository = await stage.repository(f"{name}-{time_}")
