@@ -45,7 +45,7 @@ class Band:
 
 async def list_attempts(settings: Settings, *, repository: str | None, limit: int, json: bool) -> None:
     """Print attempts, newest first."""
-    async with open_store(settings, SystemClock()) as store:
+    async with open_store(settings, SystemClock(), migrate=False) as store:
         attempts = await store.attempts(repository=repository, limit=limit)
     if json:
         _print_json([_as_json(attempt) for attempt in attempts])
@@ -72,7 +72,7 @@ async def list_attempts(settings: Settings, *, repository: str | None, limit: in
 
 async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bool:
     """Print one attempt with its timeline; False when there is none whose id begins so."""
-    async with open_store(settings, SystemClock()) as store:
+    async with open_store(settings, SystemClock(), migrate=False) as store:
         attempt = await store.find_attempt(attempt_id)
         if attempt is None:
             return False
@@ -98,7 +98,7 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
 
 async def calibration(settings: Settings, *, repository: str | None, json: bool) -> None:
     """Print how sure repairs were, and how many of them people merged."""
-    async with open_store(settings, SystemClock()) as store:
+    async with open_store(settings, SystemClock(), migrate=False) as store:
         bands = banded(await store.fates(repository=repository))
     if json:
         _print_json([_band_as_json(band) for band in bands])
