@@ -17,8 +17,10 @@ import httpx
 import pytest
 
 from app.main import create_webhooks, serve
+from app.process import dev
 from app.settings import Settings, SettingsError, load
 from app.store.store import Store
+from app.worker import Heal
 from tests.app.test_redis import alive, server_pid
 from tests.app.waiting import until
 from tests.webhooks.test_triggers import RUN
@@ -97,6 +99,22 @@ async def test_a_port_that_is_taken_is_named(settings: Settings) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=f"SELFHEAL_PORT: cannot listen on 127.0.0.1:{port}"):
             await serve(settings.model_copy(update={"port": port}), asyncio.Event(), lambda _: None)
+
+
+@pytest.mark.parametrize("setting", ["port", "pages_port"])
+async def test_dev_begins_no_work_where_a_port_is_taken(settings: Settings, setting: str) -> None:
+    begun: list[str] = []
+
+    def open_heal(_: Settings, __: Store) -> contextlib.AbstractAsyncContextManager[Heal]:
+        begun.append("work")
+        raise AssertionError("nothing is opened for work")
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = settings.model_copy(update={setting: taken.getsockname()[1]})
+        with pytest.raises(SettingsError, match="cannot listen on"):
+            await asyncio.wait_for(dev(settings, open_heal, asyncio.Event(), lambda _: None), 60)
+    assert begun == []
+    assert not settings.data_dir.exists(), "no database either"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "selfheal.example"])
