@@ -24,6 +24,7 @@ __all__ = ["StoreError", "calibration", "list_attempts", "show_attempt"]
 
 BANDS = (0.0, 0.4, 0.6, 0.7, 0.8, 0.9)
 """Where the bands of the confidence begin; each ends where the next begins, the last at 1."""
+_LONGEST = 60  # characters of a name in a table, whose rows are all as wide as its longest one
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,9 @@ async def list_attempts(settings: Settings, *, repository: str | None, limit: in
             attempt.id[:12],
             plain(attempt.repository.full_name),
             (attempt.head_sha or "?")[:10],
-            plain(attempt.head_branch or "?"),
+            plain(_cut(attempt.head_branch or "?")),
             attempt.outcome or attempt.status,
-            plain(attempt.requests[0].title if attempt.requests else ""),
+            plain(_cut(attempt.requests[0].title if attempt.requests else "")),
             _moment(attempt.created_at),
             attempt.pull_request.url if attempt.pull_request else "",
         )
@@ -179,6 +180,10 @@ def _event_as_json(stored: Stored) -> dict[str, Any]:
 
     event: dict[str, Any] = msgspec.to_builtins(stored.event)
     return {"sequence": stored.sequence, "at": stored.at.isoformat(), **event}
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def _moment(at: datetime, *, seconds: bool = False) -> str:

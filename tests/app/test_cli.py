@@ -171,6 +171,21 @@ def test_attempts_are_listed_newest_first(settings: Settings, two_attempts: tupl
     assert json.loads(selfheal("attempts", "list", "--json", "--repository", "octo/other", **data).stdout) == []
 
 
+@pytest.mark.parametrize("database_url", [None])
+async def test_one_long_name_does_not_make_every_row_wide(settings: Settings) -> None:
+    async with open_store(settings, SystemClock()) as store:
+        await taken(store, RUN)
+        await taken(store, run_of("c" * 40, head_branch="b" * 240, title="t" * 240))
+    data = {"SELFHEAL_DATA_DIR": str(settings.data_dir)}
+    listed = selfheal("attempts", "list", **data).stdout
+    assert max(len(row) for row in listed.splitlines()) < 260
+    assert f"{'b' * 59}… " in listed
+    assert {each["head_branch"] for each in json.loads(selfheal("attempts", "list", "--json", **data).stdout)} == {
+        "main",
+        "b" * 240,
+    }
+
+
 def test_an_attempt_is_shown_with_its_timeline(settings: Settings, two_attempts: tuple[str, str]) -> None:
     healed, _ = two_attempts
     data = {"SELFHEAL_DATA_DIR": str(settings.data_dir), "SELFHEAL_DATABASE_URL": settings.database}
