@@ -18,13 +18,13 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextlib.contextmanager
-def stop_on_signals() -> Iterator[asyncio.Event]:
-    """An event that SIGTERM and SIGINT set. A second SIGINT or SIGTERM ends the process at once."""
+def stop_on_signals(word: str = "stopping; what runs is given back") -> Iterator[asyncio.Event]:
+    """An event that SIGTERM and SIGINT set; the log gets the word. A second SIGINT or SIGTERM ends the process at once."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
     def told() -> None:
-        _log.info("stopping; what runs is given back")
+        _log.info(word)
         stop.set()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)

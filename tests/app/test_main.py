@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import os
 import signal
 import socket
 import sys
@@ -235,3 +236,30 @@ asyncio.run(main())
             await process.wait()
     assert not alive(pid)
     assert log.read_text().splitlines()[-1] == "closed"
+
+
+async def test_a_web_process_that_stops_does_not_speak_of_work(tmp_path: Path) -> None:
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")},
+        "SELFHEAL_DATA_DIR": str(tmp_path / "data"),
+        "SELFHEAL_GITHUB_WEBHOOK_SECRET": "hush",
+        "SELFHEAL_PORT": "0",
+        "SELFHEAL_PAGES_PORT": "0",
+    }
+    pipe, joined = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "app", "serve", env=environment, stdout=pipe, stderr=joined
+    )
+    assert process.stdout is not None
+    try:
+        while b"listening" not in (line := await asyncio.wait_for(process.stdout.readline(), 60)):
+            assert line, "it ended"
+        process.send_signal(signal.SIGTERM)
+        said = await asyncio.wait_for(process.stdout.read(), 60)
+        assert await asyncio.wait_for(process.wait(), 60) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert b"stopping; what was asked is still answered" in said
+    assert b"given back" not in said
