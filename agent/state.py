@@ -130,6 +130,7 @@ class State(TypedDict, total=False):
     judged: Annotated[list[Any], operator.add]  # verdicts that wait for `select`
     passed: list[Any]  # verdicts of candidates that are green and were not selected yet
     winner: Any  # verdict of the candidate that was selected, in the end with its proof; None where there is none
+    proven_in: Any  # the environment of the winner's proof, and what there was not as in CI
     objection: Any  # packed `Objection` of a second opinion to the winner
     opinions: Annotated[list[Any], operator.add]  # packed `Opined` events on winners
     challenged: Any  # packed `Challenged`, of the last winner

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -49,6 +49,7 @@ _POLL_SECONDS = 0.02  # half of it is what an idle worker lets an attempt wait
 _HEALTH_SECONDS = 10
 _REDIS_RETRIES = 30  # a second apart: Redis may restart without disturbing what runs
 _DRAIN_SECONDS = 20.0
+_GOODBYE_SECONDS = 2.0
 _log = structlog.get_logger(__name__)
 
 
@@ -125,18 +126,23 @@ async def _poll(worker: Worker) -> None:
 
 @contextlib.asynccontextmanager
 async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIterator[Worker]:
-    is_closing = False
+    is_closing, working = False, set[asyncio.Future[None]]()
 
     async def run(_: dict[Any, Any], attempt_id: str) -> None:
         if is_closing:  # that it was cancelled was lost on the way here
             raise asyncio.CancelledError
-        await _run_one(heal, attempt_id)
+        working.add(done := asyncio.get_running_loop().create_future())
+        try:
+            await _run_one(heal, attempt_id)
+        finally:
+            working.discard(done)
+            done.set_result(None)
 
     pool: ConnectionPool = ConnectionPool.from_url(
         redis_url,
         socket_timeout=5,
         socket_connect_timeout=5,
-        retry=Retry(ConstantBackoff(1), _REDIS_RETRIES),
+        retry=Retry(_EverySecond(), _REDIS_RETRIES),
         retry_on_error=[RedisConnectionError, RedisTimeoutError, OSError],
     )
     worker = Worker(
@@ -155,12 +161,38 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
         yield worker
     finally:
         is_closing = True
-        # Closing cancels the jobs and waits for them; only Redis may keep it from coming to its end.
-        with contextlib.suppress(RedisError, OSError, asyncio.CancelledError):
-            async with asyncio.timeout(_DRAIN_SECONDS):
-                await worker.close()
-        with contextlib.suppress(RedisError, OSError, RuntimeError):  # in the place of a cancellation it would undo it
-            await pool.disconnect()
+        closing = asyncio.create_task(_close(worker, pool, working))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:  # by who is told to stop while Redis is away
+            await closing
+            raise
+
+
+async def _close(worker: Worker, pool: ConnectionPool, working: Set[asyncio.Future[None]]) -> None:
+    """Cancel the jobs, and wait until what they worked on is given back; without Redis, arq's own part comes to no end."""
+    closing = asyncio.create_task(worker.close())
+    await asyncio.sleep(0)  # it cancels them at once
+    if working:
+        await asyncio.wait(set(working), timeout=_DRAIN_SECONDS)
+    await asyncio.wait({closing}, timeout=_GOODBYE_SECONDS)
+    await ended(closing)
+    with contextlib.suppress(RedisError, OSError, RuntimeError, asyncio.CancelledError):
+        closing.result()
+    with contextlib.suppress(RedisError, OSError, RuntimeError):
+        await pool.disconnect()
+
+
+class _EverySecond(ConstantBackoff):
+    """Between two tries of the same command; told once, as the attempts in hand go on and nothing else would say it."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def compute(self, failures: int) -> float:
+        if failures == 1:
+            _log.warning("redis does not answer; it is asked again every second", seconds_until_given_up=_REDIS_RETRIES)
+        return super().compute(failures)
 
 
 async def _run_one(heal: Heal, attempt_id: str) -> None:

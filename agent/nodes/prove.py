@@ -38,5 +38,6 @@ async def prove(state: State, work: Work) -> State:
             evidence=[replace(check, target=check.target[:SHOWN]) for check in verification.evidence],
         )
     )
-    proof: State = {"winner": [ref, pack(verification)]}
+    # Its sandbox may be another one by the time when a person has said yes.
+    proof: State = {"winner": [ref, pack(verification)], "proven_in": [work.task.environment, list(work.task.approximated)]}
     return proof if verification.passed else {"winner": None, "failed": [[ref, pack(verification)]]}

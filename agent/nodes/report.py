@@ -57,11 +57,12 @@ async def _repaired(state: State, work: Work) -> State:
     challenged = replace(challenged, doubts=(*challenged.doubts, *beside))
     sure = confidence.estimate(candidate, alternatives, state.get("degraded", []), challenged)
     log = await log_of(state, work.context, last, known)
+    environment, approximated = state.get("proven_in") or (work.task.environment, work.task.approximated)
     result = Repair(
         edits=candidate.edits,
         title=candidate.title,
         diagnosis=known,
-        evidence=Evidence(verification.evidence, work.task.environment, work.task.approximated),
+        evidence=Evidence(verification.evidence, environment, tuple(approximated)),
         confidence=sure.value,
         usage=spent(state),
         log=log,

@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import os
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from typing import TypedDict
 
 VARIABLE = "SELFHEAL_TEST_CANARY"
 LARGEST = 1 << 20  # bytes of a file that is compared
+_READING_SECONDS = 10.0
 _IPC_PRIVATE, _IPC_CREAT, _IPC_RMID = 0, 0o1000, 0
 _RESOLVERS = Path("/etc/resolv.conf")
 
@@ -52,9 +54,9 @@ async def planted(folders: Sequence[Path], files: Sequence[Path]) -> AsyncIterat
         canaries = Canaries(token, {}, [], f"selfheal-{token}", _segment(opened))
         for folder in folders:
             opened.enter_context(_file(folder / f".canary-{token}", token))
-            canaries.files |= _marked(folder / f".canary-{token}")
+            canaries.files |= await asyncio.to_thread(_marked, folder / f".canary-{token}")
         for file in files:
-            canaries.files |= _marked(file)
+            canaries.files |= await asyncio.to_thread(_marked, file)
         opened.enter_context(_variable(token))
         await _listen(canaries, opened)
         await _process(token, opened)
@@ -145,11 +147,16 @@ def _file(path: Path, token: str) -> Iterator[None]:
 
 
 def _marked(path: Path) -> dict[str, Mark]:
-    """Of a file that we may read; empty for any other."""
+    """Of a file that we may read; empty for any other. Blocks.
+
+    Another process reads it. Whoever closes a file, wherever in a process, lets go of all locks (POSIX) that this process has
+    on it: the worker would lose those that SQLite has on its database, and the next to close that would take its WAL away.
+    """
+    argv = ("head", "-c", str(LARGEST), "--", str(path.resolve()))
     try:
-        with path.open("rb") as file:
-            content, about = file.read(LARGEST), os.fstat(file.fileno())
-    except OSError:
+        content = subprocess.run(argv, capture_output=True, check=True, timeout=_READING_SECONDS).stdout
+        about = path.stat()
+    except (OSError, subprocess.SubprocessError):
         return {}
     mark = Mark(digest=hashlib.sha256(content).hexdigest(), device=about.st_dev, inode=about.st_ino)
     return {str(path.resolve()): mark}

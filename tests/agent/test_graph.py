@@ -12,13 +12,15 @@ import pytest
 from agent import events
 from agent.blobs import MemoryBlobs
 from agent.budget import Budget
-from agent.graph import STEPS
+from agent.graph import STEPS, repair
 from agent.outcome import NoRepair, Outcome, Repair
 from agent.proposal import FileChange
 from agent.proposers.patterns.proposer import PatternsProposer
-from agent.task import Policy
+from agent.question import Reply, Waiting
+from agent.state import Context
+from agent.task import Policy, Task
 from agent.verdicts import Check
-from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change
+from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change, sandbox_with
 
 JUDGED = ["guard", "verify", "select", "prove", "challenge", "review", "approve", "report"]
 
@@ -201,6 +203,18 @@ async def test_a_checkpoint_of_another_graph_starts_afresh_and_says_so(bench: Be
     result = await bench.heal(Scripted([(RIGHT,)]))
     assert isinstance(result, Repair)
     assert any("starts afresh" in event.text for event in bench.of(events.Degraded))
+
+
+async def test_the_evidence_names_the_environment_of_the_proof_whatever_comes_after_a_persons_yes(bench: Bench) -> None:
+    async def heal(environment: str, reply: Reply | None = None) -> Repair | NoRepair | Waiting:
+        async with sandbox_with(bench.folder, SAMPLE) as sandbox:
+            task = Task("t1", sandbox, (PYTEST,), Policy(autonomy="review_publish"), Budget(), environment=environment)
+            return await repair(task, Context(bench.emit, (Scripted([(RIGHT,)]),), None, bench.blobs, bench.saver), reply)
+
+    assert isinstance(await heal("the first one"), Waiting)
+    result = await heal("another one", Reply(approved=True))
+    assert isinstance(result, Repair), result
+    assert result.evidence.environment == "the first one"
 
 
 async def test_lost_blobs_start_afresh(bench: Bench) -> None:

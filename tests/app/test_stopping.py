@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+import structlog
 
 from app.clock import SystemClock
 from app.queue import Queue
@@ -13,6 +14,7 @@ from app.settings import load
 from app.stopping import ended
 from app.store.store import open_store
 from app.worker import run_worker
+from tests.app.waiting import until
 
 
 async def test_a_cancellation_that_is_lost_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,3 +56,23 @@ async def test_a_worker_stops_at_whatever_moment_a_job_begins(tmp_path: Path, re
             _, still = await asyncio.wait({working}, timeout=40)
             assert not still
     await queue.close()
+
+
+@pytest.mark.parametrize(("retries", "told"), [(30, "redis does not answer"), (0, "redis is away")])
+async def test_a_worker_without_redis_says_so_and_stops_when_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retries: int, told: str
+) -> None:
+    monkeypatch.setattr("app.worker._REDIS_RETRIES", retries)
+    settings = load(data_dir=tmp_path / "data", github_webhook_secret="hush", sweep_seconds=0.1)
+    nowhere = f"unix://{tmp_path}/nowhere"
+
+    async def heal(_: str) -> None: ...
+
+    async with open_store(settings, SystemClock()) as store:
+        with structlog.testing.capture_logs() as logged:
+            working = asyncio.create_task(run_worker(settings, store, nowhere, heal))
+            await until(lambda: any(told in line["event"] for line in logged))
+            await asyncio.sleep(0.5)  # it is closing what it had, or pauses
+            working.cancel()
+            _, still = await asyncio.wait({working}, timeout=15)
+    assert not still

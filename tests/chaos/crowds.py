@@ -84,6 +84,21 @@ async def web_killed(stage: Stage, name: str) -> None:
     stage.notes.append(f"{taken} of 5 were acknowledged before the process died")
 
 
+async def web_restarted(stage: Stage, name: str) -> None:
+    """Stop the web process in good order, as an upgrade does, and start it again, twice; what is asked then is done.
+
+    Nobody but the workers has the database open then: the last one to close one of SQLite's takes its WAL away.
+    """
+    for time_ in ("first", "second"):
+        await stage.let_go()
+        await stage.service.stop_web()
+        await stage.service.start_web()
+        repository = await stage.repository(f"{name}-{time_}")
+        await stage.turns_red(repository)
+        await stage.github.settled()
+        stage.hit(repository)
+
+
 async def shared(heads: int, stage: Stage, name: str) -> None:
     """The same work for one, two and four workers on one Redis: each takes some; attempts/s, and the ratio to one worker."""
     base = 0.0

@@ -108,6 +108,7 @@ OTHERS = (
         brief=True,
     ),
     Scenario("web-killed", "SIGKILL the web process with a delivery in its hands, five times", crowds.web_killed, 5),
+    Scenario("web-restarted", "SIGTERM the web process and start it again, twice", crowds.web_restarted, 2, brief=True),
     Scenario(
         "storm",
         "1,000 different deliveries, each three times, shuffled, 32 at a time",

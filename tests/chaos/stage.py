@@ -191,6 +191,10 @@ class Stage:
         runs = self.github.check_runs(full_name)
         return bool(runs) and all(run.status == "completed" for run in runs)
 
+    async def let_go(self) -> None:
+        """Close the judge's own connections to the service's database; the next look opens new ones."""
+        await self.store.database.engine.dispose()
+
     # Blows
 
     def hit(self, full_name: str, struck: int | None = None) -> None:

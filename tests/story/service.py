@@ -82,6 +82,13 @@ class Service:
         self._web.kill()
         await self._web.wait()
 
+    async def stop_web(self) -> None:
+        """In good order."""
+        assert self._web is not None
+        self._web.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(30):
+            await self._web.wait()
+
     async def start_web(self) -> None:
         """Raises `NotStarted`."""
         self._web = await self._run("serve")
