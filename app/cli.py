@@ -200,9 +200,10 @@ def health() -> None:
     """
     settings = load_settings()
     from app import health as asked
+    from app.redis import RedisMissing
     from app.store.database import StoreError
 
-    parts = run(asked.of_worker(settings), StoreError)
+    parts = run(asked.of_worker(settings), StoreError, RedisMissing)
     for name, part in parts.items():
         typer.echo(f"{name}: {part.reason or 'ok'}", err=not part.ok)
     raise typer.Exit(0 if all(part.ok for part in parts.values()) else 1)

@@ -89,7 +89,8 @@ class Health:
 async def of_worker(settings: Settings) -> Mapping[str, Part]:
     """The same of this machine's worker, asked from outside of it: database, Redis, and whether it takes work.
 
-    Raises `StoreError` where the database's URL is none, which no waiting mends.
+    Raises `StoreError` where the database's URL is none, `RedisMissing` where the data folder cannot be looked into: no
+    waiting mends either.
     """
     redis_url = running_redis(settings)
     where = address.read(settings.database)

@@ -24,6 +24,7 @@ __all__ = ["StoreError", "calibration", "list_attempts", "show_attempt"]
 
 BANDS = (0.0, 0.4, 0.6, 0.7, 0.8, 0.9)
 """Where the bands of the confidence begin; each ends where the next begins, the last at 1."""
+_LONGEST = 60  # characters of a name in a table, whose rows are all as wide as its longest one
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Band:
 
 async def list_attempts(settings: Settings, *, repository: str | None, limit: int, json: bool) -> None:
     """Print attempts, newest first."""
-    async with open_store(settings, SystemClock()) as store:
+    async with open_store(settings, SystemClock(), migrate=False) as store:
         attempts = await store.attempts(repository=repository, limit=limit)
     if json:
         _print_json([_as_json(attempt) for attempt in attempts])
@@ -61,9 +62,9 @@ async def list_attempts(settings: Settings, *, repository: str | None, limit: in
             attempt.id[:12],
             plain(attempt.repository.full_name),
             (attempt.head_sha or "?")[:10],
-            plain(attempt.head_branch or "?"),
+            plain(_cut(attempt.head_branch or "?")),
             attempt.outcome or attempt.status,
-            plain(attempt.requests[0].title if attempt.requests else ""),
+            plain(_cut(attempt.requests[0].title if attempt.requests else "")),
             _moment(attempt.created_at),
             attempt.pull_request.url if attempt.pull_request else "",
         )
@@ -72,7 +73,7 @@ async def list_attempts(settings: Settings, *, repository: str | None, limit: in
 
 async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bool:
     """Print one attempt with its timeline; False when there is none whose id begins so."""
-    async with open_store(settings, SystemClock()) as store:
+    async with open_store(settings, SystemClock(), migrate=False) as store:
         found = await store.find_attempts(attempt_id)
         if len(found) != 1:
             return False
@@ -99,7 +100,7 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
 
 async def calibration(settings: Settings, *, repository: str | None, json: bool) -> None:
     """Print how sure repairs were, and how many of them people merged."""
-    async with open_store(settings, SystemClock()) as store:
+    async with open_store(settings, SystemClock(), migrate=False) as store:
         bands = banded(await store.fates(repository=repository))
     if json:
         _print_json([_band_as_json(band) for band in bands])
@@ -180,6 +181,10 @@ def _event_as_json(stored: Stored) -> dict[str, Any]:
 
     event: dict[str, Any] = msgspec.to_builtins(stored.event)
     return {"sequence": stored.sequence, "at": stored.at.isoformat(), **event}
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def _moment(at: datetime, *, seconds: bool = False) -> str:

@@ -20,7 +20,7 @@ __all__ = ["StoreError", "forget", "list_memories"]
 
 async def list_memories(settings: Settings, *, repository: str | None, limit: int, json: bool) -> None:
     """Print memories, newest first."""
-    async with open_store(settings, SystemClock()) as store:
+    async with open_store(settings, SystemClock(), migrate=False) as store:
         kept = await store.memories(repository=repository, limit=limit)
     if json:
         print(jsonlib.dumps([_as_json(memory) for memory in kept], indent=2))  # noqa: T201 - the command's answer
@@ -40,7 +40,7 @@ async def list_memories(settings: Settings, *, repository: str | None, limit: in
 
 async def forget(settings: Settings, *, memory_id: int | None, repository: str | None) -> int:
     """Forget one memory, or all of a repository; how many there were."""
-    async with open_store(settings, SystemClock()) as store:
+    async with open_store(settings, SystemClock(), migrate=False) as store:
         return await store.forget_memories(memory_id=memory_id, repository=repository)
 
 

@@ -59,11 +59,20 @@ async def open_redis(settings: Settings) -> AsyncIterator[str]:
 
 
 def running_redis(settings: Settings) -> str | None:
-    """The URL of the Redis that the service uses, for a command that starts none: None while no embedded one runs."""
+    """The URL of the Redis that the service uses, for a command that starts none: None while no embedded one runs.
+
+    Makes nothing. Raises `RedisMissing` where its folder cannot be looked into, or is somebody else's.
+    """
     if settings.redis_url is not None:
         return settings.redis_url.get_secret_value()
-    path = _folder(settings.data_dir) / _SOCKET
-    return f"unix://{quote(str(path))}" if path.is_socket() else None
+    path = _place(settings.data_dir.resolve()) / _SOCKET
+    try:
+        if not path.is_socket():
+            return None
+        _check_private(path.parent, settings.data_dir.resolve())
+    except OSError as error:
+        raise RedisMissing(f"SELFHEAL_DATA_DIR: {path.parent} cannot be looked into: {error.strerror}") from error
+    return f"unix://{quote(str(path))}"
 
 
 @contextlib.asynccontextmanager
@@ -201,21 +210,33 @@ class _Server:
 
 
 def _folder(data_dir: Path) -> Path:
-    """Where socket and lock are: the data folder, or a private short one when the socket's path would be too long."""
+    """Where socket and lock are, made where it is missing. Raises `RedisMissing`."""
     data_dir = data_dir.resolve()
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RedisMissing(f"SELFHEAL_DATA_DIR: the folder cannot be made: {error}") from error
+    folder = _place(data_dir)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _check_private(folder, data_dir)
+    return folder
+
+
+def _place(data_dir: Path) -> Path:
+    """The data folder, or a private short one when the socket's path would be too long."""
     if len(os.fsencode(data_dir / _SOCKET)) <= _LONGEST_PATH:
         return data_dir
     name = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"selfheal-{os.getuid()}-{name}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    return Path(tempfile.gettempdir()) / f"selfheal-{os.getuid()}-{name}"
+
+
+def _check_private(folder: Path, data_dir: Path) -> None:
+    """A short folder is beside everybody's: another user could have made it. Raises `RedisMissing`."""
+    if folder == data_dir:
+        return
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise RedisMissing(f"{folder} is not a private folder of ours; remove it, or set a shorter SELFHEAL_DATA_DIR")
-    return folder
 
 
 def _locked(lock: IO[str]) -> bool:

@@ -47,7 +47,8 @@ async def web(settings: Settings) -> None:
     log.configure(settings.log_level, settings.secrets)
     check_trust(settings)
     gc.freeze()  # what is loaded stays: a full collection would look through all of it, and every webhook wait meanwhile
-    with log.prints_logged(), exported(settings, "web"), ended_when_silent(), stop_on_signals() as stop:
+    word = "stopping; what was asked is still answered"
+    with log.prints_logged(), exported(settings, "web"), ended_when_silent(), stop_on_signals(word) as stop:
         await serve(settings, stop, _listening)
 
 

@@ -28,7 +28,7 @@ class CannotSteer(Exception):
 async def answer(settings: Settings, attempt_id: str, *, approved: bool, why: str = "") -> None:
     """Reply to an attempt that waits, and hand it to a worker. Raises `CannotSteer`, `StoreError`."""
     log.configure(settings.log_level, settings.secrets)
-    async with open_store(settings, SystemClock()) as store:
+    async with open_store(settings, SystemClock(), migrate=False) as store:
         attempt = await _found(store, attempt_id)
         if (refusal := await store.reply(attempt.id, approved, why)) is not None:
             raise CannotSteer(refusal)
@@ -48,7 +48,7 @@ async def fork(settings: Settings, attempt_id: str, *, from_iteration: int, hint
     from app.assembly import extensions_of
 
     log.configure(settings.log_level, settings.secrets)
-    async with open_store(settings, SystemClock()) as store:
+    async with open_store(settings, SystemClock(), migrate=False) as store:
         source = await _found(store, attempt_id)
         made = Fork(uuid.uuid4().hex, source.id, from_iteration, hint.strip(), model)
         course = Course(from_iteration, told(made), made.hint, f"model:{model.partition('@http')[0]}" if model else None)

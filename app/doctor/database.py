@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from app.doctor.checks import Check
+from app.doctor.setup import NO_ROOM
 from app.settings import PREFIX, Settings
 from app.store.condition import condition
 from app.store.database import StoreError
 
 SECONDS = 8.0
+_LEAST_MIB = NO_ROOM >> 20
 
 
 async def look(settings: Settings) -> AsyncIterator[Check]:
@@ -28,6 +30,13 @@ async def look(settings: Settings) -> AsyncIterator[Check]:
         return
     if found is None:
         yield Check("database", "opens", "ok", "SQLite in the data folder; it is made when the service starts")
+        return
+    if found.free is not None and found.free < NO_ROOM:
+        room = f"{found.free / (1 << 20):.1f} MiB are free, and the service takes {_LEAST_MIB} to start"
+        seen = f"{found.name}: its disk is full: {room}"
+        yield Check(
+            "database", "opens", "failed", seen, f"make room there, or name a database elsewhere with {PREFIX}DATABASE_URL"
+        )
         return
     yield Check("database", "opens", "ok", f"{found.name}, version {found.version} ({which}); it can be written")
     if not found.known:

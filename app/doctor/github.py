@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping
 
 from app.assembly import github_of
@@ -35,7 +36,11 @@ async def look(settings: Settings, clock: Clock) -> AsyncIterator[Check]:
     try:
         github = github_of(settings, PATIENCE)
     except SettingsError as error:
-        yield Check("github", "credentials", "failed", str(error), "create or open the App's page on GitHub: it has both")
+        fix = "create or open the App's page on GitHub: it has both"
+        if isinstance(error.__cause__, OSError):  # the key's file
+            file = settings.github_private_key_file
+            fix = f"put the key at {file}, readable for the user {os.geteuid()}, or correct {PREFIX}GITHUB_PRIVATE_KEY_FILE"
+        yield Check("github", "credentials", "failed", str(error), fix)
         return
     async with github:
         try:

@@ -16,6 +16,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 SETTING = "SELFHEAL_DATABASE_URL"
+FOLDER_SETTING = "SELFHEAL_DATA_DIR"  # where SQLite's file is by default
 _SQLITE = ("sqlite", "sqlite+aiosqlite")
 _POSTGRES = ("postgres", "postgresql", "postgresql+asyncpg")
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
@@ -32,6 +33,10 @@ _SHAPES = "postgresql://HOST:5432/DATABASE, with USER:PASSWORD@ before the host,
 
 class StoreError(Exception):
     """The database cannot be used; the message says why and what to do."""
+
+
+class NoDatabase(StoreError):
+    """There is none with our tables where the settings say; most likely another one is meant."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, text
 from sqlalchemy.engine import URL
@@ -25,6 +26,7 @@ class Condition:
     revision: str | None
     newest: str
     known: bool
+    free: int | None = None  # bytes on the disk of an SQLite file; a server's disk is not seen
 
 
 async def condition(url: str) -> Condition | None:
@@ -39,7 +41,8 @@ async def _of_sqlite(address: Sqlite) -> Condition:
     name = f"SQLite at {address.path}"
     where = URL.create("sqlite+aiosqlite", database=str(address.path))
     try:
-        return await _looked(create_async_engine(where, connect_args={"timeout": SECONDS}), name)
+        found = await _looked(create_async_engine(where, connect_args={"timeout": SECONDS}), name)
+        return replace(found, free=(await asyncio.to_thread(shutil.disk_usage, address.path.parent)).free)
     except (SQLAlchemyError, OSError) as error:
         raise StoreError(f"{name}: {str(error).partition(chr(10))[0]}") from error
 

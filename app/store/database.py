@@ -18,10 +18,10 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
 
 from app.store import sqlite
-from app.store.address import SETTING, Postgres, Sqlite, StoreError, read
+from app.store.address import FOLDER_SETTING, SETTING, NoDatabase, Postgres, Sqlite, StoreError, read
 from app.store.patience import patiently
 
-__all__ = ["Database", "StoreError", "alembic_config", "newest_migration"]
+__all__ = ["Database", "NoDatabase", "StoreError", "alembic_config", "newest_migration"]
 
 _OPENING_SECONDS = 30.0
 _CLOSE_SECONDS = 10.0
@@ -46,12 +46,16 @@ class Database:
         self._readers = async_sessionmaker(engine.execution_options(selfheal_reads=True), expire_on_commit=False)
 
     @classmethod
-    async def open(cls, url: str) -> Database:
-        """Connect and migrate. `url` as people write it (`app/store/address.py`). Raises `StoreError`."""
+    async def open(cls, url: str, *, migrate: bool = True) -> Database:
+        """Connect and migrate. `url` as people write it (`app/store/address.py`). Raises `StoreError`.
+
+        Without `migrate` nothing is made or changed: one that is not at the newest migration is refused, and where there is
+        none at all, that is `NoDatabase`.
+        """
         address = read(url)
         if isinstance(address, Postgres):
-            return cls(await _open_postgres(address))
-        return cls(await _open_sqlite(address), one_thread=sqlite.OneThread(address))
+            return cls(await _open_postgres(address, migrate))
+        return cls(await _open_sqlite(address, migrate), one_thread=sqlite.OneThread(address))
 
     @classmethod
     def connect(cls, url: str) -> Database:
@@ -97,10 +101,12 @@ class Database:
             yield session
 
 
-async def _open_sqlite(address: Sqlite) -> AsyncEngine:
+async def _open_sqlite(address: Sqlite, migrate: bool) -> AsyncEngine:
     try:
+        if not migrate and not await asyncio.to_thread(_has_content, address.path):
+            raise _none_at(address)
         engine = sqlite.pool(address)
-        await _migrated(engine)
+        await _ready(engine, address, migrate)
     except (SQLAlchemyError, OSError) as error:
         why = str(error).partition("\n")[0]  # SQLAlchemy adds the statement and where to read more
         raise StoreError(
@@ -109,26 +115,33 @@ async def _open_sqlite(address: Sqlite) -> AsyncEngine:
     return engine
 
 
-async def _open_postgres(address: Postgres) -> AsyncEngine:
+def _has_content(file: Path) -> bool:
+    return file.exists() and file.stat().st_size > 0  # merely connecting would write to an empty one
+
+
+async def _open_postgres(address: Postgres, migrate: bool) -> AsyncEngine:
     # Its driver is loaded only for those who use it.
     from app.store import postgres
 
-    migrating = postgres.unhurried(address)
+    opening = postgres.unhurried(address)
     try:
-        await _migrated(migrating)
+        await _ready(opening, address, migrate)
     except postgres.ERRORS as error:
         raise postgres.refusal(address, error) from error
-    await migrating.dispose()
+    await opening.dispose()
     return postgres.pool(address)
 
 
-async def _migrated(engine: AsyncEngine) -> None:
-    """Bring it up to date; an engine that cannot be is disposed of."""
+async def _ready(engine: AsyncEngine, address: Sqlite | Postgres, migrate: bool) -> None:
+    """Bring it up to date, or without `migrate` see that it is; an engine that cannot be is disposed of."""
 
-    async def migrate() -> None:
+    async def make_current() -> None:
         async with engine.execution_options(selfheal_reads=True).connect() as connection:
-            if await connection.run_sync(_is_current):
-                return
+            revisions = await connection.run_sync(_revisions)
+        if revisions == [newest_migration()]:
+            return
+        if not migrate:
+            raise _not_current(address, revisions)
         async with engine.begin() as connection:
             if engine.dialect.name == "postgresql":
                 await _turn(connection)
@@ -137,9 +150,9 @@ async def _migrated(engine: AsyncEngine) -> None:
     try:
         if engine.dialect.name == "sqlite":
             # Processes that start together: a file that is put into WAL mode is locked at once, without any waiting.
-            await patiently(migrate, _OPENING_SECONDS, passing=_is_locked)
+            await patiently(make_current, _OPENING_SECONDS, passing=_is_locked)
         else:
-            await migrate()
+            await make_current()
     except BaseException:
         await engine.dispose()
         raise
@@ -168,17 +181,52 @@ def _is_locked(error: BaseException) -> bool:
     return isinstance(error, OperationalError) and "locked" in str(error.orig)
 
 
-def _is_current(connection: Connection) -> bool:
+def _revisions(connection: Connection) -> list[str]:
     """Asked first, and without Alembic: most processes find a database that has it all, and Alembic takes half a second."""
     if not inspect(connection).has_table("alembic_version"):
-        return False
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == [newest_migration()]
+        return []
+    return list(connection.execute(text("SELECT version_num FROM alembic_version")).scalars())
+
+
+def newest_migration() -> str:
+    """The revision that this version of the program wants."""
+    return _migrations()[-1]
 
 
 @cache
-def newest_migration() -> str:
-    """The revision that this version of the program wants: the files of the migrations are named after theirs, in order."""
-    return max(file.name for file in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")).partition("_")[0]
+def _migrations() -> tuple[str, ...]:
+    """Every revision that this version knows, in order: the files are named after theirs."""
+    return tuple(sorted(file.name.partition("_")[0] for file in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")))
+
+
+def _none_at(address: Sqlite | Postgres) -> NoDatabase:
+    return NoDatabase(
+        f"there is no database of Selfheal at {_name(address)}: {FOLDER_SETTING} (the folder of SQLite's) or {SETTING} names "
+        "another; the service makes one when it starts"
+    )
+
+
+def _not_current(address: Sqlite | Postgres, revisions: list[str]) -> StoreError:
+    if not revisions:
+        return _none_at(address)
+    if set(revisions) <= set(_migrations()):
+        return StoreError(
+            f"{_name(address)} is of an older version of Selfheal (migration {', '.join(revisions)}, this one wants "
+            f"{newest_migration()}), and nothing in it was changed: run `selfheal migrate` or start this version's service, "
+            "once no process of the older one runs"
+        )
+    return _of_another_version(f"it is at {', '.join(revisions)}")
+
+
+def _of_another_version(why: object) -> StoreError:
+    return StoreError(
+        f"the database is from another version of Selfheal, most likely a newer one ({why}); nothing in it was changed: "
+        f"run that version, or name another database with {SETTING}"
+    )
+
+
+def _name(address: Sqlite | Postgres) -> str:
+    return str(address.path) if isinstance(address, Sqlite) else f"PostgreSQL {address.where}/{address.database}"
 
 
 def _migrate(connection: Connection) -> None:
@@ -189,10 +237,7 @@ def _migrate(connection: Connection) -> None:
     try:
         command.upgrade(alembic_config(connection), "head")
     except CommandError as error:
-        raise StoreError(
-            f"the database is from another version of Selfheal, most likely a newer one ({error}); nothing in it was changed: "
-            f"run that version, or name another database with {SETTING}"
-        ) from error
+        raise _of_another_version(error) from error
 
 
 def alembic_config(connection: Connection | None = None) -> Any:

@@ -84,6 +84,10 @@ def refusal(address: Postgres, error: BaseException) -> StoreError:
             why = f"{at} refuses user {address.user!r} ({said}); correct the user or the password"
         case asyncpg.InvalidCatalogNameError():
             why = f"{at} has no database {address.database!r}; create it, or name another"
+        case ConnectionError() if "rejected SSL upgrade" in said:  # asyncpg's words, for which it has no class
+            why = (
+                f"{at} takes no TLS, and `sslmode` wants it; set up TLS there, or `sslmode=disable` where the way to it is safe"
+            )
         case asyncpg.ClientConfigurationError() | ssl.SSLError():
             why = f"{at} cannot be reached so: {said}; look at `sslmode` and its certificates"
         case TimeoutError():

@@ -15,10 +15,10 @@ from agent.blobs import BlobMissing
 from agent.outcome import Outcome
 from app.clock import Clock
 from app.events import Stored
-from app.settings import Settings
+from app.settings import Settings, SettingsError
 from app.store import endings, figures, memories, queries, steering
 from app.store.claims import Terms
-from app.store.database import Database, StoreError
+from app.store.database import Database, NoDatabase, StoreError
 from app.store.figures import Figures
 from app.store.leases import Lease, hold
 from app.store.memories import Embedder, Kept, RepositoryMemory
@@ -217,9 +217,16 @@ def terms_of(settings: Settings) -> Terms:
 
 
 @contextlib.asynccontextmanager
-async def open_store(settings: Settings, clock: Clock) -> AsyncIterator[Store]:
-    """Open the database, bring it up to date, close it at the end. Raises `StoreError`."""
-    database = await Database.open(settings.database)
+async def open_store(settings: Settings, clock: Clock, *, migrate: bool = True) -> AsyncIterator[Store]:
+    """Open the database, bring it up to date, close it at the end. Raises `StoreError`.
+
+    Without `migrate`, for who looks at what a service did or steers it: the database may be that of an older service, which
+    would not start again on a migrated one. Then nothing is made or changed; raises `SettingsError` where there is none.
+    """
+    try:
+        database = await Database.open(settings.database, migrate=migrate)
+    except NoDatabase as error:
+        raise SettingsError(str(error)) from error
     try:
         yield Store(database, clock, terms_of(settings))
     finally:

@@ -100,16 +100,41 @@ def test_wrong_use_is_told_and_ends_with_2(
 
 @pytest.mark.parametrize("command", [("attempts", "list"), ("attempts", "show", "x"), ("worker",)])
 def test_a_database_that_cannot_be_opened_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    url = f"sqlite+aiosqlite:///{tmp_path}/file/selfheal.db"
-    done = selfheal(*command, SELFHEAL_DATA_DIR=str(tmp_path), SELFHEAL_DATABASE_URL=url)
+    (tmp_path / "file").write_text("no database at all, but a text of some length" * 20)
+    done = selfheal(*command, SELFHEAL_DATA_DIR=str(tmp_path), SELFHEAL_DATABASE_URL=f"sqlite:///{tmp_path}/file")
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("selfheal: the database cannot be opened: ")
 
 
-def test_an_empty_database_has_no_attempts(tmp_path: Path) -> None:
-    data = {"SELFHEAL_DATA_DIR": str(tmp_path)}
+INSPECTING = (
+    ("attempts", "list"),
+    ("attempts", "list", "--json"),
+    ("attempts", "show", "77"),
+    ("attempts", "approve", "77"),
+    ("attempts", "reject", "77"),
+    ("attempts", "fork", "77", "--from-iteration", "1"),
+    ("attempts", "calibration"),
+    ("memory", "list"),
+    ("memory", "forget", "7"),
+)
+
+
+@pytest.mark.parametrize("command", INSPECTING, ids=" ".join)
+def test_who_only_looks_or_steers_makes_no_database(command: tuple[str, ...], tmp_path: Path) -> None:
+    done = selfheal(*command, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"selfheal: there is no database of Selfheal at {tmp_path}/.selfheal/selfheal.db: ")
+    assert "SELFHEAL_DATA_DIR" in line
+    assert "SELFHEAL_DATABASE_URL" in line
+    assert not list(tmp_path.iterdir())
+
+
+async def test_an_empty_database_has_no_attempts(settings: Settings) -> None:
+    async with open_store(settings, SystemClock()):
+        pass
+    data = {"SELFHEAL_DATA_DIR": str(settings.data_dir), "SELFHEAL_DATABASE_URL": settings.database}
     assert selfheal("attempts", "list", **data).stdout == "No attempts yet.\n"
     assert json.loads(selfheal("attempts", "list", "--json", **data).stdout) == []
     unknown = selfheal("attempts", "show", "77", **data)
@@ -144,6 +169,21 @@ def test_attempts_are_listed_newest_first(settings: Settings, two_attempts: tupl
     assert [(each["id"], each["outcome"]) for each in both] == [(waiting, None), (healed, "healed")]
     assert json.loads(selfheal("attempts", "list", "--json", "--limit", "1", **data).stdout) == both[:1]
     assert json.loads(selfheal("attempts", "list", "--json", "--repository", "octo/other", **data).stdout) == []
+
+
+@pytest.mark.parametrize("database_url", [None])
+async def test_one_long_name_does_not_make_every_row_wide(settings: Settings) -> None:
+    async with open_store(settings, SystemClock()) as store:
+        await taken(store, RUN)
+        await taken(store, run_of("c" * 40, head_branch="b" * 240, title="t" * 240))
+    data = {"SELFHEAL_DATA_DIR": str(settings.data_dir)}
+    listed = selfheal("attempts", "list", **data).stdout
+    assert max(len(row) for row in listed.splitlines()) < 260
+    assert f"{'b' * 59}… " in listed
+    assert {each["head_branch"] for each in json.loads(selfheal("attempts", "list", "--json", **data).stdout)} == {
+        "main",
+        "b" * 240,
+    }
 
 
 def test_an_attempt_is_shown_with_its_timeline(settings: Settings, two_attempts: tuple[str, str]) -> None:

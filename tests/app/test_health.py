@@ -7,8 +7,10 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 import httpx
+import pytest
 from sqlalchemy import text
 
 from app.health import Health, of_worker
@@ -120,3 +122,18 @@ async def test_asking_makes_no_database(settings: Settings, redis_url: str) -> N
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     assert "no database yet" in (await of_worker(settings))["database"].reason
     assert not (settings.data_dir / "selfheal.db").exists()
+
+
+@pytest.mark.parametrize("name", ["data", "d" * 120], ids=["short", "too long for a socket"])
+async def test_a_data_folder_that_cannot_be_is_told_in_lines_and_none_is_made(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file" / name, tmp_path / name):
+        environment, pipe = {**os.environ, "SELFHEAL_DATA_DIR": str(folder)}, asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "app", "health", env=environment, stdout=pipe, stderr=pipe
+        )
+        out, err = await asyncio.wait_for(process.communicate(), 60)
+        assert (process.returncode, out) == (1, b"")
+        assert "Traceback" not in err.decode()
+        assert all(line.startswith(("database: ", "redis: ")) for line in err.decode().splitlines()), err.decode()
+        assert sorted(tmp_path.iterdir()) == [tmp_path / "file"]

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import os
 import signal
 import socket
 import sys
@@ -17,8 +18,10 @@ import httpx
 import pytest
 
 from app.main import create_webhooks, serve
+from app.process import dev
 from app.settings import Settings, SettingsError, load
 from app.store.store import Store
+from app.worker import Heal
 from tests.app.test_redis import alive, server_pid
 from tests.app.waiting import until
 from tests.webhooks.test_triggers import RUN
@@ -97,6 +100,22 @@ async def test_a_port_that_is_taken_is_named(settings: Settings) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=f"SELFHEAL_PORT: cannot listen on 127.0.0.1:{port}"):
             await serve(settings.model_copy(update={"port": port}), asyncio.Event(), lambda _: None)
+
+
+@pytest.mark.parametrize("setting", ["port", "pages_port"])
+async def test_dev_begins_no_work_where_a_port_is_taken(settings: Settings, setting: str) -> None:
+    begun: list[str] = []
+
+    def open_heal(_: Settings, __: Store) -> contextlib.AbstractAsyncContextManager[Heal]:
+        begun.append("work")
+        raise AssertionError("nothing is opened for work")
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = settings.model_copy(update={setting: taken.getsockname()[1]})
+        with pytest.raises(SettingsError, match="cannot listen on"):
+            await asyncio.wait_for(dev(settings, open_heal, asyncio.Event(), lambda _: None), 60)
+    assert begun == []
+    assert not settings.data_dir.exists(), "no database either"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "selfheal.example"])
@@ -217,3 +236,30 @@ asyncio.run(main())
             await process.wait()
     assert not alive(pid)
     assert log.read_text().splitlines()[-1] == "closed"
+
+
+async def test_a_web_process_that_stops_does_not_speak_of_work(tmp_path: Path) -> None:
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")},
+        "SELFHEAL_DATA_DIR": str(tmp_path / "data"),
+        "SELFHEAL_GITHUB_WEBHOOK_SECRET": "hush",
+        "SELFHEAL_PORT": "0",
+        "SELFHEAL_PAGES_PORT": "0",
+    }
+    pipe, joined = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "app", "serve", env=environment, stdout=pipe, stderr=joined
+    )
+    assert process.stdout is not None
+    try:
+        while b"listening" not in (line := await asyncio.wait_for(process.stdout.readline(), 60)):
+            assert line, "it ended"
+        process.send_signal(signal.SIGTERM)
+        said = await asyncio.wait_for(process.stdout.read(), 60)
+        assert await asyncio.wait_for(process.wait(), 60) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert b"stopping; what was asked is still answered" in said
+    assert b"given back" not in said

@@ -42,8 +42,9 @@ async def test_one_that_is_well_is_told_with_its_version_and_stays_as_it_is(
         (lambda url: url.replace("selfheal:p", "selfheal:q"), "refuses user 'selfheal'"),
         (lambda url: url.replace("/test_", "/nowhere_"), "has no database 'nowhere_"),
         (lambda url: re.sub(r":\d+/", ":1/", url), "start it, or correct host and port"),
+        (lambda url: url.replace("sslmode=prefer", "sslmode=require"), "takes no TLS, and `sslmode` wants it"),
     ],
-    ids=["password", "database", "port"],
+    ids=["password", "database", "port", "no TLS"],
 )
 async def test_what_is_wrong_is_named_without_the_password(
     postgres: Postgres, name: str, tmp_path: Path, change: Callable[[str], str], words: str

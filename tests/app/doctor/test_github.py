@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -52,6 +53,13 @@ async def test_an_app_with_all_it_needs_is_fine(standin: StandIn) -> None:
     assert {check.status for check in found.values()} == {"ok"}, found
     assert found.keys() == {"reachable", "clock", "credentials", "permissions", "events", "installations"}
     assert "acme" in found["installations"].seen
+
+
+async def test_a_missing_key_file_is_told_with_where_to_put_it(standin: StandIn, tmp_path: Path) -> None:
+    file = tmp_path / "key.pem"
+    check = (await looked(settings_of(standin, github_private_key=None, github_private_key_file=file)))["credentials"]
+    assert check.status == "failed"
+    assert check.fix.startswith(f"put the key at {file}, ")
 
 
 @pytest.mark.parametrize("name", ["actions", "checks", "contents", "issues", "pull_requests"])
