@@ -69,6 +69,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", folder], check=True)
 
 
+@pytest.mark.optional("a small file system can be mounted by root alone")
 async def test_a_full_disk_fails_for_the_folder_and_for_the_database_there(small_disk: Path) -> None:
     settings = load(data_dir=small_disk / "data")
     async with open_store(settings, SystemClock()):
