@@ -155,7 +155,13 @@ def test_no_way_out_of_a_process_shows_a_secret() -> None:
     assert max(len(line) for line in done.stderr.splitlines()) < 50_000
 
 
-async def test_strangers_fill_no_log_by_malformed_requests_and_what_breaks_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_strangers_fill_no_log_by_malformed_requests_and_what_breaks_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("uvicorn", "uvicorn.error"):  # the stand-ins of other tests let uvicorn configure them
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
         raise RuntimeError("it broke")
 
