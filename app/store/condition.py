@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from app.store.address import Postgres, Sqlite, StoreError, read
-from app.store.database import alembic_config
+from app.store.database import known_migrations, newest_migration, revisions_of
 
 SECONDS = 2.0  # that another writer may hold it
 
@@ -66,18 +66,14 @@ async def _looked(engine: AsyncEngine, name: str) -> Condition:
 
 
 def _look(connection: Connection, name: str) -> Condition:
-    from alembic.runtime.migration import MigrationContext
-    from alembic.script import ScriptDirectory
-
     is_sqlite = connection.dialect.name == "sqlite"
     version = str(connection.execute(text("SELECT sqlite_version()" if is_sqlite else "SHOW server_version")).scalar_one())
-    revision = MigrationContext.configure(connection).get_current_revision()
-    scripts = ScriptDirectory.from_config(alembic_config())
-    known = revision is None or revision in {script.revision for script in scripts.walk_revisions()}
+    revision = next(iter(revisions_of(connection)), None)
+    known = revision is None or revision in known_migrations()
     connection.rollback()
     # Made for real, and never kept: SQLite's driver begins no transaction for it by itself.
     if is_sqlite:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     connection.exec_driver_sql("CREATE TABLE selfheal_doctor (canary INTEGER)")
     connection.rollback()
-    return Condition(name, version, revision, str(scripts.get_current_head()), known)
+    return Condition(name, version, revision, newest_migration(), known)

@@ -21,7 +21,7 @@ from app.store import sqlite
 from app.store.address import FOLDER_SETTING, SETTING, NoDatabase, Postgres, Sqlite, StoreError, read
 from app.store.patience import patiently
 
-__all__ = ["Database", "NoDatabase", "StoreError", "alembic_config", "newest_migration"]
+__all__ = ["Database", "NoDatabase", "StoreError", "alembic_config", "known_migrations", "newest_migration", "revisions_of"]
 
 _OPENING_SECONDS = 30.0
 _CLOSE_SECONDS = 10.0
@@ -137,7 +137,7 @@ async def _ready(engine: AsyncEngine, address: Sqlite | Postgres, migrate: bool)
 
     async def make_current() -> None:
         async with engine.execution_options(selfheal_reads=True).connect() as connection:
-            revisions = await connection.run_sync(_revisions)
+            revisions = await connection.run_sync(revisions_of)
         if revisions == [newest_migration()]:
             return
         if not migrate:
@@ -181,8 +181,11 @@ def _is_locked(error: BaseException) -> bool:
     return isinstance(error, OperationalError) and "locked" in str(error.orig)
 
 
-def _revisions(connection: Connection) -> list[str]:
-    """Asked first, and without Alembic: most processes find a database that has it all, and Alembic takes half a second."""
+def revisions_of(connection: Connection) -> list[str]:
+    """What a database is at; empty where there are no tables of ours.
+
+    Asked first, and without Alembic: most processes find a database that has it all, and Alembic takes half a second.
+    """
     if not inspect(connection).has_table("alembic_version"):
         return []
     return list(connection.execute(text("SELECT version_num FROM alembic_version")).scalars())
@@ -190,11 +193,11 @@ def _revisions(connection: Connection) -> list[str]:
 
 def newest_migration() -> str:
     """The revision that this version of the program wants."""
-    return _migrations()[-1]
+    return known_migrations()[-1]
 
 
 @cache
-def _migrations() -> tuple[str, ...]:
+def known_migrations() -> tuple[str, ...]:
     """Every revision that this version knows, in order: the files are named after theirs."""
     return tuple(sorted(file.name.partition("_")[0] for file in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")))
 
@@ -209,7 +212,7 @@ def _none_at(address: Sqlite | Postgres) -> NoDatabase:
 def _not_current(address: Sqlite | Postgres, revisions: list[str]) -> StoreError:
     if not revisions:
         return _none_at(address)
-    if set(revisions) <= set(_migrations()):
+    if set(revisions) <= set(known_migrations()):
         return StoreError(
             f"{_name(address)} is of an older version of Selfheal (migration {', '.join(revisions)}, this one wants "
             f"{newest_migration()}), and nothing in it was changed: run `selfheal migrate` or start this version's service, "
