@@ -18,8 +18,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
 from agent.blobs import BlobMissing
-from agent.model import ModelError
-from agent.proposers.base import Proposal, Proposer, Situation, Strategist
+from agent.models.values import ModelError
+from agent.proposer import Proposal, Proposer, Situation, Strategist
 from agent.state import Opinion, State, Work, fell_back
 from agent.task import Policy
 from sandbox.base import SandboxError

@@ -29,9 +29,10 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
 from agent.blobs import BlobMissing
-from agent.budget import Ledger
-from agent.checks import Runner
-from agent.events import Degraded
+from agent.checks.runner import Runner
+from agent.contract.budget import Ledger
+from agent.contract.events import Degraded
+from agent.contract.outcome import NoRepair, Repair
 from agent.nodes.approve import approve, approve_round, asks_before
 from agent.nodes.challenge import challenge
 from agent.nodes.climb import climb, is_left_to_a_model
@@ -48,10 +49,9 @@ from agent.nodes.reproduce import reproduce
 from agent.nodes.review import review
 from agent.nodes.select import select
 from agent.nodes.verify import verify
-from agent.outcome import NoRepair, Repair
 from agent.proposers.model import DIRECT
 from agent.question import Question, Reply, Waiting
-from agent.recording import Step, recorded
+from agent.report.recording import Step, recorded
 from agent.reproducing import Begun
 from agent.state import Context, Opinion, State, Work, pack, spent, unpack
 from agent.task import Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.usage import Usage
+from agent.contract.usage import Usage
 
 Autonomy = Literal["full", "review_publish", "review_repairs", "review_all"]
 """When a person is asked: never; before anything is published; before each further round too; before the first proposal too."""

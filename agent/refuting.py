@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.alike import alike
-from agent.proposal import Diagnosis
+from agent.contract.proposal import Diagnosis
 
 
 def causes_left(diagnosis: Diagnosis, refuted: Sequence[str]) -> tuple[str, ...]:

@@ -11,19 +11,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from agent import words
-from agent.budget import Ledger
-from agent.checks import Runner
-from agent.endings import Ending
-from agent.events import StepStarted
+from agent.checks.runner import Runner
+from agent.contract.budget import Ledger
+from agent.contract.events import StepStarted
+from agent.contract.outcome import NoRepair, ReflectionLog
+from agent.contract.usage import Usage
+from agent.contract.verdicts import Check, CheckRun, Oracle
 from agent.nodes.localize import localize
 from agent.nodes.probe import probe
 from agent.nodes.reproduce import reproduce
-from agent.outcome import NoRepair, ReflectionLog
-from agent.recording import recorded
+from agent.report.endings import Ending
+from agent.report.recording import recorded
 from agent.state import Context, State, Work, unpack
 from agent.task import Task
-from agent.usage import Usage
-from agent.verdicts import Check, CheckRun, Oracle
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,20 +17,20 @@ import msgspec
 
 from agent.alike import alike
 from agent.blobs import Blobs
-from agent.budget import Ledger
-from agent.events import Degraded, Emit
-from agent.memory import Memory
-from agent.oracle import failures
-from agent.proposers.base import Proposer
+from agent.checks.oracle import failures
+from agent.contract.budget import Ledger
+from agent.contract.events import Degraded, Emit
+from agent.contract.memory import Memory
+from agent.contract.usage import Usage
+from agent.contract.verdicts import Check, CheckRun, Failure, Oracle
+from agent.proposer import Proposer
 from agent.task import Task
-from agent.usage import Usage
-from agent.verdicts import Check, CheckRun, Failure, Oracle
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from agent.checks import Runner
-    from agent.models import Models
+    from agent.checks.runner import Runner
+    from agent.models.router import Models
 
 T = TypeVar("T")
 LESSONS = 5  # as many travel from iteration to iteration

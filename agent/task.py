@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from agent.budget import Budget
+from agent.contract.budget import Budget
+from agent.contract.verdicts import Check, CheckRun
 from agent.question import Autonomy
-from agent.verdicts import Check, CheckRun
 from sandbox.base import Packages, Sandbox
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.proposal import Span
-from agent.usage import RungCost
-from agent.verdicts import Check
+from agent.contract.proposal import Span
+from agent.contract.usage import RungCost
+from agent.contract.verdicts import Check
 
 _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 _STEPS = {

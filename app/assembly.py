@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.budget import Budget
+from agent.contract.budget import Budget
 from agent.task import Policy
 from app.settings import PREFIX, Settings, SettingsError
 from sandbox.base import MIB, Limits, Sandboxes
@@ -14,10 +14,10 @@ from sandbox.e2b.plan import Account
 
 if TYPE_CHECKING:
     from agent.extensions import Extensions
-    from agent.model import ModelSettings, Role
-    from agent.models import Models
+    from agent.models.router import Models
+    from agent.models.values import ModelSettings, Role
     from app.github import GitHub, Patience
-    from app.store.memories import Embedder
+    from app.store.memories.memories import Embedder
 
 CLOSING_SECONDS = 600.0  # that an attempt may take beyond its budget: the command that runs when it ends
 
@@ -41,7 +41,7 @@ def limits_of(settings: Settings) -> Limits:
 
 async def models_of(settings: Settings) -> Models | None:
     """The models that are configured, or a coder found in a local Ollama; None when there is neither, or it is `none`."""
-    from agent.models import Models, find_local_model
+    from agent.models.router import Models, find_local_model
 
     if settings.model == "none":
         return None
@@ -66,14 +66,14 @@ async def models_of(settings: Settings) -> Models | None:
 
 def models_named(settings: Settings, name: str) -> Models:
     """The one model that a person chose, for every role, reached as the settings say."""
-    from agent.models import Models
+    from agent.models.router import Models
 
     return Models(_model(name, settings, settings.model if settings.model not in (None, "none") else name))
 
 
 def embedder_of(settings: Settings, models: Models | None) -> Embedder | None:
     """What finds memories by their meaning; None where no embedding model is set, or no model at all."""
-    from app.store.memories import Embedder
+    from app.store.memories.memories import Embedder
 
     if models is None or settings.embedding_model is None:
         return None
@@ -85,7 +85,7 @@ def _model(named: str, settings: Settings, first: str) -> ModelSettings:
 
     The key, and the server of `MODEL`, are for models of that one's provider alone: a key must not reach another.
     """
-    from agent.model import ModelSettings
+    from agent.models.values import ModelSettings
 
     name, _, base = named.partition("@http")
     provider, kin = (each.partition("/")[0].removesuffix("_chat") for each in (name, first))  # `ollama/` is `ollama_chat/`

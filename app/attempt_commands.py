@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands import Json, OfRepository, load_settings, run, wrong_use
+from app.cli.command import Json, OfRepository, load_settings, run, wrong_use
 
 attempts = typer.Typer(help="Look at what the service did, answer what it asks, go another way.", no_args_is_help=True)
 
@@ -21,7 +21,7 @@ def list_attempts(
 ) -> None:
     """List attempts, newest first."""
     settings = load_settings()
-    from app import inspection
+    from app.cli.attempts import listing as inspection
 
     run(inspection.list_attempts(settings, repository=repository, limit=limit, json=json), inspection.StoreError)
 
@@ -33,7 +33,7 @@ def show_attempt(
 ) -> None:
     """Show one attempt with its timeline."""
     settings = load_settings()
-    from app import inspection
+    from app.cli.attempts import listing as inspection
 
     if not run(inspection.show_attempt(settings, attempt, json=json), inspection.StoreError):
         wrong_use(f"there is no attempt {attempt!r}; `selfheal attempts list` shows them")
@@ -69,7 +69,7 @@ def fork(
 ) -> None:
     """Rewind an attempt to one of its rounds and go another way, as an attempt of its own."""
     settings = load_settings()
-    from app import steering
+    from app.cli.attempts import decisions as steering
 
     try:
         run(steering.fork(settings, attempt, from_iteration=from_iteration, hint=hint, model=model), steering.StoreError)
@@ -81,14 +81,14 @@ def fork(
 def calibration(repository: OfRepository = None, json: Json = False) -> None:
     """Show how sure repairs were, and how many of them people merged."""
     settings = load_settings()
-    from app import inspection
+    from app.cli.attempts import listing as inspection
 
     run(inspection.calibration(settings, repository=repository, json=json), inspection.StoreError)
 
 
 def _steer(*, approved: bool, attempt: str, why: str = "") -> None:
     settings = load_settings()
-    from app import steering
+    from app.cli.attempts import decisions as steering
 
     try:
         run(steering.answer(settings, attempt, approved=approved, why=why), steering.StoreError)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from agent.outcome import Outcome
+from agent.contract.outcome import Outcome
 
 if TYPE_CHECKING:  # `selfheal fix` reads this table and starts without GitHub's client
     from app.github.types import Conclusion

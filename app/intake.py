@@ -14,11 +14,11 @@ from functools import partial
 import structlog
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from app import traces
-from app.queue import Queue
-from app.store.arrivals import Arrival, take_all
-from app.store.deliveries import take
-from app.store.patience import is_passing, patiently
+from app.observability import traces
+from app.queue.queue import Queue
+from app.store.database.retries import is_passing, patiently
+from app.store.deliveries.batches import Arrival, take_all
+from app.store.deliveries.deliveries import take
 from app.store.store import Store
 from app.together import Together
 from webhooks.intake import Decision, Delivery, Ignored, NotDurable, RepairRequest, Taken

@@ -16,15 +16,16 @@ from typing import Literal
 
 import structlog
 
-from agent import tracing
-from agent.events import StepStarted
-from agent.outcome import NoRepair, Outcome, Repair
+from agent.case import Case, without_a_run
+from agent.contract.events import StepStarted
+from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.engine import Engine
+from agent.models import tracing
 from agent.question import Waiting
-from app import publish, traces
-from app.case import Case, without_a_run
+from app.attempt.gather import Gathered, Head, Stop, gather, has_moved, resolve_head
+from app.attempt.progress import AWAY_SECONDS, PATIENCE, Timeline, publication_of, react, tell_end
+from app.attempt.rerun import rerun
 from app.endings import ENDINGS
-from app.engine import Engine
-from app.gather import Gathered, Head, Stop, gather, has_moved, resolve_head
 from app.github import (
     PUBLISHING,
     READING,
@@ -39,15 +40,15 @@ from app.github import (
     TooLarge,
     Unavailable,
 )
-from app.log import bound
-from app.messages import Publication
-from app.rerunning import rerun
-from app.store.claims import NotClaimed, Postponed
-from app.store.leases import AttemptCancelled, Lease
-from app.store.memories import Embedder
+from app.observability import traces
+from app.observability.log import bound
+from app.publish import publish
+from app.publish.messages import Publication
+from app.store.leases.claims import NotClaimed, Postponed
+from app.store.leases.leases import AttemptCancelled, Lease
+from app.store.memories.memories import Embedder
 from app.store.store import Store
 from app.store.values import Attempt, PullRequest
-from app.telling import AWAY_SECONDS, PATIENCE, Timeline, publication_of, react, tell_end
 from sandbox.base import SandboxError, SandboxUnavailable
 
 log = structlog.get_logger()

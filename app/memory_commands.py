@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands import Json, OfRepository, load_settings, run, wrong_use
+from app.cli.command import Json, OfRepository, load_settings, run, wrong_use
 
 memory = typer.Typer(help="Look at what is remembered of each repository, and forget it.", no_args_is_help=True)
 
@@ -19,7 +19,7 @@ def list_memories(
 ) -> None:
     """List what is remembered, newest first."""
     settings = load_settings()
-    from app import memories
+    from app.cli.memory import listing as memories
 
     run(memories.list_memories(settings, repository=repository, limit=limit, json=json), memories.StoreError)
 
@@ -35,7 +35,7 @@ def forget(
     if (number is None) == (repository is None):
         wrong_use("say what to forget: the ID of a memory, or --repository OWNER/NAME")
     settings = load_settings()
-    from app import memories
+    from app.cli.memory import listing as memories
 
     dropped = run(memories.forget(settings, memory_id=number, repository=repository), memories.StoreError)
     if not dropped:

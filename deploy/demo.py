@@ -23,14 +23,14 @@ from pathlib import Path
 
 from rich.syntax import Syntax
 
-from agent.events import Ended
-from agent.outcome import Outcome
-from app import terminal
+from agent.contract.events import Ended
+from agent.contract.outcome import Outcome
+from app.cli import terminal
+from app.cli.terminal import plain
 from app.clock import SystemClock
 from app.settings import load
 from app.store.store import Store, open_store
 from app.store.values import Attempt
-from app.terminal import plain
 from tests.standins.github import GitHub
 from tests.story.service import Died, NotStarted, Service, running
 

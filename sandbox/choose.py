@@ -11,9 +11,9 @@ from typing import Literal
 from sandbox import folders
 from sandbox.base import Sandboxes, SandboxUnavailable
 from sandbox.e2b.plan import Account
-from sandbox.install.index_access import Unasked
-from sandbox.install.managed import Managed
+from sandbox.install.index.access import Unasked
 from sandbox.install.packages import Shop
+from sandbox.install.python.managed import Managed
 
 _OPEN = "open"
 Kind = Literal["auto", "local", "process", "docker", "e2b"]

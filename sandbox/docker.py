@@ -32,26 +32,16 @@ from sandbox.base import (
     Workspace,
 )
 from sandbox.containers import engine as engines
-from sandbox.containers import house as houses
+from sandbox.containers import resources as houses
 from sandbox.containers.engine import Engine, Facts
 from sandbox.containers.files import ROOT, TOP, WORK
-from sandbox.containers.house import House
-from sandbox.containers.images import (
-    BASE,
-    TOOLS,
-    Image,
-    checked,
-    full_name,
-    is_allowed,
-    is_reference,
-    look_into,
-    volumes_of,
-)
-from sandbox.containers.packing import Packing
-from sandbox.containers.recipe import Mount, Recipe
+from sandbox.containers.images import BASE, TOOLS, Image, checked, full_name, is_allowed, is_reference, look_into, volumes_of
+from sandbox.containers.resources import House
+from sandbox.containers.spec import Mount, Recipe
+from sandbox.containers.tars import Packing
 from sandbox.containers.workspace import DockerWorkspace, Hall
+from sandbox.host.tree import check_tool_name
 from sandbox.install.packages import Shop
-from sandbox.tree import check_tool_name
 
 MOST_PROCESSORS = 4
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from secrets import token_hex
 
 from sandbox.base import Limits
+from sandbox.host.folder_locks import abandoned, locked
 from sandbox.jail import cgroup
-from sandbox.locking import abandoned, locked
 from sandbox.taking import taken
 
 GROUP = "group"

@@ -19,29 +19,20 @@ from functools import cache
 from pathlib import Path
 from secrets import token_hex
 
-from sandbox import folders, launch
-from sandbox.base import (
-    Command,
-    Completed,
-    Installed,
-    Isolation,
-    Limits,
-    Packages,
-    Promise,
-    SandboxUnavailable,
-    Workspace,
-)
-from sandbox.held import HeldWorkspace
+from sandbox import folders
+from sandbox.base import Command, Completed, Installed, Isolation, Limits, Packages, Promise, SandboxUnavailable, Workspace
+from sandbox.host import launch
+from sandbox.host.folder_workspace import HeldWorkspace
+from sandbox.host.tree import Tree, check_tool_name, parts_of
 from sandbox.install import toolchains
-from sandbox.install.interpreters import own
 from sandbox.install.packages import Shop, install
+from sandbox.install.python.interpreters import own
 from sandbox.install.toolchains import Toolchain
 from sandbox.jail import bubblewrap, cgroup, seccomp, slots
 from sandbox.jail.bubblewrap import REPO, TOOLS, Mount
-from sandbox.jail.confine import Confinement, Job
-from sandbox.jail.place import ENVIRONMENTS, Ground, Hall, JailPlace
+from sandbox.jail.confinement import Confinement, Job
+from sandbox.jail.install_backend import ENVIRONMENTS, Ground, Hall, JailPlace
 from sandbox.jail.stage import TOP, open_stage
-from sandbox.tree import Tree, check_tool_name, parts_of
 
 _OVERLAY = """
 mkdir -p "$1"

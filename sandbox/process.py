@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
-from sandbox import bounds, folders, launch
+from sandbox import folders
 from sandbox.base import (
     Command,
     Completed,
@@ -29,12 +29,13 @@ from sandbox.base import (
     SandboxUnavailable,
     Workspace,
 )
-from sandbox.held import HeldWorkspace
-from sandbox.install.interpreters import Interpreter, own
+from sandbox.host import bounds, launch
+from sandbox.host.folder_workspace import HeldWorkspace
+from sandbox.host.tree import check_tool_name, parts_of
 from sandbox.install.packages import Shop, install
 from sandbox.install.placing import INSTALL_OUTPUT, INSTALL_SECONDS
+from sandbox.install.python.interpreters import Interpreter, own
 from sandbox.jail.cgroup import Group
-from sandbox.tree import check_tool_name, parts_of
 
 MARK = "SELFHEAL_COMMAND"
 COPY_SECONDS = 120.0

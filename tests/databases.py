@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store.database import Database
+from app.store.database.database import Database
 from tests.standins.postgres import Postgres, PostgresMissing, serving
 
 KINDS = ("sqlite", "postgresql")

@@ -10,9 +10,9 @@ from typing import Literal
 from agent.bench.differential import Function, compare
 from agent.bench.lab import Lab, Labs
 from agent.bench.specimen import File, Judgement, NotPosed, Specimen, changed
-from agent.ci.configuration import Configuration, TestCommand
-from agent.outcome import Repair
-from agent.verdicts import CheckRun, Verdict
+from agent.ci.project.configuration import Configuration, TestCommand
+from agent.contract.outcome import Repair
+from agent.contract.verdicts import CheckRun, Verdict
 from sandbox.base import Packages
 
 OracleKind = Literal["all", "half"]

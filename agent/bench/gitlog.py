@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.bench.specimen import BadInput, File, NotPosed
-from sandbox import launch
 from sandbox.base import MIB
+from sandbox.host import launch
 
 SECONDS = 120.0  # one call of git
 LARGEST = 256 * MIB  # bytes of one commit's files

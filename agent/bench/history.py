@@ -16,10 +16,10 @@ from agent.bench.gitlog import Commit
 from agent.bench.lab import Labs
 from agent.bench.specimen import BadInput, File, Skipped, Specimen, text_of
 from agent.bench.suites import SuiteTrial, edits_of, verdicts
-from agent.ci.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
-from agent.ci.configuration import PATH as CONFIGURATION
-from agent.testfiles import is_test
-from agent.verdicts import Verdict
+from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
+from agent.ci.project.configuration import PATH as CONFIGURATION
+from agent.contract.verdicts import Verdict
+from agent.source.test_files import is_test
 
 LOOKED_THROUGH = 50  # commits for each one that is wanted
 _PROSE = (".md", ".rst", ".txt")

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from agent.bench.specimen import Files, NotPosed, packed
-from agent.checks import Runner
-from agent.ci.configuration import Configuration
+from agent.checks.runner import Runner
 from agent.ci.plan import plan
-from agent.verdicts import Check, CheckRun
+from agent.ci.project.configuration import Configuration
+from agent.contract.verdicts import Check, CheckRun
 from sandbox.base import MIB, Command, Completed, Limits, Sandbox, Sandboxes, Workspace
 
 Changes = Mapping[str, bytes | None]

@@ -18,8 +18,8 @@ from agent.bench.releases import release
 from agent.bench.specimen import BadInput, File, NotPosed, Specimen, text_of
 from agent.bench.suites import SuiteTrial, edits_of, verdicts
 from agent.bench.unified import DoesNotApply, applied
-from agent.ci.configuration import Configuration, TestCommand
-from agent.verdicts import Verdict, VerdictId
+from agent.ci.project.configuration import Configuration, TestCommand
+from agent.contract.verdicts import Verdict, VerdictId
 from sandbox.base import Packages as Installed
 
 SUITE_SECONDS = 300.0  # one run of a package's whole suite

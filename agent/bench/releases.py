@@ -21,9 +21,9 @@ from pathlib import Path
 from secrets import token_hex
 
 from agent.bench.specimen import File, NotPosed
-from sandbox import launch
 from sandbox.base import MIB
-from sandbox.install.wheels import environment
+from sandbox.host import launch
+from sandbox.install.python.wheels import environment
 
 _Member = tuple[str, int, Callable[[], bytes], bool]
 """Path, bytes when unpacked, how it is read, whether it is executable."""

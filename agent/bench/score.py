@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from agent.bench.specimen import Judgement
-from agent.edits import diff
-from agent.outcome import NoRepair, Outcome, Repair
+from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.edits.changes import diff
 
 BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # edges of the bands of confidence
 _Z = 1.959964  # of a two-sided 95 % interval

@@ -13,9 +13,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent.ci.configuration import Configuration
-from agent.outcome import Repair
-from agent.proposal import Edits
+from agent.ci.project.configuration import Configuration
+from agent.contract.outcome import Repair
+from agent.contract.proposal import Edits
 from sandbox.base import MIB
 
 if TYPE_CHECKING:

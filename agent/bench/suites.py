@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from agent.bench.lab import Changes, Lab
 from agent.bench.specimen import Judgement, Specimen, changed
-from agent.edits import added, changed_lines, removed
-from agent.outcome import Repair
-from agent.proposal import Edits, FileChange
-from agent.verdicts import Verdict, VerdictId
+from agent.contract.outcome import Repair
+from agent.contract.proposal import Edits, FileChange
+from agent.contract.verdicts import Verdict, VerdictId
+from agent.edits.changes import added, changed_lines, removed
 
 
 @dataclass(frozen=True, slots=True)

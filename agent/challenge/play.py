@@ -13,10 +13,10 @@ from typing import Literal
 import msgspec
 
 from agent.challenge.touched import Touched
-from agent.checks import Runner
-from agent.proposal import Edits
-from agent.sampling import question, red_check, run_of
-from agent.verdicts import CheckRun, Oracle
+from agent.checks.runner import Runner
+from agent.checks.sampling import question, red_check, run_of
+from agent.contract.proposal import Edits
+from agent.contract.verdicts import CheckRun, Oracle
 from sandbox.base import Sandbox
 
 SECONDS = 8.0  # for all of it, at most

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.proposal import Edits, FileChange
-from agent.testfiles import is_test
+from agent.contract.proposal import Edits, FileChange
+from agent.source.test_files import is_test
 
 MOST = 12  # functions that are played with
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.endings import Ending
-from agent.outcome import Outcome
+from agent.contract.outcome import Outcome
+from agent.report.endings import Ending
 
 
 class Needs(Exception):

@@ -11,26 +11,27 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent.ci import detect, ecosystems
-from agent.ci.commands import read_command, tools_of
-from agent.ci.configuration import NO_CONFIGURATION, Configuration, TestCommand
-from agent.ci.detect import Project
+from agent.checks.services import stock
 from agent.ci.expressions.scope import Files
 from agent.ci.hashed import Hashed
-from agent.ci.installing import merge
-from agent.ci.leg import Found, Leg, Told, Walked
-from agent.ci.legs import ChosenJob, FailedJob, leg_of
+from agent.ci.job.leg import Found, Leg, Told, Walked
+from agent.ci.job.selection import ChosenJob, FailedJob, leg_of
 from agent.ci.obstacles import needs_services
+from agent.ci.project import detection as detect
+from agent.ci.project import ecosystems
+from agent.ci.project.commands import read_command, tools_of
+from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, TestCommand
+from agent.ci.project.detection import Project
+from agent.ci.project.install_commands import merge
 from agent.ci.replay import Stage
-from agent.ci.runners.detected import detected
+from agent.ci.runners.default_tests import detected
 from agent.ci.runners.follow import follow_script
 from agent.ci.walking import walk
 from agent.ci.workflows.document import Problem
-from agent.endings import Ending
+from agent.contract.outcome import Outcome
+from agent.contract.verdicts import Check, CheckRun, Service
 from agent.guest.text import one_line
-from agent.outcome import Outcome
-from agent.services import stock
-from agent.verdicts import Check, CheckRun, Service
+from agent.report.endings import Ending
 from sandbox.base import Packages, Workspace
 
 READING = 20.0  # seconds for reading the workflows of all jobs; one that means no harm takes milliseconds

@@ -11,14 +11,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from agent.checks import Runner
-from agent.ci.detect import Project
+from agent.checks.runner import Runner
 from agent.ci.expressions import Value
 from agent.ci.expressions.scope import Files
-from agent.ci.leg import Leg, Performed, Walked
+from agent.ci.job.leg import Leg, Performed, Walked
+from agent.ci.project.detection import Project
 from agent.ci.walking import walk
-from agent.guest import stepping
-from agent.verdicts import Check, CheckRun
+from agent.contract.verdicts import Check, CheckRun
+from agent.guest.supervise import steps as stepping
 from sandbox.base import MIB, LimitExceeded, Sandbox, Workspace
 
 LEFT_LIMIT = 4 * MIB  # characters that the steps of a job leave in `GITHUB_ENV`, `GITHUB_OUTPUT` and `GITHUB_PATH`

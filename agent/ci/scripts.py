@@ -6,17 +6,17 @@ import posixpath
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent.ci import detect
-from agent.ci.commands import read_command
-from agent.ci.contexts import unknown_in, variables
-from agent.ci.detect import Project
-from agent.ci.installing import merge
+from agent.ci.job.contexts import unknown_in, variables
+from agent.ci.job.renderer import Texts, program_of, same_in_bash
+from agent.ci.project import detection as detect
+from agent.ci.project.commands import read_command
+from agent.ci.project.detection import Project
+from agent.ci.project.install_commands import merge
+from agent.ci.runners.context import Followed, Steps
 from agent.ci.runners.follow import follow_script
-from agent.ci.runners.followed import Followed, Steps
-from agent.ci.shell_words import in_one_line
+from agent.ci.shell.words import in_one_line
 from agent.ci.steps import Gains, Here, Installs, Runs
-from agent.ci.texts import Texts, program_of, same_in_bash
-from agent.verdicts import Check
+from agent.contract.verdicts import Check
 from sandbox.base import Packages
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent.ci.texts import Frame
+from agent.ci.job.renderer import Frame
 from agent.ci.workflows.model import Action, Step
-from agent.verdicts import Check
+from agent.contract.verdicts import Check
 from sandbox.base import Packages
 
 

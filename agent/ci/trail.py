@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from agent.ci.commands import only_looks, tools_of
-from agent.ci.installing import merge
-from agent.ci.leg import Asked, Does, End, Found, Leg, Told, Walked
+from agent.ci.job.leg import Asked, Does, End, Found, Leg, Told, Walked
+from agent.ci.project.commands import only_looks, tools_of
+from agent.ci.project.install_commands import merge
 from agent.ci.steps import Gains, Here
 from agent.ci.workflows.step_names import title_of
-from agent.verdicts import Check, CheckRun, Step
+from agent.contract.verdicts import Check, CheckRun, Step
 from sandbox.base import Packages
 
 

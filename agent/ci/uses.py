@@ -5,13 +5,13 @@ from __future__ import annotations
 import posixpath
 from dataclasses import replace
 
-from agent.ci.actions import is_checkout, meaning_of, python_version
-from agent.ci.detect import Project
+from agent.ci.job.actions import is_checkout, meaning_of, python_version
+from agent.ci.job.renderer import SHELL, Frame, Texts
 from agent.ci.obstacles import Needs, Refused, elsewhere
+from agent.ci.project.detection import Project
 from agent.ci.scripts import Scripts
 from agent.ci.steps import Gains, Here, Installs, Opens, Prepares, Runs
-from agent.ci.texts import SHELL, Frame, Texts
-from agent.ci.workflows.composite import read_action
+from agent.ci.workflows.action_file import read_action
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Action
 from agent.guest.text import one_line

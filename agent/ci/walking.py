@@ -12,19 +12,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent.ci.aim import Aim, Said, listen
-from agent.ci.detect import Project
 from agent.ci.expressions import ExpressionError, Unknown, condition
 from agent.ci.expressions.scope import Files
-from agent.ci.leg import Asked, End, Leg, Nothing, Perform, Performed, Walked
+from agent.ci.job.failing_step import Aim, Said, listen
+from agent.ci.job.leg import Asked, End, Leg, Nothing, Perform, Performed, Walked
+from agent.ci.job.renderer import Asks, Frame, Texts, unseen_outputs
 from agent.ci.obstacles import Needs, Refused, in_doubt, in_the_way, invalid, named, needs_services, too_long
+from agent.ci.project.detection import Project
 from agent.ci.scripts import Scripts
 from agent.ci.steps import Here, Installs, Meant, Opens, Prepares, Runs
-from agent.ci.texts import Asks, Frame, Texts, unseen_outputs
 from agent.ci.trail import Trail, Tried
 from agent.ci.uses import Uses
 from agent.ci.workflows.model import Step
-from agent.endings import Ending, stopped_before
+from agent.report.endings import Ending, stopped_before
 
 Stop = Tried | Ending | Nothing  # at the failing step, before it, or after all steps
 

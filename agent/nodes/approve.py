@@ -9,12 +9,12 @@ import asyncio
 
 from langgraph.types import interrupt
 
-from agent.edits import diff
-from agent.endings import rejected
-from agent.events import Answered
-from agent.oracle import Verification
-from agent.proposal import Candidate
+from agent.checks.oracle import Verification
+from agent.contract.events import Answered
+from agent.contract.proposal import Candidate
+from agent.edits.changes import diff
 from agent.question import Autonomy, Question, Reply
+from agent.report.endings import rejected
 from agent.state import State, Work, pack, unpack
 
 _ROUNDS: tuple[Autonomy, ...] = ("review_repairs", "review_all")

@@ -10,21 +10,21 @@ import asyncio
 import hashlib
 from dataclasses import replace
 
-from agent.challenge import written
+from agent.challenge import generated_tests as written
+from agent.challenge.failing_tests import failing_tests
 from agent.challenge.judgement import Challenged, judge, objections
 from agent.challenge.play import play
-from agent.challenge.red_tests import failing_tests
 from agent.challenge.specification import specification
 from agent.challenge.touched import touched
-from agent.edits import changed_lines, diff, read_text
-from agent.events import Opined
-from agent.model import ModelError
-from agent.oracle import Verification
-from agent.proposal import Candidate, Edits
-from agent.sampling import red_check, test_files
+from agent.checks.oracle import Verification
+from agent.checks.sampling import red_check, test_files
+from agent.contract.events import Opined
+from agent.contract.proposal import Candidate, Edits
+from agent.contract.usage import Usage
+from agent.contract.verdicts import Check, CheckRun, Oracle
+from agent.edits.changes import changed_lines, diff, read_text
+from agent.models.values import ModelError
 from agent.state import Objection, State, Work, fell_back, pack
-from agent.usage import Usage
-from agent.verdicts import Check, CheckRun, Oracle
 
 RIVALS = 5  # other candidates of the round whose behaviour is compared
 MOST_FILES = 3  # of failing tests that a model is shown

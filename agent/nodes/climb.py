@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from langgraph.types import Overwrite
 
-from agent import guard, words
-from agent.costs import tell_cost
+from agent import words
+from agent.contract.usage import RungCost, Usage
+from agent.guard import rules as guard
 from agent.nodes.propose import situation_of
-from agent.proposers.base import Strategist
+from agent.proposer import Strategist
+from agent.report.costs import tell_cost
 from agent.state import Round, State, Work, fell_back, pack, remember, unpack
-from agent.usage import RungCost, Usage
 
 FRUITLESS = 2  # rounds in a row without anything new to judge, after which a rung is left
 STUCK = 4  # changes in a row that failed in the very same way, after which a model is left

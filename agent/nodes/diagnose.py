@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent import diagnosis, words
-from agent.debugger import Debugger
-from agent.model import ModelError
+from agent import words
+from agent.contract.outcome import Iteration
+from agent.contract.usage import Usage
+from agent.debugger.debugger import Debugger
+from agent.diagnosis import evidence as diagnosis
+from agent.models.values import ModelError
 from agent.nodes.propose import situation_of
-from agent.outcome import Iteration
-from agent.proposers.base import Strategist
+from agent.proposer import Strategist
 from agent.state import State, Work, fell_back, pack, red_of
-from agent.usage import Usage
 
 
 async def diagnose(state: State, work: Work) -> State:

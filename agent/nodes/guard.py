@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from langgraph.types import Overwrite
 
-from agent import guard as rules
-from agent.edits import digest
-from agent.events import Guarded
-from agent.hunks import together
-from agent.oracle import Verification
-from agent.proposal import Candidate
+from agent.checks.oracle import Verification
+from agent.contract.events import Guarded
+from agent.contract.proposal import Candidate
+from agent.contract.verdicts import Oracle
+from agent.edits.changes import digest
+from agent.edits.hunks import together
+from agent.guard import rules as rules
 from agent.state import Round, State, Work, pack, red_of, unpack
-from agent.verdicts import Oracle
 
 
 async def guard(state: State, work: Work) -> State:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent import words
-from agent.events import Localized
-from agent.localization import localize as suspects_of
-from agent.proposal import Span
+from agent.contract.events import Localized
+from agent.contract.proposal import Span
+from agent.contract.verdicts import CheckRun, Oracle
+from agent.reproduce.localization import localize as suspects_of
 from agent.state import State, Work, fell_back
-from agent.verdicts import CheckRun, Oracle
 from sandbox.base import DeadlinePassed, LimitExceeded
 
 LONGEST = 30.0  # seconds

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent import endings, flakiness
+from agent.checks.oracle import Round, base_of
+from agent.contract.outcome import Flakiness
+from agent.contract.verdicts import Check, CheckRun, Conditions, Oracle
 from agent.nodes.reproduce import kept, tell, why_not_red
-from agent.oracle import Round, base_of
-from agent.outcome import Flakiness
-from agent.probing import Prober
+from agent.report import endings
+from agent.reproduce import flakiness
+from agent.reproduce.probing import Prober
 from agent.state import State, Work, pack
-from agent.verdicts import Check, CheckRun, Conditions, Oracle
 from sandbox.base import LimitExceeded
 
 SHARE = 0.1  # of what the attempt has left: what one series of runs may take

@@ -6,18 +6,18 @@ import asyncio
 from dataclasses import replace
 
 from agent import words
-from agent.costs import tell_cost
-from agent.edits import diff, digest
-from agent.events import AnyEvent, Degraded, ModelCalled, Proposed
-from agent.gate import proof_seconds
-from agent.memory import Recollection
-from agent.model import ModelError
-from agent.outcome import Iteration
-from agent.proposal import Diagnosis, Span
-from agent.proposers.base import Proposal, Situation
+from agent.contract.events import AnyEvent, Degraded, ModelCalled, Proposed
+from agent.contract.memory import Recollection
+from agent.contract.outcome import Iteration
+from agent.contract.proposal import Diagnosis, Span
+from agent.contract.usage import RungCost, Usage
+from agent.contract.verdicts import CheckRun, Oracle
+from agent.edits.changes import diff, digest
+from agent.gate.gate import proof_seconds
+from agent.models.values import ModelError
+from agent.proposer import Proposal, Situation
+from agent.report.costs import tell_cost
 from agent.state import Round, State, Work, pack, unpack
-from agent.usage import RungCost, Usage
-from agent.verdicts import CheckRun, Oracle
 from sandbox.base import DeadlinePassed, LimitExceeded
 
 EARLIER = 2  # failed changes that a rung is told of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent import gate
-from agent.events import Proven
-from agent.oracle import Verification
-from agent.proposal import Candidate
+from agent.checks.oracle import Verification
+from agent.contract.events import Proven
+from agent.contract.proposal import Candidate
+from agent.contract.verdicts import Oracle
+from agent.gate import gate
 from agent.state import State, Work, base_of, pack, unpack
-from agent.verdicts import Oracle
 
 SHOWN = 50  # ids of a check's target in the timeline
 

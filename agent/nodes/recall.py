@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.events import Remembered
-from agent.memory import signature
+from agent.contract.events import Remembered
+from agent.contract.memory import signature
 from agent.state import State, Work, red_of
 
 SHOWN = 12  # characters of an attempt's id, as people see it everywhere

@@ -11,16 +11,16 @@ import re
 from langgraph.types import Overwrite
 
 from agent.alike import alike
-from agent.edits import digest
-from agent.events import Reflected
-from agent.oracle import Verification
-from agent.outcome import Iteration
-from agent.outline import Module, changed
-from agent.proposal import Candidate, Diagnosis, FileChange
-from agent.reflection import told
+from agent.checks.oracle import Verification
+from agent.contract.events import Reflected
+from agent.contract.outcome import Iteration
+from agent.contract.proposal import Candidate, Diagnosis, FileChange
+from agent.contract.verdicts import Oracle
+from agent.edits.changes import digest
 from agent.refuting import causes_left
+from agent.report.reflection import told
+from agent.source.outline import Module, changed
 from agent.state import Context, Objection, State, Work, pack, remember, unpack
-from agent.verdicts import Oracle
 
 NAMED = 4  # places that a lesson names
 

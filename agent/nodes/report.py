@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from agent import confidence, diagnosis, endings, guard, words
+from agent import words
 from agent.challenge.judgement import Challenged
-from agent.edits import diff, digest
-from agent.endings import Ending
-from agent.events import Ended
-from agent.memory import Recollection, signature, worth_keeping
-from agent.oracle import Verification
-from agent.outcome import Evidence, NoRepair, Outcome, Repair
-from agent.proposal import Candidate, Diagnosis, Span
-from agent.reflection import log_of, told
+from agent.checks.oracle import Verification
+from agent.contract.events import Ended
+from agent.contract.memory import Recollection, signature, worth_keeping
+from agent.contract.outcome import Evidence, NoRepair, Outcome, Repair
+from agent.contract.proposal import Candidate, Diagnosis, Span
+from agent.contract.usage import RungCost
+from agent.contract.verdicts import Oracle
+from agent.diagnosis import evidence as diagnosis
+from agent.edits.changes import diff, digest
+from agent.gate import confidence
+from agent.guard import rules as guard
+from agent.report import endings
+from agent.report.endings import Ending
+from agent.report.reflection import log_of, told
 from agent.state import State, Work, red_of, spent, unpack
-from agent.usage import RungCost
-from agent.verdicts import Oracle
 
 MEMORABLE = 8_000  # characters of a repair's diff that are remembered
 NAMED = 5  # failing ids, and suspicious places, that a person is told when there is no repair

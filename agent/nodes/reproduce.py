@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent import endings, words
-from agent.endings import Ending
-from agent.events import Reproduced
-from agent.flakiness import named_in, speaks_of_network
-from agent.gate import is_brief
-from agent.lacking import NETWORK, alike, lack_behind
-from agent.oracle import EXIT, Round, base_of, differ, failures, oracle_of, unsteady
-from agent.outcome import Flakiness, Outcome
+from agent import words
+from agent.checks.oracle import EXIT, Round, base_of, differ, failures, oracle_of, unsteady
+from agent.contract.events import Reproduced
+from agent.contract.outcome import Flakiness, Outcome
+from agent.contract.verdicts import CheckRun, Oracle, VerdictId
+from agent.gate.gate import is_brief
+from agent.report import endings
+from agent.report.endings import Ending
+from agent.reproduce.flakiness import named_in, speaks_of_network
+from agent.reproduce.sandbox_limits import NETWORK, alike, lack_behind
 from agent.state import State, Work, pack
-from agent.verdicts import CheckRun, Oracle, VerdictId
 from sandbox.base import LimitExceeded
 
 CERTAIN = 5  # times that something has to be red where a person says that it comes and goes

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from agent import reviewing
 from agent.challenge.judgement import Challenged
-from agent.events import Opined
-from agent.model import ModelError
+from agent.contract.events import Opined
+from agent.contract.proposal import Candidate
+from agent.models.decisions import line, read_object, truth
+from agent.models.values import ModelError
 from agent.nodes.propose import situation_of
-from agent.proposal import Candidate
-from agent.salvage import line, read_object, truth
+from agent.prompts import review as reviewing
 from agent.state import Objection, State, Work, fell_back, pack, unpack
 
 SECONDS = 120.0

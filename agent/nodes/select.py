@@ -10,16 +10,16 @@ from dataclasses import replace
 
 from langgraph.types import Overwrite
 
-from agent import gate
-from agent.edits import changed_lines, diff, digest
-from agent.events import Selected
-from agent.hunks import hunks, leans_on_others, without_hunk
-from agent.lint import new_findings
+from agent.checks.oracle import Verification
+from agent.contract.events import Selected
+from agent.contract.proposal import Candidate
+from agent.contract.verdicts import Oracle
+from agent.edits.changes import changed_lines, diff, digest
+from agent.edits.hunks import hunks, leans_on_others, without_hunk
+from agent.gate import gate
+from agent.gate.lint import new_findings
 from agent.nodes.guard import refusal_of
-from agent.oracle import Verification
-from agent.proposal import Candidate
 from agent.state import State, Work, base_of, pack, unpack
-from agent.verdicts import Oracle
 
 MOST_DROPS = 8  # hunks of one candidate that are tried to be dropped
 

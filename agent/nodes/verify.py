@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from agent import gate
-from agent.endings import named
-from agent.events import Verified
-from agent.oracle import Verification
-from agent.proposal import Candidate
+from agent.checks.oracle import Verification
+from agent.contract.events import Verified
+from agent.contract.proposal import Candidate
+from agent.contract.verdicts import Oracle
+from agent.gate import gate
+from agent.report.endings import named
 from agent.state import State, Work, base_of, pack
-from agent.verdicts import Oracle
 
 
 async def verify(state: State, work: Work) -> State:

@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined, Template, TemplateSyntaxError
 
-from agent.model import Message, Prompt, Role
-from agent.reflection import fenced
+from agent.models.values import Message, Prompt, Role
+from agent.report.reflection import fenced
 
 
 class BrokenPrompt(Exception):

@@ -10,19 +10,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from agent import failing, prompting
 from agent.alike import alike
-from agent.answer import Block, Change, WholeFunction, clean_path, parse
-from agent.diagnosis import BY_VERDICTS, UNSURE
-from agent.edits import EditProblem, digest, read_text
-from agent.model import Answer, ModelError, Prompt, Truncated
-from agent.models import Models
-from agent.placing import resolve
-from agent.prompting import Shown
-from agent.proposal import Candidate, Edits
-from agent.proposers.base import Proposal, Situation
-from agent.testfiles import is_test
-from agent.usage import Usage
+from agent.contract.proposal import Candidate, Edits
+from agent.contract.usage import Usage
+from agent.diagnosis.evidence import BY_VERDICTS, UNSURE
+from agent.edits.answers import Block, Change, WholeFunction, clean_path, parse
+from agent.edits.changes import EditProblem, digest, read_text
+from agent.edits.placement import resolve
+from agent.models.router import Models
+from agent.models.values import Answer, ModelError, Prompt, Truncated
+from agent.prompts import diagnose as prompting
+from agent.prompts import failures as failing
+from agent.prompts.diagnose import Shown
+from agent.proposer import Proposal, Situation
+from agent.source.test_files import is_test
 
 DIRECT, DIAGNOSED, TARGETED, MINIMAL = "direct", "diagnosed", "targeted", "minimal"
 FUNCTION, ANOTHER, AFRESH = "function", "another", "afresh"

@@ -18,14 +18,14 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.responses import Response
 
-from agent.outcome import Outcome
-from app.dashboard.asking import BadQuery, asked, cursor_of
+from agent.contract.outcome import Outcome
 from app.dashboard.beside import beside
 from app.dashboard.feed import PAGE, Feed, News
-from app.dashboard.finding import known, store_of
-from app.dashboard.shown import Shower
-from app.dashboard.streaming import Seen, message, place, stream
-from app.events import Stored
+from app.dashboard.filters import BadQuery, asked, cursor_of
+from app.dashboard.lookup import known, store_of
+from app.dashboard.safe_text import Shower
+from app.dashboard.stream import Seen, message, place, stream
+from app.store.events import Stored
 from app.store.store import Store
 from app.store.values import Attempt, Status, Trigger
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from markupsafe import Markup, escape
 
-from app.dashboard.shown import LONGEST, Shower
+from app.dashboard.safe_text import LONGEST, Shower
 
 MOST_LINES = 600  # of one diff
 PAGE_LINES = 2_000  # of all diffs of one page

@@ -18,8 +18,8 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.dashboard.beside import beside
-from app.dashboard.story import Story
-from app.events import Stored
+from app.dashboard.summary import Story
+from app.store.events import Stored
 from app.store.store import Store
 from app.store.values import Attempt, Mark
 

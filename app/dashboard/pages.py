@@ -19,25 +19,25 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from agent.outcome import Outcome
+from agent.contract.outcome import Outcome
 from app.clock import Clock
 from app.dashboard import api
-from app.dashboard.asking import STATUSES, BadQuery, asked, cursor_of, only_known
+from app.dashboard.access import Guard
 from app.dashboard.beside import beside
 from app.dashboard.diffs import affordable
 from app.dashboard.feed import Feed, News, retold
-from app.dashboard.finding import Text, known, store_of
-from app.dashboard.guarding import Guard
+from app.dashboard.filters import STATUSES, BadQuery, asked, cursor_of, only_known
+from app.dashboard.lookup import Text, known, store_of
 from app.dashboard.rendering import Renderer
-from app.dashboard.shown import Links, Shower
-from app.dashboard.standing import standing
-from app.dashboard.story import Story
-from app.dashboard.streaming import Seen, message, place, stream
-from app.metrics import scraped
+from app.dashboard.safe_text import Links, Shower
+from app.dashboard.status import standing
+from app.dashboard.stream import Seen, message, place, stream
+from app.dashboard.summary import Story
+from app.observability.metrics import scraped
+from app.observability.traces import UNTRACED
 from app.settings import Settings
-from app.store.patience import is_passing
+from app.store.database.retries import is_passing
 from app.store.values import Attempt
-from app.traces import UNTRACED
 
 ROWS = 30
 MOST_EVENTS = 1_000  # of one timeline on a page; the API has all

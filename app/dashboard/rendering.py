@@ -12,9 +12,9 @@ from markupsafe import Markup, escape
 
 from agent import words
 from app.dashboard.diffs import Line, lines_of
-from app.dashboard.shown import Links, Shower
-from app.dashboard.standing import fate, label, learning, pace, standing, sureness
-from app.retelling import spent
+from app.dashboard.safe_text import Links, Shower
+from app.dashboard.status import fate, label, learning, pace, standing, sureness
+from app.publish.reflection_log import spent
 
 _HERE = Path(__file__).parent
 _TRIGGERS = {"automatic": "Failing run", "command": "Command", "fork": "Fork"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from app.doctor.checks import Check
-from app.doctor.setup import NO_ROOM
+from app.cli.doctor.checks import Check
+from app.cli.doctor.setup import NO_ROOM
 from app.settings import PREFIX, Settings
-from app.store.condition import condition
-from app.store.database import StoreError
+from app.store.database.condition import condition
+from app.store.database.database import StoreError
 
 SECONDS = 8.0
 _LEAST_MIB = NO_ROOM >> 20

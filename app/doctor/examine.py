@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
+from app.cli.doctor import github, model, redis, sandbox, setup
+from app.cli.doctor.checks import Area, Check
 from app.clock import Clock
-from app.doctor import database, github, model, redis, sandbox, setup
-from app.doctor.checks import Area, Check
+from app.doctor import database
 from app.settings import Settings
 
 SECONDS = 60.0  # of one area; each of its waits has a shorter deadline of its own

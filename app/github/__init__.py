@@ -16,8 +16,8 @@ from app.github.errors import (
     TooLarge,
     Unavailable,
 )
-from app.github.patience import Patience
 from app.github.repository import Repository
+from app.github.retries import Patience
 from app.github.types import PUBLISHING, READING
 
 __all__ = [

@@ -10,17 +10,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from app.github.errors import Unavailable
-from app.github.types import (
-    CheckRunRef,
-    Comment,
-    Commit,
-    ForeignCheck,
-    Job,
-    Permission,
-    PullRequest,
-    Step,
-    WorkflowRun,
-)
+from app.github.types import CheckRunRef, Comment, Commit, ForeignCheck, Job, Permission, PullRequest, Step, WorkflowRun
 from webhooks.triggers import FAILING
 
 T = TypeVar("T")

@@ -25,17 +25,8 @@ from githubkit.auth import BaseAuthStrategy
 from githubkit.cache import MemCacheStrategy
 from githubkit.exception import GitHubException, RateLimitExceeded, RequestError, RequestFailed, RequestTimeout
 
-from app.github.errors import (
-    BadCredentials,
-    Conflict,
-    Forbidden,
-    GitHubError,
-    Invalid,
-    NotFound,
-    RateLimited,
-    Unavailable,
-)
-from app.github.patience import Pace, Patience
+from app.github.errors import BadCredentials, Conflict, Forbidden, GitHubError, Invalid, NotFound, RateLimited, Unavailable
+from app.github.retries import Pace, Patience
 from app.redaction import minted
 
 RENEW_BEFORE = timedelta(minutes=5)

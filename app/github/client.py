@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 from app.github.answers import understood
 from app.github.channel import AppChannel, InstallationChannel, Token, Wire
 from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
-from app.github.patience import Pace, Patience
 from app.github.repository import Repository
+from app.github.retries import Pace, Patience
 from app.github.types import READING, Access, AppFacts, InstallationFacts
 from webhooks.intake import RepositoryRef
 

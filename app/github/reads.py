@@ -12,15 +12,7 @@ from app.github import answers
 from app.github.answers import understood
 from app.github.channel import Channel
 from app.github.errors import Conflict, NotFound, TooLarge, Unavailable
-from app.github.types import (
-    Commit,
-    ForeignCheck,
-    Job,
-    JobLog,
-    Permission,
-    PullRequest,
-    WorkflowRun,
-)
+from app.github.types import Commit, ForeignCheck, Job, JobLog, Permission, PullRequest, WorkflowRun
 from webhooks.intake import RepositoryRef
 from webhooks.triggers import FAILING
 

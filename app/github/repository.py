@@ -15,18 +15,9 @@ from app.github import answers
 from app.github.answers import understood
 from app.github.channel import Channel
 from app.github.errors import Conflict, Invalid
-from app.github.patience import find_or_create
 from app.github.reads import Reads
-from app.github.types import (
-    CheckReport,
-    CheckRunRef,
-    Comment,
-    FileWrite,
-    NewCommit,
-    NewPull,
-    PullRequest,
-    Reaction,
-)
+from app.github.retries import find_or_create
+from app.github.types import CheckReport, CheckRunRef, Comment, FileWrite, NewCommit, NewPull, PullRequest, Reaction
 from webhooks.intake import RepositoryRef
 
 _REGULAR = ("100644", "100755")

@@ -29,7 +29,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeEngine
 
-from app.text import storable
+from app.store.text import storable
 
 
 class Utc(TypeDecorator[datetime]):

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, joinedload, selectinload
 
-from app.events import Stored, decode
+from app.store.events import Stored, decode
 from app.store.models import AttemptRow, DeliveryRow, EventRow, PullRequestRow, RepositoryRow
 from app.store.values import Attempt, Fate, Mark, Place, Status, Wanted, attempt_of
 

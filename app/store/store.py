@@ -12,21 +12,25 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.blobs import BlobMissing
-from agent.outcome import Outcome
+from agent.contract.outcome import Outcome
 from app.clock import Clock
-from app.events import Stored
 from app.settings import Settings, SettingsError
-from app.store import endings, figures, memories, queries, steering
-from app.store.claims import Terms
-from app.store.database import Database, NoDatabase, StoreError
-from app.store.figures import Figures
-from app.store.leases import Lease, hold
-from app.store.memories import Embedder, Kept, RepositoryMemory
+from app.store import queries
+from app.store.database.database import Database, NoDatabase, StoreError
+from app.store.database.retries import patiently
+from app.store.events import Stored
+from app.store.figures import figures
+from app.store.figures.figures import Figures
+from app.store.leases import decisions as steering
+from app.store.leases import endings
+from app.store.leases.claims import Terms
+from app.store.leases.decisions import Fork
+from app.store.leases.leases import Lease, hold
+from app.store.leases.notifications import Telling, telling
+from app.store.memories import memories
+from app.store.memories.memories import Embedder, Kept, RepositoryMemory
+from app.store.memories.search import search_of
 from app.store.models import AttemptRow, BlobRow, RerunRow
-from app.store.patience import patiently
-from app.store.search import search_of
-from app.store.steering import Fork
-from app.store.tellings import Telling, telling
 from app.store.values import Attempt, Fate, Mark, Place, Status, Wanted
 
 _PATIENCE = 30.0  # seconds that a database may be away; the attempt's lease may end the wait

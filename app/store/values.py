@@ -8,9 +8,9 @@ from typing import Literal, cast
 
 import msgspec
 
-from agent.outcome import Outcome
+from agent.contract.outcome import Outcome
+from agent.contract.usage import Usage
 from agent.question import Question, Reply
-from agent.usage import Usage
 from app.store.models import AttemptRow
 from webhooks.intake import RepairRequest, RepositoryRef
 

@@ -19,8 +19,8 @@ from aiodocker.stream import Stream
 
 from sandbox.base import Completed, DeadlinePassed, SandboxLost
 from sandbox.containers.engine import CALL_SECONDS, Engine, told
-from sandbox.containers.recipe import Job, Recipe
-from sandbox.launch import Ends
+from sandbox.containers.spec import Job, Recipe
+from sandbox.host.launch import Ends
 
 DRAIN_SECONDS = 5.0
 STDERR = 2

@@ -16,11 +16,11 @@ from collections.abc import AsyncIterator, Callable
 import aiohttp
 from aiodocker.containers import DockerContainer
 
-from sandbox import archive
 from sandbox.base import MIB, Entry, LimitExceeded, SandboxLost
 from sandbox.containers.engine import COPY_SECONDS, Engine, Status
-from sandbox.containers.packing import Packing, entries, one_file
-from sandbox.tree import parts_of
+from sandbox.containers.tars import Packing, entries, one_file
+from sandbox.host import archive
+from sandbox.host.tree import parts_of
 
 WORK, TOP = "/work", "repo"  # the volume, and the folder in it that is the workspace
 ROOT = f"{WORK}/{TOP}"

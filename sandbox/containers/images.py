@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from sandbox import bounds
 from sandbox.base import SandboxError, SandboxLost, SandboxUnavailable
 from sandbox.containers.files import WORK
-from sandbox.containers.house import House
 from sandbox.containers.place import ENV, ENVIRONMENTS, SEEN
-from sandbox.containers.recipe import Job
+from sandbox.containers.resources import House
+from sandbox.containers.spec import Job
+from sandbox.host import bounds
 from sandbox.install.placing import WAY
 
 TOOLS, BASE = "/tools", "/base"

@@ -18,11 +18,11 @@ from aiodocker.containers import DockerContainer
 
 from sandbox.base import KIB, Completed, LimitExceeded
 from sandbox.containers.files import ROOT, WORK
-from sandbox.containers.house import House
-from sandbox.containers.packing import Packing
-from sandbox.containers.recipe import Bind, Job, Mount
-from sandbox.install.interpreters import Interpreter
+from sandbox.containers.resources import House
+from sandbox.containers.spec import Bind, Job, Mount
+from sandbox.containers.tars import Packing
 from sandbox.install.placing import INSTALL_OUTPUT, INSTALL_SECONDS
+from sandbox.install.python.interpreters import Interpreter
 
 ENVIRONMENTS, ENV = "/env", "/env/python"  # the volume, and the virtual environment in it
 SEEN = "/seen"

@@ -15,13 +15,13 @@ from aiodocker.containers import DockerContainer
 
 from sandbox.base import MIB, Command, Completed, Entry, Installed, InstallFailed, Packages, SandboxLost
 from sandbox.containers.files import ROOT, WORK, Files
-from sandbox.containers.house import House
 from sandbox.containers.images import ASK_SECONDS, Image
 from sandbox.containers.place import ENV, ENVIRONMENTS, Room, place_for
-from sandbox.containers.recipe import Job, Mount
+from sandbox.containers.resources import House
+from sandbox.containers.spec import Job, Mount
+from sandbox.host.running_commands import Running
+from sandbox.host.tree import parts_of
 from sandbox.install.packages import Shop, install
-from sandbox.running import Running
-from sandbox.tree import parts_of
 
 
 @dataclass(frozen=True, slots=True)

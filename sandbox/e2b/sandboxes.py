@@ -23,13 +23,13 @@ from sandbox.e2b.machine import E2BMachine
 from sandbox.e2b.network import E2BWay
 from sandbox.e2b.orphans import Orphans
 from sandbox.e2b.plan import Account
-from sandbox.install import npm_registry
-from sandbox.install.index_access import IndexAccess
-from sandbox.install.npm_registry import Registry
+from sandbox.install.index.access import IndexAccess
+from sandbox.install.node import registry as npm_registry
+from sandbox.install.node.registry import Registry
 from sandbox.install.packages import Shop
 from sandbox.remote import wire
-from sandbox.remote.asking import Line, RemoteSandbox, Supply
-from sandbox.remote.bundle import sandbox_bundle
+from sandbox.remote.client import Line, RemoteSandbox, Supply
+from sandbox.remote.code_bundle import sandbox_bundle
 from sandbox.remote.wire import Head
 
 BOOT_SECONDS = 90.0

@@ -20,12 +20,17 @@ from functools import partial
 from pathlib import Path
 
 from sandbox.base import Completed, DeadlinePassed, InstallFailed
-from sandbox.install import environments, forwarder, manifests, npm_registry, npm_scripts, shelf
-from sandbox.install.index_proxy import IndexProxy
-from sandbox.install.manifests import Project
-from sandbox.install.npm_registry import Registry
-from sandbox.install.npm_scripts import Made
+from sandbox.install import shelf
+from sandbox.install.index import forwarder
+from sandbox.install.index.proxy import IndexProxy
+from sandbox.install.node import manifests
+from sandbox.install.node import registry as npm_registry
+from sandbox.install.node import scripts as npm_scripts
+from sandbox.install.node.manifests import Project
+from sandbox.install.node.registry import Registry
+from sandbox.install.node.scripts import Made
 from sandbox.install.placing import ASKED, CERTIFICATES, SOCKET, WAY, Place
+from sandbox.install.python import environments
 
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
 FORM = 2  # raise it when the same manifests would become something else

@@ -23,16 +23,18 @@ from importlib import metadata
 from pathlib import Path
 
 from sandbox.base import Completed, DeadlinePassed, Installed, InstallFailed, Packages
-from sandbox.install import environments, forwarder, npm, shelf, wheels
-from sandbox.install import wanted as wanting
-from sandbox.install.environments import Recipe
-from sandbox.install.index_access import IndexAccess, Unasked
-from sandbox.install.index_proxy import IndexProxy
-from sandbox.install.interpreters import choose, runs_as
-from sandbox.install.managed import Managed
+from sandbox.install import npm, shelf
+from sandbox.install import plan as wanting
+from sandbox.install.index import forwarder
+from sandbox.install.index.access import IndexAccess, Unasked
+from sandbox.install.index.proxy import IndexProxy
 from sandbox.install.placing import ASKED, CERTIFICATES, SOCKET, WAY, Place, Sharing
-from sandbox.install.wanted import Wanted
-from sandbox.install.wheels import Wheels
+from sandbox.install.plan import Wanted
+from sandbox.install.python import environments, wheels
+from sandbox.install.python.environments import Recipe
+from sandbox.install.python.interpreters import choose, runs_as
+from sandbox.install.python.managed import Managed
+from sandbox.install.python.wheels import Wheels
 
 INSTALLER_ENVIRONMENT = {
     "UV_NO_CONFIG": "1",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sandbox.base import Completed
-from sandbox.install.interpreters import Interpreter
+from sandbox.install.python.interpreters import Interpreter
 from sandbox.install.shelf import Held
 
 INSTALL_SECONDS = 900.0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from sandbox.locking import abandoned, locked
+from sandbox.host.folder_locks import abandoned, locked
 
 BOUND = 5 * 1024**3  # bytes of all answers together, as far as nobody uses them
 _NEW = "new-"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox import launch
+from sandbox.host import launch
 
 SECONDS = 20.0
 _ASKED = (("rustc", "--print", "sysroot"), ("go", "env", "GOROOT"))

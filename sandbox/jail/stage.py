@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sandbox import launch
 from sandbox.base import SandboxUnavailable
+from sandbox.host import launch
 
 # A folder that every distribution has; what the host keeps there is only hidden inside the namespace.
 TOP = "/mnt"

@@ -17,7 +17,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from sandbox import bounds
 from sandbox.base import (
     MIB,
     Command,
@@ -30,6 +29,7 @@ from sandbox.base import (
     SandboxUnavailable,
     Workspace,
 )
+from sandbox.host import bounds
 from sandbox.jail.bubblewrap import scratch_bytes
 from sandbox.proof import canaries
 from sandbox.proof.bundle import attacks_bundle

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sandbox.base import MIB, SandboxError
 from sandbox.install import shelf
-from sandbox.install.wheels import FRESH_SECONDS
+from sandbox.install.python.wheels import FRESH_SECONDS
 from sandbox.remote import wire
 from sandbox.remote.wire import FRAME, Head
 from sandbox.taking import taken

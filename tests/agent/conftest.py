@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agent.checks import Runner
-from agent.verdicts import Check, CheckRun, Reader, VerdictId
+from agent.checks.runner import Runner
+from agent.contract.verdicts import Check, CheckRun, Reader, VerdictId
 from sandbox.base import MIB, InstallFailed, Limits, Packages, Sandbox, SandboxUnavailable, Workspace
-from sandbox.install.index_access import configured
+from sandbox.install.index.access import configured
 from sandbox.install.packages import Shop
 from sandbox.local import LocalSandboxes
 

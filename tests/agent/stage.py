@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.checks import Runner
-from agent.events import AnyEvent
-from agent.localization import localize
-from agent.proposal import Span
-from agent.proposers.base import Situation
+from agent.checks.runner import Runner
+from agent.contract.events import AnyEvent
+from agent.contract.proposal import Span
+from agent.contract.verdicts import Check, CheckRun, Oracle, Reader, Step
+from agent.proposer import Situation
+from agent.reproduce.localization import localize
 from agent.task import Policy
-from agent.verdicts import Check, CheckRun, Oracle, Reader, Step
 from sandbox.base import Sandbox
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from agent import extensions
-from agent.events import Degraded
+from agent.contract.events import Degraded
+from agent.contract.outcome import Repair
 from agent.extensions import Extensions
-from agent.outcome import Repair
 from agent.task import Policy
-from tests.agent.bench import RIGHT, Bench, Scripted
+from tests.agent.workbench import RIGHT, Bench, Scripted
 
 BROKEN = """
 from agent.state import Opinion

@@ -9,15 +9,15 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agent.blobs import MemoryBlobs
-from agent.events import AnyEvent, StepStarted
+from agent.contract.events import AnyEvent, StepStarted
+from agent.contract.outcome import NoRepair, Repair
 from agent.forking import CannotFork, Checkpoints, Course, fork
 from agent.graph import repair
-from agent.outcome import NoRepair, Repair
-from agent.proposers.base import Proposer
+from agent.proposer import Proposer
 from agent.question import Waiting
 from agent.state import Context, Opinion, State, Work
 from agent.task import Policy, Task
-from tests.agent.bench import PYTEST, RIGHT, SAMPLE, WRONG, Scripted, change, sandbox_with
+from tests.agent.workbench import PYTEST, RIGHT, SAMPLE, WRONG, Scripted, change, sandbox_with
 
 OTHER = change("a - b", "b - a")
 CAME_FROM = "Forked from attempt t1 before its round 2"

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from agent import events
 from agent.blobs import MemoryBlobs
-from agent.budget import Budget
+from agent.contract import events
+from agent.contract.budget import Budget
+from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.contract.proposal import FileChange
+from agent.contract.verdicts import Check
 from agent.graph import STEPS, repair
-from agent.outcome import NoRepair, Outcome, Repair
-from agent.proposal import FileChange
 from agent.proposers.patterns.proposer import PatternsProposer
 from agent.question import Reply, Waiting
 from agent.state import Context
 from agent.task import Policy, Task
-from agent.verdicts import Check
-from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change, sandbox_with
+from tests.agent.workbench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change, sandbox_with
 
 JUDGED = ["guard", "verify", "select", "prove", "challenge", "review", "approve", "report"]
 
@@ -261,13 +261,13 @@ from pathlib import Path
 import aiosqlite
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from agent import events
+from agent.contract import events
 from agent.blobs import FileBlobs
 from agent.graph import repair
 from agent.state import Context
-from agent.outcome import Repair
+from agent.contract.outcome import Repair
 from agent.task import Task
-from tests.agent.bench import PYTEST, RIGHT, SAMPLE, Scripted, sandbox_with
+from tests.agent.workbench import PYTEST, RIGHT, SAMPLE, Scripted, sandbox_with
 
 folder, kill_at = Path(sys.argv[1]), sys.argv[2]
 

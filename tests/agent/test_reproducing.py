@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent import events
 from agent.blobs import MemoryBlobs
+from agent.contract import events
 from agent.reproducing import begun
 from agent.state import Context
 from agent.task import Task
-from tests.agent.bench import PYTEST, RIGHT, SAMPLE, sandbox_with
+from tests.agent.workbench import PYTEST, RIGHT, SAMPLE, sandbox_with
 
 
 async def _deaf(_: events.AnyEvent) -> None:

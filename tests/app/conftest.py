@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.clock import Clock, SystemClock
-from app.redis import RedisMissing, embedded, server_binary
+from app.queue.redis import RedisMissing, embedded, server_binary
 from app.settings import Settings, load
 from app.store.store import Store, open_store
 from tests.app.plant import plant

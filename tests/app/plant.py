@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from agent.budget import Budget
-from app.checkpoints import open_checkpoints
+from agent.contract.budget import Budget
+from agent.engine import Engine
 from app.clock import SystemClock
-from app.engine import Engine
 from app.github import GitHub, Patience
 from app.jobs import Deps, heal
 from app.settings import Settings, load
+from app.store.checkpoints.checkpoints import open_checkpoints
 from app.store.models import AttemptRow
 from app.store.store import Store, open_store
 from app.store.values import Attempt

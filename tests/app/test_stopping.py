@@ -9,11 +9,11 @@ import pytest
 import structlog
 
 from app.clock import SystemClock
-from app.queue import Queue
+from app.queue.queue import Queue
+from app.service.worker import run_worker
 from app.settings import load
 from app.stopping import ended
 from app.store.store import open_store
-from app.worker import run_worker
 from tests.app.waiting import until
 
 

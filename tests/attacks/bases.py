@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from agent.verdicts import Check, Step
-from tests.agent.bench import CALC, PYTEST, SAMPLE
+from agent.contract.verdicts import Check, Step
+from tests.agent.workbench import CALC, PYTEST, SAMPLE
 
 _CASES = """\
 import unittest

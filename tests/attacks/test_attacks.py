@@ -17,19 +17,20 @@ from pathlib import Path
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agent import events, gate
 from agent.blobs import MemoryBlobs
-from agent.budget import Budget, Ledger
-from agent.checks import Runner
-from agent.guard import refusal
-from agent.oracle import oracle_of
-from agent.outcome import NoRepair
-from agent.proposal import Candidate, Edits, FileChange
+from agent.checks.oracle import oracle_of
+from agent.checks.runner import Runner
+from agent.contract import events
+from agent.contract.budget import Budget, Ledger
+from agent.contract.outcome import NoRepair
+from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.contract.usage import Usage
+from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
+from agent.gate import gate
+from agent.guard.rules import refusal
 from agent.state import Context, Work
 from agent.task import Policy, Task
-from agent.usage import Usage
-from agent.verdicts import Check, CheckRun, Oracle, VerdictId
-from tests.agent.bench import PYTEST, Bench, Scripted, sandbox_with
+from tests.agent.workbench import PYTEST, Bench, Scripted, sandbox_with
 from tests.attacks.bases import BASES, CHECKS
 
 AT_BASE: dict[str, CheckRun] = {}

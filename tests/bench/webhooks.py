@@ -22,7 +22,7 @@ from pathlib import Path
 
 import httpx
 
-from app.redis import embedded
+from app.queue.redis import embedded
 from tests import data
 from tests.bench import memory
 from tests.bench.load import Answers, saturate, steady

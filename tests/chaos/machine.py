@@ -17,7 +17,7 @@ from pathlib import Path
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from app.redis import server_binary
+from app.queue.redis import server_binary
 
 _GROUPS = Path("/sys/fs/cgroup")
 _OPEN = "data/sandboxes/open"

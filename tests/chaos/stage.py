@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from agent.events import StepStarted
+from agent.contract.events import StepStarted
 from app.clock import SystemClock
 from app.settings import load
 from app.store.store import Store, open_store

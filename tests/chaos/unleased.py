@@ -11,9 +11,9 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.cli import main
-from app.store import claims
-from app.store.leases import Lease
+from app.cli.main import main
+from app.store.leases import claims
+from app.store.leases.leases import Lease
 from app.store.models import AttemptRow
 
 

@@ -228,7 +228,7 @@ def test_the_image_starts_commands_that_there_are() -> None:
 
 
 def known_commands() -> set[str]:
-    from app.cli import app
+    from app.cli.main import app
 
     groups = {group.name or group.typer_instance.info.name for group in app.registered_groups}
     commands = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}

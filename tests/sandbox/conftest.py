@@ -13,7 +13,7 @@ import pytest
 
 from sandbox import docker
 from sandbox.base import Command, Completed, Limits, Sandbox, Sandboxes, Workspace
-from sandbox.install.index_access import IndexAccess
+from sandbox.install.index.access import IndexAccess
 from sandbox.install.packages import Shop
 from sandbox.jail import bubblewrap
 from sandbox.local import LocalSandboxes

@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 
 import aiodocker
 
-from sandbox.containers import house
-from sandbox.install.interpreters import own
+from sandbox.containers import resources as house
+from sandbox.install.python.interpreters import own
 
 T = TypeVar("T")
 IMAGE = "localhost/selfheal-test:latest"

@@ -13,10 +13,12 @@ import pytest
 
 from sandbox import docker
 from sandbox.base import Command, Completed, LimitExceeded, Packages, Sandbox, SandboxLost, SandboxUnavailable, Workspace
-from sandbox.containers import house, images, recipe
+from sandbox.containers import images
+from sandbox.containers import resources as house
+from sandbox.containers import spec as recipe
 from sandbox.containers.engine import Facts, address
 from sandbox.docker import DockerSandboxes
-from sandbox.install.index_access import IndexAccess
+from sandbox.install.index.access import IndexAccess
 from sandbox.install.packages import Shop
 from tests.sandbox import engines
 from tests.sandbox.conftest import ENGINES, FILES, LIMITS, MIB, engine_of, tarball

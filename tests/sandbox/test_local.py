@@ -14,7 +14,7 @@ import pytest
 
 from sandbox import folders, local
 from sandbox.base import Command, Completed, DeadlinePassed, Sandbox, SandboxLost, SandboxUnavailable, Workspace
-from sandbox.install import interpreters
+from sandbox.install.python import interpreters
 from sandbox.jail import bubblewrap, cgroup
 from sandbox.local import LocalSandboxes
 from tests.sandbox.conftest import FILES, make, sh, tarball, there, until

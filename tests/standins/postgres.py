@@ -130,9 +130,9 @@ class Postgres:
 
 
 async def _migrate(url: str) -> None:
-    from app.checkpoints import open_checkpoints
     from app.settings import load
-    from app.store.database import Database
+    from app.store.checkpoints.checkpoints import open_checkpoints
+    from app.store.database.database import Database
 
     await (await Database.open(url)).close()
     async with open_checkpoints(load(database_url=url)):

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.events import Proposed, StepStarted
-from agent.outcome import Outcome
+from agent.contract.events import Proposed, StepStarted
+from agent.contract.outcome import Outcome
 from app.clock import SystemClock
 from app.settings import load
 from app.store.store import Store, open_store

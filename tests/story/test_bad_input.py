@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agent.outcome import Outcome
+from agent.contract.outcome import Outcome
 from app.endings import ENDINGS
 from app.store.values import Attempt
 from tests.standins.model import Asked, Reply, ScriptedModel, empty, hanging, huge, unauthorized

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from agent.events import Probed
-from agent.outcome import Outcome
+from agent.contract.events import Probed
+from agent.contract.outcome import Outcome
 from tests.standins.model import Asked, ScriptedModel
 from tests.story.story import FAST, Story, tidy, told
 

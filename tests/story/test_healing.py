@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.outcome import Outcome
+from agent.contract.outcome import Outcome
 from tests.story.story import Story, tidy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

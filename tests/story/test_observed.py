@@ -15,8 +15,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.outcome import Outcome
-from app.redis import RedisMissing, server_binary
+from agent.contract.outcome import Outcome
+from app.queue.redis import RedisMissing, server_binary
 from tests.standins.collector import Collector, attributes, collecting
 from tests.standins.model import Asked, Reply, ScriptedModel
 from tests.story.story import FAST, Story, told, until

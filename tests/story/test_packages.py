@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agent.outcome import Outcome
+from agent.contract.outcome import Outcome
 from tests.data import DataMissing
 from tests.standins.model import Asked, ScriptedModel
 from tests.story.packages import OutOfReach, PackageBug, as_blocks, find, red_files

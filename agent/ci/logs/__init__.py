@@ -4,8 +4,8 @@
 A log is written by whoever's code ran in the job: what is read from it says what to look for, and is never a verdict.
 """
 
+from agent.ci.logs.classification import LogTap, read_log
 from agent.ci.logs.cutting import excerpt
-from agent.ci.logs.read import LogTap, read_log
-from agent.ci.logs.reading import Cause, LogReading, ToldFailure, is_infrastructure, told_ids
+from agent.ci.logs.model import Cause, LogReading, ToldFailure, is_infrastructure, told_ids
 
 __all__ = ["Cause", "LogReading", "LogTap", "ToldFailure", "excerpt", "is_infrastructure", "read_log", "told_ids"]

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from agent.ci.detect import Project
-from agent.ci.python_call import module_of
-from agent.ci.runners import hatch, just, make, nox, pdm, pipenv, pipx, poetry, precommit, project_tasks, tox, uv
-from agent.ci.runners.followed import DEPTH, TEXT_LIMIT, Again, Followed, Place, Result, Steps, TooMuch, Unfollowed
+from agent.ci.project.detection import Project
+from agent.ci.runners import hatch, just, nox, pdm, pipenv, pipx, poetry, precommit, project_tasks, tox, uv
+from agent.ci.runners.context import DEPTH, TEXT_LIMIT, Again, Followed, Place, Result, Steps, TooMuch, Unfollowed
+from agent.ci.runners.make import make
 from agent.ci.runners.script import read_script
 from agent.ci.runners.shell import from_folder, subshell
-from agent.ci.shell_words import assignments
+from agent.ci.shell.python_call import module_of
+from agent.ci.shell.words import assignments
 
 _CALL = 100  # steps that following one runner counts as
 _RUNNERS: dict[str, Callable[[Sequence[str], Place, Again], Result]] = {

@@ -8,13 +8,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.ci.installing import merge
+from agent.ci.project.install_commands import merge
 from agent.ci.runners import manifest
-from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Result, Unfollowed
+from agent.ci.runners.context import TEXT_LIMIT, Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import Manifest, split_options
-from agent.ci.runners.pythons import one_of_each
-from agent.ci.runners.tox_config import toml
-from agent.ci.runners.tox_values import ToxError
+from agent.ci.runners.selection import one_of_each
+from agent.ci.runners.tox.config import toml
+from agent.ci.runners.tox.values import ToxError
 from agent.ci.tables import as_table, strings
 from sandbox.base import Packages
 

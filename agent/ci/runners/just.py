@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.ci.runners.braces import Unfilled, filled
-from agent.ci.runners.followed import TEXT_LIMIT, Again, Place, Result, Steps, Unfollowed
+from agent.ci.runners.context import TEXT_LIMIT, Again, Place, Result, Steps, Unfollowed
 
 _FILES = ("justfile", "Justfile", ".justfile")
 _NESTED = 20

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from packaging.utils import canonicalize_name
 
 from agent.ci.locked import Locked, LockError
-from agent.ci.runners.followed import Place
-from agent.ci.runners.tox_config import toml
-from agent.ci.runners.tox_values import ToxError
+from agent.ci.runners.context import Place
+from agent.ci.runners.tox.config import toml
+from agent.ci.runners.tox.values import ToxError
 from agent.ci.tables import Table, strings
 from sandbox.base import Packages
-from sandbox.install.requirements import group_members
+from sandbox.install.python.requirements import group_members
 
 
 @dataclass(frozen=True, slots=True)

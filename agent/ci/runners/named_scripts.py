@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.ci.runners.followed import TEXT_LIMIT, Again, Followed, Place, Steps, Unfollowed
+from agent.ci.runners.context import TEXT_LIMIT, Again, Followed, Place, Steps, Unfollowed
 from agent.ci.runners.shell import subshell
 from agent.ci.tables import strings
 

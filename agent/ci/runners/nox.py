@@ -6,13 +6,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ci.installing import merge
-from agent.ci.runners import nox_file, nox_session, tox_config
-from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
-from agent.ci.runners.nox_file import NoxError, NoxFile, Session
-from agent.ci.runners.pythons import one_of_each
+from agent.ci.project.install_commands import merge
+from agent.ci.runners import nox_session
+from agent.ci.runners.context import Again, Followed, Place, Result, Unfollowed
+from agent.ci.runners.nox import noxfile as nox_file
+from agent.ci.runners.nox.noxfile import NoxError, NoxFile, Session
+from agent.ci.runners.selection import one_of_each
 from agent.ci.runners.shell import from_folder, subshell
-from agent.ci.runners.tox_values import ToxError
+from agent.ci.runners.tox import config as tox_config
+from agent.ci.runners.tox.values import ToxError
 from sandbox.base import Packages
 
 _SESSIONS = 30  # run by one command line

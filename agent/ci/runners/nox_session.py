@@ -10,9 +10,9 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.ci.runners.followed import Steps
-from agent.ci.runners.nox_file import NoxFile, Session
-from agent.ci.runners.python_values import UNKNOWN, Scope, Unknown, dotted, value
+from agent.ci.runners.context import Steps
+from agent.ci.runners.nox.noxfile import NoxFile, Session
+from agent.ci.runners.nox.python_values import UNKNOWN, Scope, Unknown, dotted, value
 
 _LINES = 500
 _DEPTH = 6

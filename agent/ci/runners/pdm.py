@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 
 from agent.ci import locked
-from agent.ci.installing import merge
+from agent.ci.project.install_commands import merge
 from agent.ci.runners import manifest, named_scripts
-from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
+from agent.ci.runners.context import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import names, split_options
 from agent.ci.tables import Table, strings
 from sandbox.base import Packages

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agent.ci import locked
-from agent.ci.installing import merge
+from agent.ci.project.install_commands import merge
 from agent.ci.runners import manifest, named_scripts
-from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
+from agent.ci.runners.context import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import names, split_options
 from agent.ci.runners.poetry import requirement
-from agent.ci.runners.tox_config import toml
-from agent.ci.runners.tox_values import ToxError
+from agent.ci.runners.tox.config import toml
+from agent.ci.runners.tox.values import ToxError
 from agent.ci.tables import as_table, strings
 from sandbox.base import Packages
 

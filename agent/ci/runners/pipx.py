@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.ci.runners import uv
-from agent.ci.runners.followed import Again, Place, Result
+from agent.ci.runners.context import Again, Place, Result
 from agent.ci.runners.manifest import split_options
 
 _VALUED = ("--spec", "--with", "--python", "--fetch-python", "--index-url", "-i", "--pip-args", "--backend")

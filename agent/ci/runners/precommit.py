@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.ci.hooks import PATH, read_hooks
-from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
+from agent.ci.project.hooks import PATH, read_hooks
+from agent.ci.runners.context import Again, Followed, Place, Result, Unfollowed
 from agent.guest.text import one_line
 from sandbox.base import Packages
 

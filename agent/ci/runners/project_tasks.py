@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from agent.ci.installing import merge
+from agent.ci.project.install_commands import merge
 from agent.ci.runners import manifest, named_scripts, taskfile
-from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
+from agent.ci.runners.context import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import split_options
 from agent.ci.runners.named_scripts import Tables
-from agent.ci.runners.tox_config import toml
-from agent.ci.runners.tox_values import ToxError
+from agent.ci.runners.tox.config import toml
+from agent.ci.runners.tox.values import ToxError
 from agent.ci.tables import strings
 from sandbox.base import Packages
 

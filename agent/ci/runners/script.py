@@ -11,13 +11,13 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ci.installing import installs, merge
-from agent.ci.provisioning import provisions
-from agent.ci.runners.followed import Followed, Place, Result, Unfollowed
-from agent.ci.runners.holding import Holding
+from agent.ci.project.install_commands import installs, merge
+from agent.ci.project.provisioning import provisions
+from agent.ci.runners.conditions import Holding
+from agent.ci.runners.context import Followed, Place, Result, Unfollowed
 from agent.ci.runners.shell import from_folder, subshell
-from agent.ci.shell import Piece, is_simple, pieces
-from agent.ci.shell_words import assignments, expanded, in_one_line
+from agent.ci.shell.pieces import Piece, is_simple, pieces
+from agent.ci.shell.words import assignments, expanded, in_one_line
 from agent.guest.text import one_line
 from sandbox.base import Packages
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import yaml
 
 from agent.ci.runners.braces import Unfilled, filled
-from agent.ci.runners.followed import TEXT_LIMIT, Again, Place, Result, Steps, Unfollowed
+from agent.ci.runners.context import TEXT_LIMIT, Again, Place, Result, Steps, Unfollowed
 from agent.ci.runners.shell import subshell
 from agent.ci.tables import as_table
 

@@ -9,15 +9,15 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.ci.installing import installs, merge
-from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
-from agent.ci.runners.pythons import one_of_each
+from agent.ci.project.install_commands import installs, merge
+from agent.ci.runners.context import Again, Followed, Place, Result, Unfollowed
+from agent.ci.runners.selection import one_of_each
 from agent.ci.runners.shell import from_folder, subshell
-from agent.ci.runners.tox_config import ROOT, Config, Environment, Line, ini, python_of, toml
-from agent.ci.runners.tox_ini import IniConfig
-from agent.ci.runners.tox_toml import TomlConfig
-from agent.ci.runners.tox_values import ToxError, names
-from agent.ci.shell_words import words as shell_words
+from agent.ci.runners.tox.config import ROOT, Config, Environment, Line, ini, python_of, toml
+from agent.ci.runners.tox.ini import IniConfig
+from agent.ci.runners.tox.toml import TomlConfig
+from agent.ci.runners.tox.values import ToxError, names
+from agent.ci.shell.words import words as shell_words
 from sandbox.base import Packages
 
 _ENVIRONMENTS = 30  # run by one command line

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.ci import locked
-from agent.ci.installing import merge
+from agent.ci.project.install_commands import merge
 from agent.ci.runners import manifest
-from agent.ci.runners.followed import Again, Followed, Place, Result, Unfollowed
+from agent.ci.runners.context import Again, Followed, Place, Result, Unfollowed
 from agent.ci.runners.manifest import Manifest, names, split_options
 from agent.ci.tables import strings
 from sandbox.base import Packages

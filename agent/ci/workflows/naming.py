@@ -13,10 +13,10 @@ from typing import TypeAlias
 from agent.ci.expressions import ExpressionError, Unknown, Value
 from agent.ci.expressions.values import text, unknown_in
 from agent.ci.workflows.document import Problem
-from agent.ci.workflows.guessing import values_shown
 from agent.ci.workflows.matrix import Leg, evaluated, leaves, legs
 from agent.ci.workflows.model import Job, Strategy, Workflow
 from agent.ci.workflows.shapes import OPENING
+from agent.ci.workflows.shown_values import values_shown
 
 NAME_LIMIT = 100  # of a name that GitHub shows
 _LISTED = 20  # choices that a problem names

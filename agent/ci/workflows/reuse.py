@@ -16,7 +16,7 @@ from agent.ci.expressions.values import text
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Input, Job, Workflow
 from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, pick
-from agent.ci.workflows.reading import read_workflow
+from agent.ci.workflows.workflow_file import read_workflow
 
 NESTING_LIMIT = 10  # workflows in one another, the first one counted, as GitHub allows
 _FOLDER = ".github/workflows/"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from agent.ci.expressions import ExpressionError, Unknown
 from agent.ci.workflows.document import Problem
-from agent.ci.workflows.guessing import values_shown
 from agent.ci.workflows.model import Job, Step
+from agent.ci.workflows.shown_values import values_shown
 
 _ADDED = ("Set up job", "Set up runner", "Initialize containers", "Stop containers", "Complete job", "Complete runner")
 _PREFIXES = ("Pre ", "Post ", "Build ", "Pull ")

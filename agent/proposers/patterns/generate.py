@@ -13,19 +13,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.proposal import Span
-from agent.proposers.patterns import (
-    calls,
-    conditions,
-    missing,
-    names,
-    operators,
-    ordering,
-    statements,
-    terms,
-    twins,
-    values,
-)
+from agent.contract.proposal import Span
+from agent.proposers.patterns import calls, conditions, missing, names, operators, ordering, statements, terms, twins, values
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
 
 Pattern = Callable[[Source, ast.AST], Iterator[Rewrite]]

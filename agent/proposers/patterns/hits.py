@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from agent.proposal import Edits, FileChange
+from agent.contract.proposal import Edits, FileChange
 from agent.proposers.patterns.generate import Change
 
 PAIR = 0.3  # what a second change takes from the prior: few pairs that pass are right

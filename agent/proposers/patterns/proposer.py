@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agent.edits import digest
-from agent.proposal import Candidate
-from agent.proposers.base import Proposal, Situation
+from agent.checks.sampling import red_check, test_files
+from agent.contract.proposal import Candidate
+from agent.edits.changes import digest
+from agent.proposer import Proposal, Situation
 from agent.proposers.patterns.generate import Change, changes, still_parses, words
 from agent.proposers.patterns.hits import Hit, ranked
 from agent.proposers.patterns.search import Event, search
 from agent.proposers.patterns.source import LIMIT
-from agent.sampling import red_check, test_files
-from agent.testfiles import is_test
+from agent.source.test_files import is_test
 from sandbox.base import LimitExceeded, Sandbox
 
 FILES = 12  # suspicious files that are searched

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from agent.proposers.base import Situation
+from agent.checks.sampling import question, run_of
+from agent.contract.verdicts import Check
+from agent.proposer import Situation
 from agent.proposers.patterns.generate import Change
-from agent.sampling import question, run_of
-from agent.verdicts import Check
 
 LONGEST = 60.0  # seconds of one search: what small changes can heal, they heal early, and a model may be waiting
 AFTER_HIT = 0.8  # seconds to look for alternatives once one change passed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from agent.ci.commands import program
+from agent.ci.project.commands import program
 from agent.proposers.tools.scripts import bare, called, calls, simple_commands
 
 DEEPEST = 3  # scripts that call scripts

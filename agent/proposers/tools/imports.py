@@ -12,7 +12,7 @@ import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from agent.edits import lines
+from agent.edits.changes import lines
 
 LONGEST = 88  # characters of an import line that gets one more name
 _STATEMENT = re.compile(r"(?:from (?P<module>[\w.]+) )?import (?P<name>[\w.]+)(?: as (?P<alias>\w+))?")

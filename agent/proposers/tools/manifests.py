@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from agent.edits import lines
-from agent.proposers.tools.distributions import named
+from agent.edits.changes import lines
+from agent.source.distributions import named
 
 DEVELOPMENT = ("test", "tests", "testing", "dev", "develop", "development", "ci")
 _REQUIREMENTS = re.compile(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.verdicts import Failure
+from agent.contract.verdicts import Failure
 
 Kind = Literal["name", "import", "attribute", "module"]
 

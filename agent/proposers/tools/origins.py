@@ -15,7 +15,7 @@ import msgspec
 from agent.proposers.tools import imports
 from agent.proposers.tools.imports import Import, read_import
 from agent.proposers.tools.missing import Missing
-from agent.testfiles import is_test
+from agent.source.test_files import is_test
 
 MOST = 8  # options for one missing thing
 # Names that modules go by wherever they are used; only tried where the module is installed.

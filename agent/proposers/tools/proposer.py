@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.edits import digest
-from agent.proposal import Candidate
-from agent.proposers.base import Proposal, Situation
+from agent.contract.proposal import Candidate
+from agent.edits.changes import digest
+from agent.proposer import Proposal, Situation
 from agent.proposers.tools import locks
-from agent.proposers.tools.depending import name_dependencies
+from agent.proposers.tools.dependencies import name_dependencies
 from agent.proposers.tools.fixers import may_be_fixed
-from agent.proposers.tools.fixing import Fixed, fix, fixes_of
-from agent.proposers.tools.importing import bring_back
+from agent.proposers.tools.fixes import Fixed, fix, fixes_of
 from agent.proposers.tools.missing import read_missing
-from agent.proposers.tools.recording import is_about_snapshots, record
+from agent.proposers.tools.restoring import bring_back
+from agent.proposers.tools.snapshots import is_about_snapshots, record
 from agent.proposers.tools.trials import Trials
 
 

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
-from agent.ci.commands import program
+from agent.ci.project.commands import program
 
 LONGEST = 64 * 1024  # characters of a script that is read
 _NODE = frozenset(

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.answer import clean_path
-from agent.edits import EditProblem, apply, read_text
-from agent.oracle import turned
-from agent.proposal import Edits, FileChange
-from agent.proposers.base import Situation
-from agent.verdicts import Check, CheckRun
+from agent.checks.oracle import turned
+from agent.contract.proposal import Edits, FileChange
+from agent.contract.verdicts import Check, CheckRun
+from agent.edits.answers import clean_path
+from agent.edits.changes import EditProblem, apply, read_text
+from agent.proposer import Situation
 from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Workspace
 
 CHANGED = 200  # files that one tool's run may change

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.events import Opined
-from agent.proposal import Candidate
+from agent.contract.events import Opined
+from agent.contract.proposal import Candidate
 from agent.state import Objection, Opinion, State, Work, pack
 
 NAME = "no-print"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agent.edits import EditProblem, read_text
-from agent.proposal import Candidate, FileChange
-from agent.proposers.base import Proposal, Situation
+from agent.contract.proposal import Candidate, FileChange
+from agent.edits.changes import EditProblem, read_text
+from agent.proposer import Proposal, Situation
 
 
 class OldCode:

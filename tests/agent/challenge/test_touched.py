@@ -1,5 +1,5 @@
 from agent.challenge.touched import Function, touched
-from agent.proposal import FileChange
+from agent.contract.proposal import FileChange
 
 BEFORE = """\
 def low(x):

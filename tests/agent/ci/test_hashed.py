@@ -14,7 +14,7 @@ from agent.ci.expressions import Unknown
 from agent.ci.expressions.hashing import hash_files
 from agent.ci.expressions.scope import Files
 from sandbox.base import Command, Workspace
-from tests.agent.bench import sandbox_with
+from tests.agent.workbench import sandbox_with
 
 MANY = 20_000
 MAKE = f"""

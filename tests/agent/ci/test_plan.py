@@ -1,9 +1,9 @@
 import pytest
 
-from agent.ci.configuration import Configuration, read_configuration
-from agent.ci.legs import FailedJob
+from agent.ci.job.selection import FailedJob
 from agent.ci.plan import plan
-from agent.outcome import Outcome
+from agent.ci.project.configuration import Configuration, read_configuration
+from agent.contract.outcome import Outcome
 from sandbox.base import Packages
 from tests.agent.conftest import Repository
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent.guest_bundle import guest_bundle
+from agent.checks.guest_bundle import guest_bundle
 
 BASE = '''\
 from typing import List

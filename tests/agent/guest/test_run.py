@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.guest_bundle import guest_bundle
+from agent.checks.guest_bundle import guest_bundle
 
 WITHOUT_CTYPES = """\
 import sys

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from agent import events
-from agent.model import ModelSettings
-from agent.models import Models
-from agent.outcome import NoRepair, Repair
-from agent.proposal import FileChange
-from tests.agent.bench import RIGHT, Bench, Scripted
+from agent.contract import events
+from agent.contract.outcome import NoRepair, Repair
+from agent.contract.proposal import FileChange
+from agent.models.router import Models
+from agent.models.values import ModelSettings
+from tests.agent.workbench import RIGHT, Bench, Scripted
 from tests.standins.model import Reply, ScriptedModel
 
 PROMISED = '''\

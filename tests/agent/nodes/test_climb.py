@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.outcome import Repair
-from tests.agent.bench import RIGHT, TESTS, WRONG, Bench, Scripted, change
+from agent.contract.outcome import Repair
+from tests.agent.workbench import RIGHT, TESTS, WRONG, Bench, Scripted, change
 
 
 async def test_refused_changes_of_one_rung_do_not_shorten_the_next_one(tmp_path: Path) -> None:

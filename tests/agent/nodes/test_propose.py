@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agent import events
+from agent.contract import events
+from agent.contract.outcome import NoRepair
 from agent.nodes import propose
-from agent.outcome import NoRepair
-from agent.proposers.base import Proposal, Situation
-from tests.agent.bench import Bench
+from agent.proposer import Proposal, Situation
+from tests.agent.workbench import Bench
 
 
 class Endless:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent import events
-from agent.proposal import Edits, FileChange
+from agent.contract import events
+from agent.contract.proposal import Edits, FileChange
 from agent.state import Objection, Opinion, State, Work, pack
-from tests.agent.bench import Bench, Scripted, change
+from tests.agent.workbench import Bench, Scripted, change
 
 BEFORE = (
     "class Sign:\n    def of(self, number):\n        return number < 0\n\n\n"

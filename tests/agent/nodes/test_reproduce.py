@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from agent.oracle import EXIT
-from agent.outcome import NoRepair, Outcome
+from agent.checks.oracle import EXIT
+from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.verdicts import Check, CheckRun, Failure, Verdict
 from agent.reproducing import Red
-from agent.verdicts import Check, CheckRun, Failure, Verdict
-from tests.agent.test_flakiness import Case
+from tests.agent.reproduce.test_flakiness import Case
 
 
 def replayed(name: str) -> CheckRun:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agent import events
-from agent.budget import Budget
-from agent.model import ModelSettings
-from agent.models import Models
+from agent.contract import events
+from agent.contract.budget import Budget
+from agent.contract.outcome import NoRepair, Repair
+from agent.models.router import Models
+from agent.models.values import ModelSettings
 from agent.nodes.review import Review, read_review
-from agent.outcome import NoRepair, Repair
 from agent.task import Policy
-from tests.agent.bench import RIGHT, Bench, Scripted, change
+from tests.agent.workbench import RIGHT, Bench, Scripted, change
 from tests.standins.model import Reply, ScriptedModel, refused
 
 OTHER = change("a - b", "b + a")

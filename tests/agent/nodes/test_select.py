@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent import events
-from agent.budget import Budget
-from agent.edits import digest
+from agent.contract import events
+from agent.contract.budget import Budget
+from agent.contract.outcome import NoRepair, Repair
+from agent.contract.proposal import Edits, FileChange
+from agent.edits.changes import digest
 from agent.graph import repair
-from agent.outcome import NoRepair, Repair
-from agent.proposal import Edits, FileChange
 from agent.state import Context, Objection, Opinion, State, Work, pack
 from agent.task import Task
-from tests.agent.bench import CALC, PYTEST, RIGHT, SAMPLE, Bench, Scripted, change, sandbox_with
+from tests.agent.workbench import CALC, PYTEST, RIGHT, SAMPLE, Bench, Scripted, change, sandbox_with
 
 SLOW = CALC.replace("return a - b", "import time; time.sleep(1); return a - b")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent import events
-from agent.outcome import NoRepair, Repair
-from agent.proposal import FileChange
-from tests.agent.bench import CALC, RIGHT, SAMPLE, Bench, Scripted
+from agent.contract import events
+from agent.contract.outcome import NoRepair, Repair
+from agent.contract.proposal import FileChange
+from tests.agent.workbench import CALC, RIGHT, SAMPLE, Bench, Scripted
 
 NOW_AND_THEN = """\
 from pathlib import Path

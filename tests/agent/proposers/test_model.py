@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agent import events
-from agent.budget import Budget
-from agent.debugger import read_diagnosis
-from agent.model import ModelSettings
-from agent.models import Models
-from agent.outcome import NoRepair, Outcome, Repair
+from agent.contract import events
+from agent.contract.budget import Budget
+from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.debugger.debugger import read_diagnosis
+from agent.models.router import Models
+from agent.models.values import ModelSettings
 from agent.proposers.model import ModelProposer, model_rungs
 from agent.task import Policy
-from tests.agent.bench import SAMPLE, Bench
+from tests.agent.workbench import SAMPLE, Bench
 from tests.standins.model import (
     Asked,
     Reply,

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from sqlalchemy import update
 
-from agent.events import AnyEvent
+from agent.contract.events import AnyEvent
 from app.dashboard.feed import Feed, open_feed
 from app.dashboard.pages import create_pages
 from app.settings import Settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.events import (
+from agent.contract.events import (
     AnyEvent,
     Diagnosed,
     Guarded,
@@ -17,8 +17,8 @@ from agent.events import (
     StepStarted,
     Verified,
 )
-from agent.outcome import CheckEvidence
-from agent.verdicts import VerdictId
+from agent.contract.outcome import CheckEvidence
+from agent.contract.verdicts import VerdictId
 
 RED = "tests/test_rates.py::test_at_the_limit"
 DIFF = """\

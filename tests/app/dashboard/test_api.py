@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from agent.events import Reproduced, StepStarted
-from agent.outcome import Outcome
+from agent.contract.events import Reproduced, StepStarted
+from agent.contract.outcome import Outcome
 from app.dashboard import feed as room
-from app.dashboard import streaming
+from app.dashboard import stream as streaming
 from tests.app.dashboard.conftest import Site
 from tests.app.dashboard.events import begun, green, proposed
 from tests.app.requests import run_of, taken

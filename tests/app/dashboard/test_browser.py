@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from playwright.async_api import Browser, expect
 
-from agent.events import StepStarted
-from agent.outcome import Outcome
+from agent.contract.events import StepStarted
+from agent.contract.outcome import Outcome
 from app.store.values import PullRequest
 from tests.app.dashboard.browsing import PATIENCE, browsing, tab
 from tests.app.dashboard.conftest import Site

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from app.dashboard.diffs import MOST_LINES, Line, affordable, lines_of
-from app.dashboard.shown import Shower
+from app.dashboard.safe_text import Shower
 
 DIFF = """\
 --- a/src/rates.py

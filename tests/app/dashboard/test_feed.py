@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import event, update
 from sqlalchemy.exc import OperationalError
 
-from agent.events import StepStarted
-from agent.outcome import Outcome
+from agent.contract.events import StepStarted
+from agent.contract.outcome import Outcome
 from app.dashboard import feed as room
 from app.dashboard.feed import Crowded, Feed, News, open_feed
 from app.store.models import AttemptRow, EventRow

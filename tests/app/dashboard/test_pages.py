@@ -12,15 +12,15 @@ import httpx
 import pytest
 from sqlalchemy import update
 
-from agent.events import Diagnosed
-from agent.outcome import Outcome
+from agent.contract.events import Diagnosed
+from agent.contract.outcome import Outcome
+from agent.contract.usage import Usage
 from agent.question import Question, Waiting
-from agent.usage import Usage
 from app.dashboard import feed
 from app.dashboard.rendering import Renderer
 from app.settings import Settings
+from app.store.leases.decisions import Fork
 from app.store.models import EventRow
-from app.store.steering import Fork
 from app.store.store import Store
 from app.store.values import PullRequest
 from tests.app.dashboard.conftest import Site, serving

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import event, insert, text, update
 
-from agent.events import StepStarted
-from agent.outcome import Outcome
+from agent.contract.events import StepStarted
+from agent.contract.outcome import Outcome
 from app.store.models import AttemptRow, BlobRow
 from app.store.store import Store
 from app.store.values import Place, Wanted

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import LimitExceeded, Promise, Sandbox, Workspace
-from sandbox.install import interpreters
+from sandbox.install.python import interpreters
 from tests.sandbox.conftest import LIMITS, MIB, sh
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

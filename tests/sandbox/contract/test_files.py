@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import Command, LimitExceeded, Sandbox, UnsafeArchive
-from sandbox.tree import INSTALLED
+from sandbox.host.tree import INSTALLED
 from tests.sandbox.conftest import MIB, chunks, sh, tarball
 from tests.sandbox.contract.backends import Backend
 

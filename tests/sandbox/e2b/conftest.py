@@ -13,7 +13,7 @@ import pytest_asyncio
 from sandbox.base import Command, Workspace
 from sandbox.e2b.plan import Patience
 from sandbox.e2b.sandboxes import E2BSandboxes
-from sandbox.remote.asking import RemoteSandbox
+from sandbox.remote.client import RemoteSandbox
 from tests.sandbox.contract.backends import e2b_sandboxes, need_machines
 from tests.standins.e2b import E2B
 

@@ -10,7 +10,7 @@ import pytest
 
 from sandbox.base import Command, InstallFailed, Packages, Workspace
 from sandbox.e2b.sandboxes import E2BSandboxes
-from sandbox.install import npm_registry
+from sandbox.install.node import registry as npm_registry
 from tests.sandbox.conftest import tarball
 from tests.sandbox.registry import Registry, serving
 from tests.standins.e2b import E2B

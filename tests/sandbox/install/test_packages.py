@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import Command, Installed, InstallFailed, LimitExceeded, Packages, Sandbox
-from sandbox.install import wheels
-from sandbox.install.index_access import configured
-from sandbox.install.interpreters import Interpreter
-from sandbox.install.requirements import Lines
-from sandbox.jail import place
+from sandbox.install.index.access import configured
+from sandbox.install.python import wheels
+from sandbox.install.python.interpreters import Interpreter
+from sandbox.install.python.requirements import Lines
+from sandbox.jail import install_backend as place
 from tests.sandbox.conftest import ENGINES, LIMITS, engine_of, make, tarball
 from tests.sandbox.index import PYPROJECT, Index, serving
 

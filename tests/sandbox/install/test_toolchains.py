@@ -8,7 +8,7 @@ import pytest
 
 from sandbox.base import Command, SandboxUnavailable
 from sandbox.install import toolchains
-from sandbox.install.index_access import IndexAccess
+from sandbox.install.index.access import IndexAccess
 from sandbox.install.packages import Shop
 from sandbox.install.toolchains import Toolchain
 from sandbox.local import LocalSandboxes

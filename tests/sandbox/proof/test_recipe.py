@@ -15,12 +15,12 @@ from typing import Any, cast
 
 import pytest
 
-from sandbox import bounds, launch
 from sandbox.base import Limits, SandboxUnavailable
+from sandbox.host import bounds, launch
 from sandbox.jail import bubblewrap, cgroup, seccomp
 from sandbox.jail.bubblewrap import Mount
 from sandbox.jail.cgroup import Group
-from sandbox.jail.confine import Confinement
+from sandbox.jail.confinement import Confinement
 from sandbox.proof import canaries
 from sandbox.proof.canaries import Canaries
 from sandbox.proof.findings import ATTACKS, Finding, Part

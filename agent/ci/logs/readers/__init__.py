@@ -4,6 +4,7 @@ In order: those that run tests come first and own what stands between their begi
 prints is the test's word and not a tool's.
 """
 
+from agent.ci.logs.model import Reader
 from agent.ci.logs.readers import (
     cargo_test,
     compilers,
@@ -26,7 +27,6 @@ from agent.ci.logs.readers import (
     unittest,
     vitest,
 )
-from agent.ci.logs.reading import Reader
 
 # Coverage's threshold stands inside of pytest's and jest's own output.
 READERS: tuple[Reader, ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, failure, located
+from agent.ci.logs.model import Cause, Told, ToldFailure, failure, located
 
 _C = re.compile(r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d{1,9}):(?P<column>\d{1,9}): (?:fatal )?error: (?P<text>.*)$")
 _C_CODE = re.compile(r"\[(?P<code>-W[\w=+-]+)(?:,[^\]\n]*)?\]$")

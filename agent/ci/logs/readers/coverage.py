@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, failure
+from agent.ci.logs.model import Cause, Told, failure
 
 TOOL = "coverage"
 _SIGNS = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, failure
+from agent.ci.logs.model import Cause, Told, failure
 
 _PIP_NONE = re.compile(r"^ERROR: No matching distribution found for (?P<what>\S+)")
 _PIP_CONFLICT = re.compile(r"^ERROR: Cannot install .* because these package versions have conflicting dependencies\.$")

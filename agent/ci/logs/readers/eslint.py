@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, located
+from agent.ci.logs.model import Cause, Told, ToldFailure, located
 
 TOOL = "eslint"
 _FILE = re.compile(r"^(?:/|[A-Za-z]:\\|\.?\w)\S.*\.\w{1,10}$")

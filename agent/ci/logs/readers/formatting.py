@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, failure, relative
-from agent.findings import read_unformatted
+from agent.checks.findings import read_unformatted
+from agent.ci.logs.model import Cause, Told, ToldFailure, failure, relative
 
 _RUFF_COUNT = re.compile(r"^\d+ files? would be reformatted(?:, .*)?$")
 _OLD_FILE = re.compile(r"^--- (?P<path>\S.*?)(?:\t.*)?$")

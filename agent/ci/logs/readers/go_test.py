@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, failure
+from agent.ci.logs.model import Cause, Told, ToldFailure, failure
 
 TOOL = "go test"
 _FAILED = re.compile(r"^(?P<indent> *)--- FAIL: (?P<name>\S+) \([\d.]+s\)$")

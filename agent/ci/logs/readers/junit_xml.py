@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml import DefusedXmlException, ElementTree
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, failure
+from agent.ci.logs.model import Cause, Told, ToldFailure, failure
 
 TOOL = "junit"
 LIMIT = 2 * 1024 * 1024  # characters of one report

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, failure, relative
+from agent.ci.logs.model import Cause, Told, ToldFailure, failure, relative
 
 TOOL = "mocha"
 RUNS = 20  # of one step; each is read to its end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import FAILURES, Cause, Told, ToldFailure, failure
+from agent.ci.logs.model import FAILURES, Cause, Told, ToldFailure, failure
 
 TOOL = "node:test"
 BODY = 100  # lines below a failure that are its own at most

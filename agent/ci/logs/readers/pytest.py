@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, failure, relative
+from agent.ci.logs.model import Cause, Told, ToldFailure, failure, relative
 
 TOOL = "pytest"
 _START = re.compile(r"^=+ test session starts =+$")

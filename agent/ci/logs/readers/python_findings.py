@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, located
-from agent.findings import Place, read_place
+from agent.checks.findings import Place, read_place
+from agent.ci.logs.model import Cause, Told, ToldFailure, located
 
 _RUFF_OR_FLAKE8 = re.compile(r"^(?P<code>[A-Z]{1,10}\d{1,6}|invalid-syntax|[a-z]+(?:-[a-z]+)+)(?::| \[|\s) *(?P<text>.*)$")
 _PYLINT = re.compile(r"^(?P<code>[CRWEFI]\d{4}): (?P<text>.*)$")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, failure
-from agent.findings import read_place
+from agent.checks.findings import read_place
+from agent.ci.logs.model import Cause, Told, ToldFailure, failure
 
 _HOOK = re.compile(r"^(?P<name>\S.*?)\.{3,}(?:\([^)\n]{1,80}\))?(?P<word>Failed|Passed|Skipped)$")
 _HOOK_ID = re.compile(r"^- hook id: (?P<id>\S+)$")

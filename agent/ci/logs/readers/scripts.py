@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.ci.logs.readers.frames import innermost
-from agent.ci.logs.reading import Cause, Told, failure, relative
+from agent.ci.logs.model import Cause, Told, failure, relative
+from agent.ci.logs.readers.tracebacks import innermost
 
 TOOL = "python"
 

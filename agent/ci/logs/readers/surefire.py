@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, failure
+from agent.ci.logs.model import Cause, Told, ToldFailure, failure
 
 TOOL = "surefire"
 _COUNTS = re.compile(r"^\[ERROR\] Tests run: \d+, Failures: \d+, Errors: \d+, Skipped: \d+$")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, located
+from agent.ci.logs.model import Cause, Told, located
 
 TOOL = "tsc"
 _PLAIN = re.compile(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.readers.frames import innermost
-from agent.ci.logs.reading import Cause, Told, ToldFailure, failure
+from agent.ci.logs.model import Cause, Told, ToldFailure, failure
+from agent.ci.logs.readers.tracebacks import innermost
 
 TOOL = "unittest"
 _RULE = "=" * 70

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.reading import Cause, Told, ToldFailure, failure, relative
+from agent.ci.logs.model import Cause, Told, ToldFailure, failure, relative
 
 TOOL = "vitest"
 _TITLE = re.compile(

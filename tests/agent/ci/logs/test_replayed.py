@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.ci.logs.read import read_log
-from agent.ci.logs.reading import Cause, told_ids
+from agent.ci.logs.classification import read_log
+from agent.ci.logs.model import Cause, told_ids
 
 REPLAYS = Path(__file__).resolve().parents[3] / "data" / "replays"
 LOGS = sorted(path for path in REPLAYS.glob("*/*.log") if path.stem != "lint")  # findings have no names

@@ -6,7 +6,7 @@ import configparser
 import tomllib
 from collections.abc import Mapping
 
-from agent.ci.detect import Project
+from agent.ci.project.detection import Project
 
 
 def project(files: Mapping[str, str]) -> Project:

@@ -3,8 +3,8 @@ import shlex
 
 import pytest
 
+from agent.ci.runners.context import Followed, Unfollowed
 from agent.ci.runners.follow import follow, follow_script
-from agent.ci.runners.followed import Followed, Unfollowed
 from sandbox.base import Packages
 from tests.agent.ci.runners.project import project
 

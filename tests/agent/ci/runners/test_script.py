@@ -3,8 +3,8 @@ import time
 
 import pytest
 
+from agent.ci.runners.context import Followed, Steps
 from agent.ci.runners.follow import follow_script
-from agent.ci.runners.followed import Followed, Steps
 from sandbox.base import Packages
 from tests.agent.ci.runners.project import project
 

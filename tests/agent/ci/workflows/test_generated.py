@@ -10,7 +10,7 @@ from typing import Any
 
 from agent.ci.workflows.document import Problem, plain, read_document
 from agent.ci.workflows.model import Workflow
-from agent.ci.workflows.reading import read_workflow
+from agent.ci.workflows.workflow_file import read_workflow
 from tests.judges.node import Judge
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "workflows"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent.ci.workflows.composite import read_action
+from agent.ci.workflows.action_file import read_action
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Container, Job, Step, Strategy, Workflow
-from agent.ci.workflows.reading import read_workflow
+from agent.ci.workflows.workflow_file import read_workflow
 from tests.judges.node import Judge
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "workflows"

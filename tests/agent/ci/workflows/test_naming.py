@@ -11,7 +11,7 @@ from agent.ci.expressions import Scope, Unknown, Value, value_of
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Workflow
 from agent.ci.workflows.naming import JobLeg, find_leg, legs_of, name_of, pick
-from agent.ci.workflows.reading import read_workflow
+from agent.ci.workflows.workflow_file import read_workflow
 
 TEN = Path(__file__).resolve().parents[3] / "data" / "workflows" / "ten"
 

@@ -12,8 +12,8 @@ from agent.ci.expressions import Scope, Unknown, Value, value_of
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Workflow
 from agent.ci.workflows.naming import find_leg, pick
-from agent.ci.workflows.reading import read_workflow
 from agent.ci.workflows.reuse import NESTING_LIMIT, Found, find
+from agent.ci.workflows.workflow_file import read_workflow
 
 TEN = Path(__file__).resolve().parents[3] / "data" / "workflows" / "ten"
 JOB = "jobs: {only: {runs-on: x, steps: [{run: y}]}}"

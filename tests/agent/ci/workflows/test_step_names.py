@@ -7,8 +7,8 @@ import pytest
 from agent.ci.expressions import Scope, Unknown, render
 from agent.ci.workflows.document import Problem
 from agent.ci.workflows.model import Step, Workflow
-from agent.ci.workflows.reading import read_workflow
 from agent.ci.workflows.step_names import find_step
+from agent.ci.workflows.workflow_file import read_workflow
 
 WORKFLOW = """
 on: push

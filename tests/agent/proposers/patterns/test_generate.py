@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.guest import splice
-from agent.proposal import Span
+from agent.contract.proposal import Span
+from agent.guest.trial import hot_swap as splice
 from agent.proposers.patterns.generate import PATTERNS, changes, still_parses, words
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.edits import digest
-from agent.proposers.base import Proposal, Situation
+from agent.edits.changes import digest
+from agent.proposer import Proposal, Situation
 from agent.proposers.patterns.proposer import PatternsProposer
-from tests.agent.bench import sandbox_with
 from tests.agent.stage import situation
+from tests.agent.workbench import sandbox_with
 
 Heal = Callable[..., Awaitable[tuple[Proposal, Situation]]]
 

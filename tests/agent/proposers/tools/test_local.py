@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.checks import Runner
-from agent.events import AnyEvent
-from agent.oracle import oracle_of
-from agent.proposers.base import Situation
+from agent.checks.oracle import oracle_of
+from agent.checks.runner import Runner
+from agent.contract.events import AnyEvent
+from agent.contract.verdicts import Check
+from agent.proposer import Situation
 from agent.proposers.tools.proposer import ToolsProposer
 from agent.task import Policy
-from agent.verdicts import Check
 from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable
-from sandbox.install.index_access import configured
+from sandbox.install.index.access import configured
 from sandbox.install.packages import Shop
 from sandbox.local import LocalSandboxes
 

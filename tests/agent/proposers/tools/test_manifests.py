@@ -4,8 +4,8 @@ import tomllib
 
 import pytest
 
-from agent.proposers.tools.distributions import distribution_of, named
 from agent.proposers.tools.manifests import add, choose, is_manifest, places
+from agent.source.distributions import distribution_of, named
 
 
 def added(path: str, text: str, table: str, name: str) -> str | None:

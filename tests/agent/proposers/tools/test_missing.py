@@ -2,8 +2,8 @@
 
 import pytest
 
+from agent.contract.verdicts import Failure, Frame, VerdictId
 from agent.proposers.tools.missing import Missing, read_missing
-from agent.verdicts import Failure, Frame, VerdictId
 
 AT = (Frame("test_a.py", 1, "test"), Frame("a.py", 3, "f"))
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.checks import Runner
-from agent.edits import digest
-from agent.events import AnyEvent
-from agent.guard import refusal
-from agent.oracle import oracle_of
-from agent.outcome import Repair
-from agent.proposers.base import Proposal, Situation
+from agent.checks.oracle import oracle_of
+from agent.checks.runner import Runner
+from agent.contract.events import AnyEvent
+from agent.contract.outcome import Repair
+from agent.contract.verdicts import Check
+from agent.edits.changes import digest
+from agent.guard.rules import refusal
+from agent.proposer import Proposal, Situation
 from agent.proposers.tools.proposer import ToolsProposer
 from agent.task import Policy
-from agent.verdicts import Check
 from sandbox.base import Sandbox
-from tests.agent.bench import PYTEST, Bench, sandbox_with
+from tests.agent.workbench import PYTEST, Bench, sandbox_with
 
 Ask = Callable[..., Awaitable[tuple[Proposal, Situation]]]
 LINT = Check("lint", "ruff check .", "findings", timeout=30)

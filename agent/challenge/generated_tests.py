@@ -1,0 +1,144 @@
+"""Tests that a model writes from the specification, run with the change and without it.
+
+One counts against a change only if it is red with it and was green before, or stands in the specification word for word: a
+model may misread, and what it expects beyond that is no contract. Knows models and checks; proposes nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import re
+import secrets
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from agent import words
+from agent.challenge.specification import cut, is_stated
+from agent.contract.events import Emit
+from agent.contract.proposal import Edits
+from agent.contract.usage import Usage
+from agent.contract.verdicts import Check, Verdict
+from agent.edits.changes import apply
+from agent.models.router import Models
+from agent.models.values import Unavailable
+from agent.prompts import render
+from agent.state import Work
+from sandbox.base import LimitExceeded
+
+SECONDS = 60.0  # for the model
+PATIENCE = 20.0  # seconds for one run of its tests
+MOST, LONGEST = 8, 16_000  # tests, characters of an answer that are read
+MOST_NAMED = 4  # functions
+LONGEST_TRIED = 1_500  # characters of earlier tests that are shown
+_UNLIKE = ("AssertionError", "Failed: DID NOT RAISE")  # another result than expected; the rest may be the test's own fault
+_BLOCK = re.compile(r"^(`{3,})(?:python|py)?[ \t]*\n(.*?)^\1", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the tests say: a clause for each that counts against the change, one for what only is odd; how many are green."""
+
+    against: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()
+    green: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What a writer of tests is shown. Without `diff` it writes blind; `tried` are tests that were written before."""
+
+    functions: tuple[str, ...]  # that are changed: "parse", "Parser.feed"
+    specification: str
+    tests: str
+    diff: str = ""
+    tried: tuple[str, ...] = ()
+
+
+async def ask(models: Models, brief: Brief, *, seconds: float, emit: Emit) -> tuple[tuple[str, ...], Usage]:
+    """The model's tests, each the text of a file.
+
+    Raises `ModelError`, also when the answer holds no test (`Unavailable`).
+    """
+    tried = "\n".join(_asserted(test) for test in brief.tried)
+    prompt = render(
+        "challenge",
+        functions=", ".join(words.code(name, 80) for name in brief.functions[:MOST_NAMED]),
+        specification=brief.specification,
+        tests=brief.tests,
+        diff=brief.diff,
+        tried=cut(tried, LONGEST_TRIED),
+    )
+    answer = await models.ask(prompt, seconds=min(seconds, SECONDS), emit=emit)
+    found = await asyncio.to_thread(read_tests, answer.text)
+    if not found:
+        raise Unavailable("its answer holds no test that can be used", answer.usage)
+    return found, answer.usage
+
+
+def read_tests(answer: str) -> tuple[str, ...]:
+    """The tests in an answer, each with its imports; prose, fixtures and what does not parse are dropped."""
+    answer = answer[:LONGEST]
+    block = _BLOCK.search(answer)
+    try:
+        body = ast.parse(block[2] if block else answer).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    imports = "\n".join(ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom))
+    tests = [n for n in body if isinstance(n, ast.FunctionDef) and n.name.startswith("test_") and not n.decorator_list]
+    plain = [n for n in tests if not ast.unparse(n.args) and _statements(n)]
+    return tuple(f"{imports}\n\n\n{ast.unparse(node)}\n" for node in plain[:MOST])
+
+
+async def run(work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits, specification: str) -> Written:
+    """Run tests beside those of `folder`, with the change and without. Raises `SandboxError` when the sandbox is lost."""
+    with_it, before = await asyncio.gather(*(_run(work, check, folder, tests, changes) for changes in (edits, ())))
+    against, odd, green = list[str](), list[str](), 0
+    for source, (now, message), (then, _) in zip(tests, with_it, before, strict=True):
+        if now is Verdict.PASSED:
+            green += 1
+        elif now is Verdict.FAILED:
+            clause = f"a test from the specification fails: {words.code(_asserted(source), 160)} ({message[:120]})"
+            if then is Verdict.PASSED:
+                against.append(f"{clause}, and it held before")
+            elif is_stated(source, specification):
+                against.append(clause)
+            elif message.startswith(_UNLIKE):
+                odd.append(clause)
+    return Written(tuple(against), tuple(odd[:1]), green)
+
+
+async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits) -> list[tuple[Verdict | None, str]]:
+    """Verdict and message of each. Each is a file of its own: one that cannot be imported does not hide the others."""
+    mark = secrets.token_hex(4)  # no file of the repository has such a name
+    paths = [f"{folder}test_{mark}_{number}.py" for number in range(len(tests))]
+    async with work.task.sandbox.candidate() as workspace:
+        if await apply(workspace, edits) is not None:
+            return [(None, "")] * len(tests)
+        for path, source in zip(paths, tests, strict=True):
+            await workspace.write(path, source.encode("utf-8", "replace"))
+        argv = [workspace.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths]
+        own = replace(check, command=shlex.join(argv), reader="pytest", timeout=PATIENCE, cwd=".", shell="bash")  # noqa: S604
+        try:
+            done = await work.runner.run(workspace, own, timeout=min(PATIENCE, work.patience(own)))
+        except LimitExceeded:
+            return [(None, "")] * len(tests)
+    verdicts = {id_.partition("::")[0]: verdict for id_, verdict in done.verdicts.items() if "::" in id_}
+    messages = {failure.id.partition("::")[0]: failure.message for failure in done.failures}
+    return [(verdicts.get(path), messages.get(path, "")) for path in paths]
+
+
+def _statements(tree: ast.AST) -> list[str]:
+    """What a test asserts, and what it expects to be raised."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            found.append(ast.unparse(node.test))
+        elif isinstance(node, ast.With) and ast.unparse(node.items[0].context_expr).startswith(("pytest.raises(", "raises(")):
+            found.append(" ".join(ast.unparse(node).split()))
+    return found
+
+
+def _asserted(source: str) -> str:
+    return _statements(ast.parse(source))[0]

@@ -1,0 +1,97 @@
+"""Reads what linters and type checkers print into failures whose ids stay the same when lines move, and Python's tracebacks.
+
+Knows the lines of ruff, flake8, pylint, mypy, pyright, and of formatters in check mode; knows nothing of how they were run.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from agent.contract.verdicts import Failure, Frame, VerdictId
+from agent.guest.text import LINE_LIMIT, clean, identity, one_line
+
+LIMIT = 2000  # findings
+
+# "pkg/a.py:3:5: F401 [*] `os` imported but unused", "a.py:3: error: Incompatible … [assignment]", "/repo/a.py:3:5 - error: …"
+_LOCATED = re.compile(
+    r"^\s*(?P<path>[^\s:][^:\n]*?\.\w+):(?P<line>\d{1,9})(?::(?P<column>\d{1,9}))?(?::\d+(?::\d+)?)?(?::| -)\s+(?P<text>\S.*)$"
+)
+_NOT_FINDINGS = re.compile(r"^(note|information|hint)\b", re.IGNORECASE)
+_FORMAT = re.compile(r"^(?:[Ww]ould reformat:?|ERROR:) (?P<path>\S.*?\.\w+)(?P<text> Imports are incorrectly sorted.*)?$")
+_TRACEBACK = re.compile(r'^[ \t]*File "(?P<path>[^"<>\n]+)", line (?P<line>\d{1,9})(?:, in (?P<name>\S+))?', re.MULTILINE)
+_LINE_NUMBERS = re.compile(r"\b(line|lines) \d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line of a tool points, and what it says of it; texts as they were told."""
+
+    path: str
+    line: str
+    column: str | None
+    text: str
+
+
+def read_place(raw: str) -> Place | None:
+    """The place that a line of the shape "path:line:col: text" or "path:line:col - text" tells."""
+    found = _LOCATED.match(raw)
+    return Place(found["path"], found["line"], found["column"], found["text"]) if found else None
+
+
+def read_unformatted(raw: str) -> str | None:
+    """The path that a formatter in check mode complains of in this line."""
+    found = _FORMAT.match(raw)
+    return found["path"] if found else None
+
+
+def read_findings(output: str, root: str = "/", cwd: str = ".") -> tuple[Failure, ...]:
+    """One failure a finding, in the order of the output; id "path: CODE message", with "#2" for the second of the same.
+
+    Paths are told relative to the repository's `root`; the tool ran in `cwd` below it.
+    """
+    found: list[Failure] = []
+    seen: Counter[str] = Counter()
+    for raw in output.split("\n"):
+        parsed = _parse(raw[:LINE_LIMIT])
+        if parsed is None:
+            continue
+        path, line, text = parsed
+        path = _path(path, root, cwd)
+        name = identity(f"{path}: " + _LINE_NUMBERS.sub(r"\1 N", text))
+        seen[name] += 1
+        if seen[name] > 1:
+            name = f"{name}#{seen[name]}"
+        found.append(Failure(VerdictId(name), one_line(text, 500), clean(raw.strip(), 2000), (Frame(path, line),)))
+        if len(found) == LIMIT:
+            break
+    return tuple(found)
+
+
+def read_traceback(output: str, root: str = "/", cwd: str = ".") -> tuple[Frame, ...]:
+    """The repository's lines in what Python told of an error, outermost first: of a build step, a script, a syntax check."""
+    frames = []
+    for told in _TRACEBACK.finditer(output):
+        path = _path(told["path"], root, cwd)
+        if not path.startswith("../"):
+            frames.append(Frame(path, int(told["line"]), clean(told["name"] or "", 200)))
+    return tuple(frames[-LIMIT:])
+
+
+def _parse(raw: str) -> tuple[str, int, str] | None:
+    located = _LOCATED.match(raw)
+    if located:
+        text = located["text"].replace("[*] ", "")
+        if _NOT_FINDINGS.match(text):
+            return None
+        return located["path"], int(located["line"]), " ".join(text.split())
+    formatted = _FORMAT.match(raw)
+    if formatted:
+        return formatted["path"], 1, (formatted["text"] or "would be reformatted").strip()
+    return None
+
+
+def _path(path: str, root: str, cwd: str) -> str:
+    return clean(posixpath.relpath(posixpath.join(root, cwd, path), root), 1000)

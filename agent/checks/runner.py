@@ -1,0 +1,339 @@
+"""Runs a check inside a workspace and reads its verdicts.
+
+Knows the sandbox and the guest that observes the run from inside; knows nothing of repairs. What comes back was near
+hostile code: it is validated, cleaned and bounded here, and a report that is missing or not believable makes the run
+"crashed", never green.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from agent.checks.findings import read_findings, read_traceback
+from agent.checks.go import read_go
+from agent.checks.guest_bundle import guest_bundle
+from agent.checks.java import read_java
+from agent.checks.oracle import EXIT, MARKS_LIMIT, together
+from agent.checks.rust import read_rust
+from agent.contract.verdicts import Check, CheckRun, Conditions, Failure, Frame, Service, Step, Verdict, VerdictId
+from agent.guest.text import ID_LIMIT, clean, identity, one_line
+from agent.source.protected import DECIDING
+from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
+
+GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own limit, to say what it saw
+OUTPUT_LIMIT = 20_000  # characters of what a test run printed
+FINDINGS_LIMIT = 2_000_000  # the same where the output is what is read
+REPORT_LIMIT = 16 * MIB  # bytes of what the guest answers
+MARK_LIMIT = 500  # characters of one mark of meddling
+PREPARED_LIMIT = 2_001  # things that are told of the steps before a check
+MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
+
+TESTS = 100_000  # verdicts that are read from what was printed
+RED = (Verdict.FAILED, Verdict.ERROR)
+UNTOLD = (0, 126, 127)  # exit codes that say nothing of the code: success, and a program that is not there
+# Runners whose verdicts are read from what they print: by itself it makes nothing green, as code under test prints too.
+_PRINTED: dict[str, Callable[[str, str], tuple[dict[VerdictId, Verdict], tuple[Failure, ...]]]] = {
+    "go": read_go,
+    "rust": lambda text, root: read_rust(text),
+    "java": lambda text, root: read_java(text),
+}
+_TOOLS = {"RUFF_OUTPUT_FORMAT": "concise"}  # one line a finding
+
+
+class _Failure(msgspec.Struct):
+    message: str = ""
+    details: str = ""
+    frames: list[tuple[str, int, str]] = []
+
+
+class _Report(msgspec.Struct):
+    """What the guest's supervisor answers."""
+
+    ending: Literal["finished", "timeout", "crashed"]
+    exit_code: int | None
+    seconds: float
+    observed: bool
+    verdicts: dict[str, tuple[Verdict, float]]
+    failures: dict[str, _Failure]
+    output: str
+    truncated: bool
+    notes: list[str]
+    marks: list[str] = []
+    prepared: list[str] = []
+    told_all: bool = False
+    stopped_at: str = ""
+    left: dict[str, str] = {}
+
+
+class Ran(NamedTuple):
+    """A check's run, and what it wrote for the steps after it: "env", "path", "output" → text."""
+
+    run: CheckRun
+    left: Mapping[str, str]
+
+
+class Asked(NamedTuple):
+    """What the guest said to a question, near hostile code, and what was in its way; what came before that is there."""
+
+    output: bytes
+    problem: str = ""
+
+
+class Runner:
+    """Runs checks in the workspaces of one sandbox."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._guest: str | None = None
+
+    @property
+    def guest(self) -> str:
+        """Path of the guest's zipapp as seen inside. Raises `RuntimeError` before `prepare`."""
+        if self._guest is None:
+            raise RuntimeError("the runner is not prepared: call `prepare` first")
+        return self._guest
+
+    async def prepare(self) -> None:
+        """Put the guest beside the repository; doing it again changes nothing. Raises `SandboxError`."""
+        if self._guest is None:
+            self._guest = await self._sandbox.provide("selfheal-guest.pyz", guest_bundle())
+
+    async def run(
+        self, workspace: Workspace, check: Check, *, only: frozenset[VerdictId] | None = None, timeout: float | None = None
+    ) -> CheckRun:
+        """Run one check and tell its verdicts.
+
+        `only` limits a test run to these ids. An id that stands for something gone when healthy (a file that could not be
+        collected, a finding) is then told as passed once the run got past it; a file's own tests run with it.
+        Raises `SandboxError` except `DeadlinePassed`: those are infrastructure; a hang is an ending.
+        """
+        return (await self.step(workspace, check, only=only, timeout=timeout)).run
+
+    async def step(
+        self,
+        workspace: Workspace,
+        check: Check,
+        *,
+        only: frozenset[VerdictId] | None = None,
+        timeout: float | None = None,
+        path: Sequence[str] = (),
+    ) -> Ran:
+        """`run`, for whoever goes on in the same workspace; `path` are folders that come first on the PATH."""
+        seconds = check.timeout if timeout is None else timeout
+        series = [replace(check, conditions=(each,)) for each in check.conditions] or [check]
+        ran: list[Ran] = []
+        for one in series:
+            ran.append(await self._step(workspace, one, only, seconds, path))
+            if ran[-1].run.ending != "finished":
+                break
+        return Ran(together([each.run for each in ran]), ran[-1].left)
+
+    async def _step(
+        self, workspace: Workspace, check: Check, only: frozenset[VerdictId] | None, seconds: float, path: Sequence[str]
+    ) -> Ran:
+        await self.prepare()
+        nonce = secrets.token_hex(16)
+        request = {
+            "nonce": nonce,
+            "guest": self.guest,
+            **_program(check),
+            **prelude_of(check, path),
+            "reader": check.reader,
+            "root": workspace.root,
+            # Behind a failed exit every test was hidden.
+            "only": None if only is None or EXIT in only else sorted(only),
+            "timeout": seconds,
+            "output_limit": FINDINGS_LIMIT if check.reader in ("findings", *_PRINTED) else OUTPUT_LIMIT,
+        }
+        command = Command(
+            argv=(workspace.python, self.guest, "run"),
+            timeout=seconds + GRACE,
+            stdin=json.dumps(request).encode(),
+            output_limit=REPORT_LIMIT,
+            hosts=_hosts(check),
+        )
+        try:
+            completed = await workspace.run(command)
+        except DeadlinePassed as passed:
+            return Ran(CheckRun(check.name, "timeout", {}, (), passed.seconds, output=_printed(passed.stderr)), {})
+        # A large report is seconds of parsing and cleaning.
+        return await asyncio.to_thread(_read, completed, nonce, check, workspace.root, only)
+
+    async def ask(
+        self, workspace: Workspace, question: str, stdin: bytes, seconds: float, *, check: Check | None = None
+    ) -> Asked:
+        """Have the guest do something else than run a check, in the surroundings of this one.
+
+        Raises `SandboxError`, save for time and bounds.
+        """
+        await self.prepare()
+        argv = (workspace.python, self.guest, question)
+        env, hosts = ({}, ()) if check is None else ({**check.outer, **check.env, **_conditions(check).env}, _hosts(check))
+        command = Command(argv, max(1.0, seconds), env=env, stdin=stdin, output_limit=REPORT_LIMIT, hosts=hosts)
+        try:
+            return Asked((await workspace.run(command)).stdout)
+        except DeadlinePassed as passed:
+            return Asked(passed.stdout, "it took too long")
+        except LimitExceeded as exceeded:
+            return Asked(b"", str(exceeded))
+
+
+def prelude_of(check: Check, path: Sequence[str] = ()) -> dict[str, object]:
+    """What the guest does before it runs the check's tests, in whichever way: servers, steps, and what they find."""
+    conditions = _conditions(check)
+    return {
+        "outer": {**_TOOLS, **check.outer},
+        "env": {**check.env, **conditions.env},
+        "path": list(path),
+        "deciding": DECIDING if check.before else (),
+        "services": [service_request(service) for service in check.services],
+        "before": [_program(step) for step in check.before],
+        "conditions": {"shuffle": conditions.shuffle, "seed": conditions.seed, "clock": conditions.clock},
+    }
+
+
+def _conditions(check: Check) -> Conditions:
+    return check.conditions[0] if check.conditions else Conditions()
+
+
+def service_request(service: Service) -> dict[str, object]:
+    return {
+        "kind": service.kind, "port": service.port, "name": service.name, "image": service.image, "env": dict(service.env)
+    }  # fmt: skip
+
+
+def _hosts(check: Check) -> tuple[str, ...]:
+    return tuple(service.host for service in check.services if service.host != "localhost")
+
+
+def _program(step: Check | Step) -> dict[str, object]:
+    return {
+        "name": step.name, "script": step.command, "shell": step.shell, "cwd": step.cwd, "timeout": step.timeout,
+        "outer": {**_TOOLS, **step.outer}, "env": dict(step.env), "may_fail": isinstance(step, Step) and step.may_fail,
+    }  # fmt: skip
+
+
+def _read(completed: Completed, nonce: str, check: Check, root: str, only: frozenset[VerdictId] | None) -> Ran:
+    report = _report(completed, nonce)
+    if report is None:
+        ending: Literal["crashed", "out_of_memory"] = "out_of_memory" if completed.out_of_memory else "crashed"
+        return Ran(CheckRun(check.name, ending, {}, (), completed.seconds, output=_printed(completed.stderr)), {})
+    return Ran(_check_run(check, report, root, only, completed.out_of_memory), report.left)
+
+
+def _report(completed: Completed, nonce: str) -> _Report | None:
+    """The supervisor's report, or None when there is none that can be believed."""
+    start, space, rest = completed.stdout.partition(b" ")
+    if not space or not secrets.compare_digest(start, nonce.encode()):
+        return None
+    try:
+        # Not msgspec's own parser: escaped lone surrogates are legal here and cleaned later.
+        return msgspec.convert(json.loads(rest), _Report)
+    except (ValueError, RecursionError, msgspec.ValidationError):
+        return None
+
+
+def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[VerdictId] | None, out_of_memory: bool) -> CheckRun:
+    only = wanted or frozenset()
+    output = clean("\n".join([report.output, *report.notes]).strip("\n"), OUTPUT_LIMIT)
+    findings = read_findings(report.output, root, check.cwd)
+    told = [*(frame for finding in findings for frame in finding.frames), *read_traceback(report.output, root, check.cwd)]
+    exit_failure = _exit_failure(report, output, tuple(told[-FRAMES_LIMIT:]))
+    verdicts: dict[VerdictId, Verdict] = {}
+    failures: tuple[Failure, ...] = ()
+    durations: dict[VerdictId, float] = {}
+    observed = report.observed
+    if check.reader in _PRINTED:
+        verdicts, failures = _PRINTED[check.reader](report.output, root)
+        verdicts, failures, observed = _cleaned(verdicts), tuple(map(_bounded, failures)), bool(verdicts)
+    elif check.runs_tests:
+        verdicts = {_id(name): verdict for name, (verdict, _) in report.verdicts.items()}
+        durations = {_id(name): seconds for name, (_, seconds) in report.verdicts.items()}
+        failures = tuple(_failure(name, told) for name, told in report.failures.items() if verdicts.get(_id(name)) in RED)
+    if check.runs_tests:
+        if not observed and report.ending == "finished" and report.exit_code not in UNTOLD:
+            # Something before the tests said no: a linter, a build. The tests are hidden behind it.
+            verdicts, failures = {EXIT: Verdict.ERROR}, (exit_failure,)
+        elif observed and report.exit_code == 0 and EXIT in only:
+            verdicts[EXIT] = Verdict.PASSED
+        elif (wanted is None or EXIT in only) and _fails_as_a_whole(report, verdicts):
+            verdicts[EXIT], failures = Verdict.FAILED, (exit_failure,)
+    elif report.ending == "finished" and report.exit_code == 0:
+        # Also with findings printed: the tool was told to let them pass.
+        verdicts = dict.fromkeys(only or {EXIT}, Verdict.PASSED)
+    elif report.ending == "finished":
+        failures = (check.reader == "findings" and findings) or (exit_failure,)
+        verdicts = {failure.id: Verdict.FAILED for failure in failures}
+        if EXIT not in verdicts:
+            verdicts |= dict.fromkeys(only - verdicts.keys() - {EXIT}, Verdict.PASSED)
+    return CheckRun(
+        check=check.name,
+        ending="out_of_memory" if out_of_memory else report.ending,
+        verdicts=verdicts,
+        failures=failures,
+        seconds=report.seconds,
+        durations=durations,
+        exit_code=report.exit_code,
+        output=output,
+        marks=frozenset(one_line(mark, MARK_LIMIT) for mark in report.marks[:MARKS_LIMIT]),
+        prepared=frozenset(one_line(said, MARK_LIMIT) for said in report.prepared[:PREPARED_LIMIT]),
+        told_all=report.told_all,
+        stopped_at=one_line(report.stopped_at, 200),
+    )
+
+
+def _cleaned(verdicts: Mapping[VerdictId, Verdict]) -> dict[VerdictId, Verdict]:
+    """Of ids that become the same by being cleaned the worse counts."""
+    ordered = sorted(verdicts.items(), key=lambda told: told[1].red)
+    return {_id(name): verdict for name, verdict in ordered[-TESTS:]}
+
+
+def _bounded(failure: Failure) -> Failure:
+    return Failure(
+        id=_id(failure.id),
+        message=one_line(failure.message, MESSAGE_LIMIT),
+        details=clean(failure.details, DETAILS_LIMIT),
+        frames=failure.frames[-FRAMES_LIMIT:],
+    )
+
+
+def _fails_as_a_whole(report: _Report, verdicts: Mapping[VerdictId, Verdict]) -> bool:
+    """Its tests pass and yet it fails: a coverage limit, what comes after them, or verdicts that are not true."""
+    none_is_red = not any(verdict.red for verdict in verdicts.values())
+    return report.ending == "finished" and report.exit_code != 0 and bool(verdicts) and none_is_red
+
+
+def _id(name: str) -> VerdictId:
+    return VerdictId(identity(name))
+
+
+def _failure(name: str, told: _Failure) -> Failure:
+    return Failure(
+        id=_id(name),
+        message=one_line(told.message, MESSAGE_LIMIT),
+        details=clean(told.details, DETAILS_LIMIT),
+        frames=tuple(
+            Frame(clean(path, ID_LIMIT), line, clean(function, 200)) for path, line, function in told.frames[-FRAMES_LIMIT:]
+        ),
+    )
+
+
+def _exit_failure(report: _Report, output: str, frames: tuple[Frame, ...]) -> Failure:
+    last = next((line for line in reversed(output.split("\n")) if line.strip()), "")
+    return Failure(
+        id=EXIT,
+        message=one_line(f"exit code {report.exit_code}: {last}", MESSAGE_LIMIT),
+        details=clean(output, DETAILS_LIMIT),
+        frames=frames,
+    )
+
+
+def _printed(stderr: bytes) -> str:
+    return clean(stderr[-OUTPUT_LIMIT:].decode("utf-8", "replace"), OUTPUT_LIMIT)

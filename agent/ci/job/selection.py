@@ -1,0 +1,174 @@
+"""From what CI, or a person, says of a job to the leg that is replayed: its workflow, its matrix values, its services."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, value_of
+from agent.ci.expressions.scope import no_files
+from agent.ci.expressions.values import text
+from agent.ci.job.actions import python_version
+from agent.ci.job.contexts import Run, Seen, scope_of
+from agent.ci.job.leg import Leg
+from agent.ci.job.services import Wanted, read_services
+from agent.ci.obstacles import Needs
+from agent.ci.project.detection import Project
+from agent.ci.workflows.document import Problem
+from agent.ci.workflows.model import Job, Workflow
+from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, name_of, pick
+from agent.ci.workflows.reuse import find
+from agent.ci.workflows.workflow_file import read_workflow
+from agent.guest.text import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A job that failed in CI: what is known of it. Texts come from outside and are data only."""
+
+    name: str  # as GitHub shows it, "tests (3.11)"
+    workflow: str | None  # text of its workflow file at the failing commit
+    workflow_path: str = ""
+    failed_step: str | None = None  # as GitHub shows it; None: it is not known, so it is looked for
+    conclusions: tuple[tuple[str, str], ...] = ()  # of its steps: the names that GitHub shows, in their order
+    run: Run = field(default_factory=Run)
+    told: tuple[str, ...] = ()  # ids of what its log tells as failing
+    seed: int | None = None  # of chance, as its log tells it
+    began: datetime | None = None  # when its failing step did
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenJob:
+    """A job that a person names, and values of its matrix."""
+
+    workflow: str  # text
+    workflow_path: str
+    job: str | None = None  # id, or the name that GitHub shows; None: the only one
+    matrix: Mapping[str, str] = field(default_factory=dict)
+    step: str | None = None  # that is red, as GitHub shows it; None: it is looked for
+    run: Run = field(default_factory=Run)
+
+
+def image_of(asked: FailedJob | ChosenJob) -> str | None:
+    """The image that a job runs in, as far as its workflow file alone tells."""
+    leg = leg_of(asked, Project.of_texts({}), ".")
+    return None if isinstance(leg, Problem) else leg.image
+
+
+def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | Problem:
+    """`root` is the path of the repository as its steps see it."""
+    if asked.workflow is None:
+        return Problem("The workflow file is not known.")
+    workflow = read_workflow(asked.workflow)
+    if isinstance(workflow, Problem):
+        return workflow
+    run = asked.run if isinstance(asked, FailedJob) else replace(asked.run, event=_event(workflow))
+    run = replace(run, workflow=workflow.name or asked.workflow_path, root=root)
+
+    def evaluate(template: str, contexts: Mapping[str, Value]) -> Value:
+        scope = scope_of(run, {}, Seen(), no_files)
+        return value_of(template, Scope({**scope.contexts, **contexts}))
+
+    def choose(workflow: Workflow, inputs: Mapping[str, Value]) -> JobLeg | Problem:
+        if isinstance(asked, FailedJob):
+            return find_leg(workflow, asked.name, evaluate, inputs)
+        return pick(workflow, asked.job, asked.matrix, evaluate)
+
+    found = find(workflow, asked.workflow_path, choose, evaluate, _reader(project))
+    if isinstance(found, Problem):
+        return found
+    target = found.target
+    shown = asked.name if isinstance(asked, FailedJob) else _shown((*found.calls, target), evaluate, found.inputs)
+    render = partial(_rendered, evaluate, {"matrix": target.leg.values, "inputs": found.inputs})
+    try:
+        wanted, needs = _services(target, evaluate, found.inputs), ""
+    except Needs as stands:
+        wanted, needs = Wanted(), stands.what
+    image = render(target.job.container.image) if target.job.container is not None else None
+    return Leg(
+        workflow=found.workflow,
+        job=target.job,
+        source=f"workflow {found.path or '?'}, job {one_line(shown, 100)}",
+        run=replace(run, job=target.job.id),
+        matrix=target.leg.values,
+        inputs=found.inputs,
+        wanted=wanted,
+        needs=needs,
+        image=image,
+        python=_python(image) if image is not None else None,
+        is_windows=(_other_system(target.job, render) or "").lower().startswith("windows"),
+        failed_step=asked.failed_step if isinstance(asked, FailedJob) else asked.step,
+        conclusions=asked.conclusions if isinstance(asked, FailedJob) else (),
+        notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes, *_place(target.job, render)),
+    )
+
+
+def _shown(chain: Sequence[JobLeg], evaluate: Evaluate, inputs: Mapping[str, Value]) -> str:
+    """As GitHub shows it: "caller / called (3.12)"."""
+    names = [name_of(one.job, one.leg, evaluate, inputs if one is chain[-1] else {}) for one in chain]
+    return " / ".join(
+        name if isinstance(name, str) else f"{one.job.id} ({', '.join(one.leg.shown)})" if one.leg.shown else one.job.id
+        for one, name in zip(chain, names, strict=True)
+    )
+
+
+def _place(job: Job, render: Callable[[str], str]) -> list[str]:
+    """What is different of where the job runs."""
+    other = _other_system(job, render)
+    return [f"the job runs on {one_line(other, 60)} in CI, and on Linux here"] if other else []
+
+
+def _other_system(job: Job, render: Callable[[str], str]) -> str | None:
+    labels = [render(label) for label in job.runs_on.labels] if job.runs_on is not None else []
+    return next((label for label in labels if re.match(r"(?i)windows|macos", label)), None)
+
+
+def _python(image: str) -> str | None:
+    """ "python:3.12-slim" → "3.12"."""
+    name, _, tag = image.rpartition("/")[2].partition(":")
+    return python_version(tag) if name == "python" else None
+
+
+def _event(workflow: Workflow) -> str:
+    """One that starts the workflow, the most usual of them."""
+    return next((event for event in ("push", "pull_request", *workflow.events) if event in workflow.events), "push")
+
+
+def _services(target: JobLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -> Wanted:
+    """The job's services, their texts evaluated. Raises `Needs`: a server with a made-up password would be another one."""
+
+    def render(template: str) -> str:
+        value = evaluate(template, {"matrix": target.leg.values, "inputs": inputs})
+        if isinstance(value, Unknown):
+            raise Needs(value.what)
+        return text(value)
+
+    asked: dict[str, object] = {}
+    for service in target.job.services:
+        one = service.container
+        asked[service.id] = {
+            "image": render(one.image),
+            "env": {name: render(template) for name, template in one.env.items()},
+            "ports": [render(port) for port in ([one.ports] if isinstance(one.ports, str) else one.ports)],
+            "volumes": [render(volume) for volume in ([one.volumes] if isinstance(one.volumes, str) else one.volumes)],
+            "options": render(one.options),
+            "entrypoint": render(service.entrypoint),
+            "command": render(service.command),
+        }
+    return read_services(asked, in_container=target.job.container is not None)
+
+
+def _rendered(evaluate: Evaluate, contexts: Mapping[str, Value], template: str) -> str:
+    try:
+        value = evaluate(template, contexts)
+    except ExpressionError:
+        return template
+    return template if isinstance(value, Unknown) else text(value)
+
+
+def _reader(project: Project) -> Callable[[str], str | None]:
+    return lambda path: project.texts.get(posixpath.normpath(path))

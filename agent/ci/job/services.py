@@ -1,0 +1,191 @@
+"""What the `services:` of a workflow's job ask for: servers that a sandbox may have, and those that it cannot have.
+
+Knows image names and the form of the mapping, whose expressions are resolved already; starts nothing, and does not know what
+a sandbox really has.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+from agent.contract.verdicts import Service
+from agent.guest.text import one_line
+
+SERVICES = 20  # that one job may ask for
+NAME_LIMIT, VALUE_LIMIT = 100, 4000  # characters
+Kind = Literal["postgresql", "mysql", "redis"]
+PORTS: Mapping[Kind, int] = {"postgresql": 5432, "mysql": 3306, "redis": 6379}
+# Name of the image without its owner → what it is, and what it has beyond that.
+IMAGES: Mapping[str, tuple[Kind, str]] = {
+    "postgres": ("postgresql", ""),
+    "postgresql": ("postgresql", ""),
+    "postgis": ("postgresql", "the extension PostGIS"),
+    "pgvector": ("postgresql", "the extension pgvector"),
+    "mysql": ("mysql", ""),
+    "mysql-server": ("mysql", ""),
+    "mariadb": ("mysql", ""),
+    "redis": ("redis", ""),
+    "valkey": ("redis", ""),
+}
+_OWNERS = ("", "library", "bitnami", "bitnamilegacy", "cimg", "circleci", "mysql", "postgis", "pgvector", "ankane", "valkey")
+# Bitnami's images have names of their own for some of the official ones' variables.
+_BITNAMI = {
+    "POSTGRESQL_USERNAME": "POSTGRES_USER",
+    "POSTGRESQL_PASSWORD": "POSTGRES_PASSWORD",
+    "POSTGRESQL_DATABASE": "POSTGRES_DB",
+}
+_FREE_PORTS = 20_000  # from here on, where GitHub would choose one
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A service that no sandbox of ours has. `why` is a clause: "there is no server for elasticsearch:8 here"."""
+
+    name: str
+    image: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a job's services come to. `ports` are by service, container port → port on localhost."""
+
+    services: tuple[Service, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+    ports: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """Why the job cannot be replayed, or "" where it can."""
+        named = ", ".join(f"{refusal.name} ({refusal.why})" for refusal in self.refusals)
+        return f"The job needs services that the sandbox does not have: {named}." if named else ""
+
+
+def read_services(mapping: object, *, in_container: bool = False) -> Wanted:
+    """`mapping` is the value of `services:`, resolved. In a container's job they are reached by name, at their own ports."""
+    if not mapping:
+        return Wanted()
+    if not isinstance(mapping, Mapping):
+        return Wanted(refusals=(Refusal("services", "", "`services:` is not a mapping"),))
+    if len(mapping) > SERVICES:
+        return Wanted(refusals=(Refusal("services", "", f"more than {SERVICES} of them"),))
+    reading = _Reading(in_container)
+    for name, asked in mapping.items():
+        reading.add(one_line(str(name), NAME_LIMIT), asked)
+    return Wanted(tuple(reading.services), tuple(reading.refusals), tuple(reading.notes), reading.ports)
+
+
+def ports_context(wanted: Wanted) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """`job.services`: service → {"ports": {"5432": "5432"}}."""
+    return {name: {"ports": dict(ports)} for name, ports in wanted.ports.items()}
+
+
+class _Reading:
+    """The services of one job, one after the other: no two share a port."""
+
+    def __init__(self, in_container: bool) -> None:
+        self.in_container = in_container
+        self.services: list[Service] = []
+        self.refusals: list[Refusal] = []
+        self.notes: list[str] = []
+        self.ports: dict[str, Mapping[str, str]] = {}
+
+    def add(self, name: str, asked: object) -> None:
+        asked = asked if isinstance(asked, Mapping) else {"image": asked}
+        image = one_line(_text(asked.get("image")), 200).strip()
+        if not image:
+            return  # GitHub starts nothing either
+        owner, repository = _repository(image)
+        if repository not in IMAGES:
+            self.refusals.append(Refusal(name, image, f"there is no server for {image} here"))
+            return
+        kind, beyond = IMAGES[repository]
+        words = [*_words(asked.get("options")), *_words(asked.get("entrypoint")), *_words(asked.get("command"))]
+        env = {_BITNAMI.get(key, key): value for key, value in {**_variables(asked.get("env")), **_options(words)}.items()}
+        if kind == "redis" and "--requirepass" in words[:-1]:
+            env["REDIS_PASSWORD"] = words[words.index("--requirepass") + 1]
+        port = self._port(name, kind, asked.get("ports"))
+        if port is None:
+            return
+        self.services.append(Service(kind, port, name, image, env, host=name if self.in_container else "localhost"))
+        if beyond:
+            self.notes.append(f"service {name}: {beyond} of {image} may be missing")
+        if owner not in _OWNERS:
+            self.notes.append(f"service {name}: {image} is taken for an ordinary {repository}")
+        if asked.get("volumes"):
+            self.notes.append(f"service {name}: its volumes are left out")
+
+    def _port(self, name: str, kind: Kind, asked: object) -> int | None:
+        """Where it listens. A server here has one port; in a container's job that is its own."""
+        own = PORTS[kind]
+        listed = asked if isinstance(asked, list) else [] if asked is None else [asked]
+        pairs = [pair for pair in map(_pair, listed[:SERVICES]) if pair is not None]
+        if len(pairs) != len(listed):
+            self.refusals.append(Refusal(name, "", f"its ports are not understood: {one_line(str(listed), 100)}"))
+            return None
+        taken = {service.port for service in self.services}
+        if self.in_container:
+            pairs = [(own, own)]
+        elif not pairs:
+            self.notes.append(f"service {name}: it has no ports in the workflow; here it listens on {own}")
+            pairs = [(own, own)]
+        inside, outside = next((pair for pair in pairs if pair[0] == own), pairs[0])
+        free = (own, *range(_FREE_PORTS, _FREE_PORTS + SERVICES))
+        port = outside or next(port for port in free if port not in taken)
+        if port in taken:
+            self.refusals.append(Refusal(name, "", f"another service has port {port}"))
+            return None
+        if len(pairs) > 1:
+            self.notes.append(f"service {name}: of its ports only {inside} can be reached, as {port}")
+        self.ports[name] = {str(inside): str(port)}
+        return port
+
+
+def _repository(image: str) -> tuple[str, str]:
+    """Owner and name: "docker.io/library/postgres:16@sha256:…" → ("library", "postgres")."""
+    path, _, name = image.partition("@")[0].rpartition("/")
+    parts = path.split("/")
+    is_registry = "." in parts[0] or ":" in parts[0]
+    return "/".join(parts[1:] if is_registry else parts).lower(), name.partition(":")[0].lower()
+
+
+def _pair(port: object) -> tuple[int, int | None] | None:
+    """Container port and port on localhost, None where GitHub chooses one: `5433:5432/tcp` → (5432, 5433)."""
+    found = re.fullmatch(r"(?:\d+(?:\.\d+){3}:)?(?:(\d{1,5}):)?(\d{1,5})(?:/tcp)?", _text(port).strip())
+    if found is None:
+        return None
+    numbers = int(found[2]), None if found[1] is None else int(found[1])
+    return numbers if all(n is None or 0 < n < 65_536 for n in numbers) else None
+
+
+def _variables(env: object) -> dict[str, str]:
+    pairs = env.items() if isinstance(env, Mapping) else ()
+    return {_text(key): _text(value) for key, value in pairs}
+
+
+def _options(words: list[str]) -> dict[str, str]:
+    """Variables that are set on the command line: `-e NAME=value`, `--env NAME=value`, `--env=NAME=value`."""
+    told = [after for word, after in pairwise(words) if word in ("-e", "--env")]
+    told += [word.removeprefix("--env=") for word in words if word.startswith("--env=")]
+    return {name: value for name, equals, value in (text.partition("=") for text in told) if equals}
+
+
+def _words(text: object) -> list[str]:
+    if isinstance(text, list):
+        return [_text(word) for word in text]
+    try:
+        return shlex.split(_text(text))
+    except ValueError:
+        return []
+
+
+def _text(value: object) -> str:
+    if value is None or isinstance(value, list | Mapping):
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)[:VALUE_LIMIT]

@@ -1,0 +1,150 @@
+"""Reads shell text of a workflow: what it runs (tests, a linter, a build). Knows command lines; executes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from agent.ci.project import ecosystems
+from agent.ci.shell.pieces import commands
+from agent.ci.shell.python_call import is_python, module_of, without_options
+from agent.ci.shell.words import assignments
+from agent.contract.verdicts import Check, Reader
+from sandbox.base import Packages
+
+# How a tool is called → what installs it, for those whose output is read as findings.
+LINTERS = {
+    "ruff": "ruff",
+    "flake8": "flake8",
+    "mypy": "mypy",
+    "dmypy": "mypy",
+    "pyright": "pyright",
+    "pylint": "pylint",
+    "pycodestyle": "pycodestyle",
+    "pydocstyle": "pydocstyle",
+    "pyflakes": "pyflakes",
+    "black": "black",
+    "isort": "isort",
+    "autoflake": "autoflake",
+    "autopep8": "autopep8",
+    "codespell": "codespell",
+    "docformatter": "docformatter",
+    "djlint": "djlint",
+    "pyupgrade": "pyupgrade",
+    "yapf": "yapf",
+}
+_WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
+_SHELL = ("cd", "export", "set", "mkdir", ":", "true")
+# What is of use only to the commands behind it.
+_MOVES: tuple[list[str], ...] = (
+    [],
+    ["cd"],
+    ["export"],
+    ["set"],
+    [":"],
+    ["true"],
+)
+_LOOKING = ("findings", "pytest", "unittest")
+_VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
+
+
+class Reading(NamedTuple):
+    """What a piece of shell text is about."""
+
+    reader: Reader
+    tool: str  # the program that decides the reader: "pytest", "ruff", "tox", "make", …
+
+
+def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> Reading:
+    """`script` gives the text of a file in the repository ("" when there is none): a Makefile or a shell script is looked into
+    to tell which runner it ends up in.
+    """
+    best = Reading("exit", "")
+    for command in commands(text):
+        found = _classify(list(command.words), script)
+        if found is not None and (_weight(found.reader) > _weight(best.reader) or not best.tool):
+            best = found
+    if best.reader == "exit" and (inner := _runner_in(text)) is not None:
+        return Reading(inner, inner)  # inside a string, or what could not be read
+    return best
+
+
+def only_looks(text: str) -> bool:
+    """Whether it leaves nothing behind for a later step: every simple command is a tester, a linter, or moves its own shell."""
+    found = commands(text)
+    read = [_classify(list(command.words), lambda path: "") for command in found]
+    looks = [reading is not None and reading.reader in _LOOKING for reading in read]
+    moves = [assignments(command.words)[1][:1] in _MOVES for command in found]
+    return any(looks) and all(
+        (looks[at] or moves[at]) and command.kind == "command" and not command.is_computed and not command.redirections
+        for at, command in enumerate(found)
+    )
+
+
+def tools_of(check: Check, tool: str) -> Packages:
+    """The program that a check calls, where a package brings it."""
+    needed = "pytest" if check.reader == "pytest" else LINTERS.get(tool, "")
+    return Packages(requirements=(needed,) if needed else ())
+
+
+def program(words: list[str]) -> tuple[str, list[str]]:
+    """The program that a command line ends up in and its arguments: `uv run -- python -m pytest -q` → ("pytest", ["-q"])."""
+    words = assignments(words)[1]
+    while words:
+        if words[0] in _WRAPPERS and "run" in words[1:]:
+            words = words[words.index("run") + 1 :]
+            while words and words[0].startswith("-"):
+                words = words[2:] if words[0] in _VALUED else words[1:]
+        elif is_python(words[0]):
+            module = module_of(words)
+            if module is None:
+                return "python", without_options(words[1:])[1]
+            words = module
+        elif words[0] in ("coverage", "time", "timeout", "xvfb-run", "env", "exec", "bash", "sh"):
+            if words[0] == "coverage" and words[1:2] != ["run"]:
+                return "coverage", words[1:]
+            measures = words[:1] == ["coverage"]
+            words = words[2:] if words[0] == "coverage" or words[0] == "timeout" else words[1:]
+            while words and words[0].startswith("-") and not (measures and words[0] == "-m"):
+                words = words[1:]
+            words = words[1:] if words[:1] == ["-m"] else words
+        else:
+            return words[0].rsplit("/", 1)[-1] if not words[0].endswith((".sh", ".py")) else words[0], words[1:]
+    return "", []
+
+
+def _classify(words: list[str], script: Callable[[str], str]) -> Reading | None:
+    name, arguments = program(words)
+    if name in _SHELL:
+        return None  # moves the shell, runs nothing
+    if name in ("pytest", "py.test"):
+        return Reading("pytest", "pytest")
+    if name == "unittest":
+        return Reading("unittest", "unittest")
+    if name in LINTERS:
+        return Reading("findings", name)
+    if name in ("tox", "nox"):
+        return Reading("exit", name)
+    if (found := ecosystems.read_command(assignments(words)[1], script("package.json"))) is not None:
+        return Reading(*found)
+    inner = ""
+    if name in ("make", "just", "task", "invoke"):
+        inner = script("Makefile") or script("makefile") if name == "make" else script("justfile")
+    elif name.endswith(".sh") or (name == "python" and arguments and arguments[0].endswith(".py")):
+        inner = script((name if name.endswith(".sh") else arguments[0]).removeprefix("./"))
+    runner = _runner_in(inner)
+    if runner is not None:
+        return Reading(runner, name)
+    return Reading("exit", name) if name else None
+
+
+def _runner_in(script: str) -> Literal["pytest", "unittest"] | None:
+    """The test runner that a piece of shell seems to end up in."""
+    if re.search(r"(?:^|[\s;&|(/@])(?:pytest|py\.test)(?=$|[\s;&|)])", script):
+        return "pytest"
+    return "unittest" if re.search(r"-m unittest\b", script) else None
+
+
+def _weight(reader: Reader) -> int:
+    return {"exit": 0, "findings": 1, "unittest": 2, "pytest": 3}.get(reader, 2)

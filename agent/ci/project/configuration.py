@@ -1,0 +1,253 @@
+"""A repository's own wishes, `.github/selfheal.yml`: text in, values or one clear sentence out.
+
+Knows the file's format, not where it is read from (the default branch, never the head under repair). It may name what to run in
+the sandbox and narrow what Selfheal does; it widens nothing except that tests, or their snapshots, may be edited,
+and that its own CI may be asked to run failed jobs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+
+from agent.contract.budget import Budget
+from agent.guest.text import one_line
+from agent.question import Autonomy
+from agent.task import Policy
+from sandbox.base import KIB, Packages
+
+PATH = ".github/selfheal.yml"
+SIZE_LIMIT = 64 * KIB
+DEPTH_LIMIT = 20
+
+Kind = Literal["pytest", "unittest", "javascript", "go", "rust", "java", "findings", "exit"]
+_Text = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
+_Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TestCommand(_Strict):
+    """One check that the repository names itself; without `kind` it is told from the command."""
+
+    __test__ = False
+
+    name: _Name = "tests"
+    run: _Text
+    kind: Kind | None = None
+    timeout: float = Field(default=600.0, gt=0, le=3600)  # seconds
+
+
+class Install(_Strict):
+    requirements: tuple[_Name, ...] = ()  # PEP 508, or a path that ends in .txt
+    extras: tuple[_Name, ...] = ()  # of the root project
+    groups: tuple[_Name, ...] = ()
+
+
+class Branches(_Strict):
+    only: tuple[_Name, ...] = ()
+    ignore: tuple[_Name, ...] = ()
+
+
+class Narrowed(_Strict):
+    iterations: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # US dollars
+    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class _File(_Strict):
+    enabled: bool = True
+    test: tuple[TestCommand, ...] = ()
+    install: Install | None = None
+    python: Annotated[str, StringConstraints(pattern=r"^3\.\d{1,2}$")] | None = None
+    allow_test_edits: bool = False
+    snapshots: bool = False
+    protected: tuple[_Name, ...] = ()
+    rungs: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,50}$")], ...] | None = None
+    autonomy: Autonomy | None = None
+    budget: Narrowed = Narrowed()
+    branches: Branches = Branches()
+    rerun: Literal["never", "once"] | None = None
+    guidance: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] = ""
+
+    @field_validator("python", mode="before")
+    @classmethod
+    def _version_as_written(cls, value: object) -> object:
+        if isinstance(value, float):  # `python: 3.10` reads as 3.1
+            raise ValueError("put the version in quotes")
+        return value
+
+    @field_validator("test", mode="before")
+    @classmethod
+    def _one_command(cls, value: object) -> object:
+        return [{"run": value}] if isinstance(value, str) else value
+
+    @field_validator("test")
+    @classmethod
+    def _names_differ(cls, value: tuple[TestCommand, ...]) -> tuple[TestCommand, ...]:
+        names = [test.name for test in value]
+        if len(names) != len(set(names)):
+            raise ValueError("each test needs a name of its own")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a repository asks for; the defaults are those of a repository without the file."""
+
+    enabled: bool = True
+    tests: tuple[TestCommand, ...] = ()
+    packages: Packages | None = None  # None: found out
+    python: str | None = None
+    allow_test_edits: bool = False
+    snapshots: bool = False
+    protected: tuple[str, ...] = ()
+    rungs: tuple[str, ...] | None = None
+    autonomy: Autonomy | None = None  # how much a person is asked; never less than the operator says
+    budget: Narrowed = field(default_factory=Narrowed)
+    branches: Branches = field(default_factory=Branches)
+    rerun: Literal["never", "once"] | None = None  # of failed jobs that are flaky; None: as the operator has it
+    guidance: str = ""  # for whoever repairs, quoted as data
+
+    def wants_branch(self, branch: str) -> bool:
+        """Whether automatic attempts are wanted on `branch`."""
+        if any(fnmatchcase(branch, pattern) for pattern in self.branches.ignore):
+            return False
+        return not self.branches.only or any(fnmatchcase(branch, pattern) for pattern in self.branches.only)
+
+    def narrow(self, policy: Policy, budget: Budget) -> tuple[Policy, Budget]:
+        """The operator's policy and budget, narrowed; only edits of tests and of their snapshots may be granted here."""
+        rungs = policy.rungs if self.rungs is None else tuple(rung for rung in policy.rungs if rung in self.rungs)
+        limits = {name: min(getattr(budget, name), limit) for name, limit in self.budget if limit is not None}
+        return (
+            replace(
+                policy,
+                allow_test_edits=policy.allow_test_edits or self.allow_test_edits,
+                allow_snapshots=policy.allow_snapshots or self.snapshots,
+                protected=policy.protected + self.protected,
+                rungs=rungs,
+                guidance=self.guidance,
+                autonomy=max(policy.autonomy, self.autonomy or policy.autonomy, key=get_args(Autonomy).index),
+            ),
+            replace(budget, **limits),
+        )
+
+
+NO_CONFIGURATION = Configuration()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why the file is not used, for the person who wrote it."""
+
+    sentence: str  # ".github/selfheal.yml, line 3, `test.0.run`: …"
+    key: str = ""
+    line: int | None = None
+
+
+def read_configuration(text: str) -> Configuration | Problem:
+    """The configuration, or what is wrong with it: the first problem, with its key and line."""
+    if len(text.encode("utf-8", "replace")) > SIZE_LIMIT:
+        return Problem(f"{PATH} is larger than {SIZE_LIMIT // KIB} KiB")
+    try:
+        refusal = _refused(text)
+        if refusal is not None:
+            return refusal
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        return _problem("", mark.line + 1 if mark else None, one_line(str(getattr(error, "problem", None) or error), 200))
+    except (ValueError, RecursionError) as error:  # an impossible date, a number too long
+        return _problem("", None, one_line(str(error), 200))
+    if content is None:
+        return Configuration()
+    if not isinstance(content, dict):
+        return _problem("", 1, "expected keys and values")
+    try:
+        file = _File.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        keys = first["loc"]
+        what = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+        return _problem(".".join(str(key) for key in keys), _line(root, keys), one_line(what, 300))
+    return _configuration(file)
+
+
+def _configuration(file: _File) -> Configuration:
+    install = file.install
+    packages = None
+    if install is not None:
+        packages = Packages(
+            requirements=tuple(name for name in install.requirements if not name.endswith(".txt")),
+            requirement_files=tuple(name for name in install.requirements if name.endswith(".txt")),
+            groups=install.groups,
+            projects=(f".[{','.join(install.extras)}]",) if install.extras else (),
+            python=file.python,
+        )
+    return Configuration(
+        enabled=file.enabled,
+        tests=file.test,
+        packages=packages,
+        python=file.python,
+        allow_test_edits=file.allow_test_edits,
+        snapshots=file.snapshots,
+        protected=file.protected,
+        rungs=file.rungs,
+        autonomy=file.autonomy,
+        budget=file.budget,
+        branches=file.branches,
+        rerun=file.rerun,
+        guidance=file.guidance,
+    )
+
+
+def _refused(text: str) -> Problem | None:
+    """Aliases (which can grow without bound) and deep nesting, seen before anything is built from them."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else None
+        if isinstance(event, yaml.AliasEvent):
+            return _problem("", line, "anchors and aliases are not supported")
+        depth += isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent))
+        depth -= isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent))
+        if depth > DEPTH_LIMIT:
+            return _problem("", line, "nested too deeply")
+    return None
+
+
+def _line(root: yaml.Node | None, keys: tuple[int | str, ...]) -> int | None:
+    """Line of the key that leads to `keys`, or of its nearest parent."""
+    if root is None:
+        return None
+    line, node = root.start_mark.line + 1, root
+    for key in keys:
+        for name, child in _children(node):
+            if name == key:
+                line, node = child[0].start_mark.line + 1, child[1]
+                break
+        else:
+            break
+    return line
+
+
+def _children(node: yaml.Node) -> Iterator[tuple[int | str, tuple[yaml.Node, yaml.Node]]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield str(key.value), (key, value)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield index, (value, value)
+
+
+def _problem(key: str, line: int | None, what: str) -> Problem:
+    where = "".join([PATH, f", line {line}" if line else "", f", `{one_line(key, 100)}`" if key else ""])
+    return Problem(f"{where}: {what}", key, line)

@@ -1,0 +1,189 @@
+"""Finds out from a repository's files how it is tested and what that needs, where nothing else says so.
+
+Reads a few well-known files as data; executes nothing. Knows Python packaging, not workflows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import configparser
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from agent.ci.tables import strings
+from agent.contract.verdicts import Check
+from sandbox.base import KIB, LimitExceeded, Packages, Workspace
+
+READ_LIMIT = 512 * KIB  # bytes of one file that is looked into
+LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is long by nature
+TEST_FILES_READ = 40
+TELLING_FILES_READ = 60
+# Extras and groups that hold what tests need, by the names that people give them.
+TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development", "ci")
+
+_REQUIREMENTS = re.compile(
+    r"^(?:requirements(?:[-_.](?:dev|test|tests|testing|ci))?|(?:dev|test|tests|testing|ci)[-_]requirements"
+    r"|requirements/(?:base|main|dev|test|tests|testing|ci))\.(?:txt|in)$"
+)
+# What tells how a project is built and run, at the root or in a folder of a monorepo.
+_TELLS = re.compile(
+    r"^(?:[^/]+/){0,2}(?:(?:GNU)?[Mm]akefile|[^/]+\.mk|\.?[Jj]ustfile|[Tt]askfile(?:\.dist)?\.ya?ml|tox\.(?:ini|toml)|noxfile\.py"
+    r"|setup\.(?:py|cfg)|pyproject\.toml|hatch\.toml|Pipfile(?:\.lock)?|(?:uv|poetry|pdm)\.lock|poe_tasks\.toml"
+    r"|package\.json|go\.mod|Cargo\.toml|pom\.xml|build\.gradle(?:\.kts)?|\.python-version|\.pre-commit-config\.yaml|action\.ya?ml)$"
+    r"|^\.github/(?:workflows/[^/]+|actions/(?:[^/]+/){1,3}action)\.ya?ml$"
+)
+_TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The files that say how a repository is built and tested, read once. A file that cannot be read counts as missing."""
+
+    paths: frozenset[str]
+    pyproject: Mapping[str, object]
+    setup_cfg: configparser.ConfigParser
+    tox: configparser.ConfigParser
+    texts: Mapping[str, str]  # path → text of what was looked into: configuration of runners, test files, scripts
+
+    @classmethod
+    def of_texts(cls, texts: Mapping[str, str]) -> Project:
+        """One of which these files are known, and no more."""
+        return cls(
+            paths=frozenset(texts),
+            pyproject=_toml(texts.get("pyproject.toml", "")),
+            setup_cfg=_ini(texts.get("setup.cfg", "")),
+            tox=_ini(texts.get("tox.ini", "")),
+            texts=texts,
+        )
+
+    def table(self, *keys: str) -> Mapping[str, object]:
+        """A table of pyproject.toml; empty where it is missing."""
+        node: object = self.pyproject
+        for key in keys:
+            node = node.get(key) if isinstance(node, dict) else None
+        return node if isinstance(node, dict) else {}
+
+
+async def read_project(workspace: Workspace) -> Project:
+    """Raises `SandboxError`."""
+    paths = frozenset(entry.path for entry in await workspace.files() if not entry.link)
+    tests = sorted(path for path in paths if _TEST_FILE.search(path))[:TEST_FILES_READ]
+    scripts = sorted(path for path in paths if path.endswith(".sh") and path.count("/") <= 2)[:20]
+    told = sorted((path for path in paths if _TELLS.search(path)), key=lambda path: (path.count("/"), path))[
+        :TELLING_FILES_READ
+    ]
+    texts = {name: await _text(workspace, name) for name in (*told, *tests, *scripts)}
+    return replace(await asyncio.to_thread(Project.of_texts, texts), paths=paths)
+
+
+def detect_check(project: Project) -> Check | None:
+    """How the repository's tests are most likely run; None when there are none."""
+    tests = [path for path in project.paths if _TEST_FILE.search(path)]
+    configured = _pytest_is_configured(project)
+    doctests = "--doctest-modules" in str(project.table("tool", "pytest", "ini_options").get("addopts", ""))
+    if not tests and not doctests:
+        return None
+    env = {} if _is_installable(project) or not _has_src(project) else {"PYTHONPATH": "src"}
+    texts = [text for path, text in project.texts.items() if _TEST_FILE.search(path)]
+    only_unittest = bool(texts) and all("unittest" in text and "pytest" not in text for text in texts)
+    if only_unittest and not configured:
+        folder = "tests" if any(path.startswith("tests/") for path in tests) else "test"
+        start = f" -s {folder}" if f"{folder}/__init__.py" not in project.paths and _lies_in(tests, folder) else ""
+        return Check("tests", f"python -m unittest discover{start}", "unittest", env=env)
+    return Check("tests", "python -m pytest", "pytest", env=env)
+
+
+def detect_packages(project: Project) -> Packages:
+    """What the repository says that it and its tests need."""
+    files = sorted((path for path in project.paths if _REQUIREMENTS.match(path)), key=lambda path: (path.count("/"), path))
+    compiled = {path for path in files if path.endswith(".txt")}
+    files = [path for path in files if path in compiled or path.removesuffix(".in") + ".txt" not in compiled]
+    groups = tuple(name for name in project.table("dependency-groups") if name in TEST_NAMES)
+    extras = [name for name in _extras(project) if name in TEST_NAMES]
+    requirements: list[str] = []
+    projects: tuple[str, ...] = ()
+    if _is_installable(project):
+        projects = (f".[{','.join(extras)}]" if extras else ".",)
+        for group in ("dev", "test", "tests"):
+            requirements += _poetry(project.table("tool", "poetry", "group", group, "dependencies"))
+        requirements += _poetry(project.table("tool", "poetry", "dev-dependencies"))
+    else:
+        requirements += strings(project.table("project").get("dependencies"))
+        for extra in extras:
+            requirements += strings(project.table("project", "optional-dependencies").get(extra))
+    return Packages(
+        requirements=tuple(dict.fromkeys(requirements)),
+        requirement_files=tuple(files),
+        groups=groups,
+        projects=projects,
+        python=detect_python(project),
+    )
+
+
+def detect_python(project: Project) -> str | None:
+    found = re.match(r"\s*(?:cpython-)?(3\.\d{1,2})\b", project.texts.get(".python-version", ""))
+    return found[1] if found else None
+
+
+def _pytest_is_configured(project: Project) -> bool:
+    return (
+        bool({"pytest.ini", ".pytest.ini"} & project.paths)
+        or bool(project.table("tool", "pytest"))
+        or project.setup_cfg.has_section("tool:pytest")
+        or project.tox.has_section("pytest")
+        or any(path.rsplit("/", 1)[-1] == "conftest.py" for path in project.paths)
+    )
+
+
+def _is_installable(project: Project) -> bool:
+    """Whether it says how it is built; a `[project]` table alone often belongs to an application that nobody installs."""
+    return "build-system" in project.pyproject or "setup.py" in project.paths or project.setup_cfg.has_section("metadata")
+
+
+def _has_src(project: Project) -> bool:
+    return any(path.startswith("src/") and path.endswith(".py") for path in project.paths)
+
+
+def _lies_in(tests: list[str], folder: str) -> bool:
+    return all(path.startswith(folder + "/") for path in tests)
+
+
+def _extras(project: Project) -> list[str]:
+    names = [*project.table("project", "optional-dependencies"), *project.table("tool", "poetry", "extras")]
+    if project.setup_cfg.has_section("options.extras_require"):
+        names += project.setup_cfg.options("options.extras_require")
+    text = project.texts.get("setup.py", "")
+    opened = re.search(r"extras_require\s*=\s*(?:dict\(|\{)", text)
+    if opened and (found := re.compile(r"([^)}]*)[)}]").match(text, opened.end())):
+        names += re.findall(r"[\"'](\w+)[\"']\s*:", found[1]) + re.findall(r"\b(\w+)\s*=\s*\[", found[1])
+    return list(dict.fromkeys(names))
+
+
+def _poetry(dependencies: Mapping[str, object]) -> list[str]:
+    """Poetry's own table as names; its version syntax is not PEP 508, and its constraints rarely decide here."""
+    return [name for name in dependencies if name != "python"]
+
+
+async def _text(workspace: Workspace, path: str) -> str:
+    try:
+        return (await workspace.read(path, LOCK_LIMIT if path.endswith(".lock") else READ_LIMIT)).decode("utf-8", "replace")
+    except (FileNotFoundError, LimitExceeded, ValueError):
+        return ""
+
+
+def _toml(text: str) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _ini(text: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return configparser.ConfigParser(interpolation=None)
+    return parser

@@ -1,0 +1,105 @@
+"""Reads command lines that install packages: names and paths, never commands. Knows pip and what speaks like it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import fields
+from itertools import pairwise
+
+from agent.ci.project import ecosystems
+from agent.ci.shell.python_call import module_of
+from agent.ci.shell.words import assignments
+from sandbox.base import Packages
+
+_STOOD_IN_FOR = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch", "tox", "nox")
+_PIP_VALUED = (
+    "--index-url", "-i", "--extra-index-url", "--find-links", "-f", "--trusted-host", "--target", "-t", "--platform",
+    "--group", "--upgrade-strategy", "--only-binary", "--no-binary", "--config-settings", "-C", "--src", "--log",
+    "--cache-dir", "--retries", "--timeout", "--python-version", "--abi", "--implementation", "--prefix", "--root",
+    "--use-feature", "--progress-bar", "--root-user-action", "--report", "--python", "-p", "--resolution",
+    "--prerelease", "--exclude-newer", "--index-strategy", "--keyring-provider", "--link-mode", "--refresh-package",
+    "--override", "--build-constraint", "-b",
+)  # fmt: skip
+
+
+def installs(words: list[str]) -> Packages | None:
+    """What one command line would install by pip, uv or pipx; None for other lines. Managers are followed (`runners`)."""
+    words = assignments(words)[1]
+    if words[:1] == ["sudo"]:
+        words = list(itertools.dropwhile(lambda word: word.startswith("-"), words[1:]))
+    if (found := ecosystems.installs(words)) is not None:
+        return found
+    words = module_of(words) or words
+    if words[:2] == ["uv", "pip"]:
+        words = words[1:]
+    match words:
+        case ["pip" | "pip3", "install", *arguments]:
+            return _pip(arguments)
+        case ["pip" | "pip3", *_] | ["uv", "venv" | "lock" | "python", *_] | ["poetry", "lock" | "config", *_]:
+            return Packages()
+        case ["pipx", "install", *names] | ["uv", "tool", "install", *names]:
+            # Each has an environment of its own there; those that are followed or stood in for are not needed in this one.
+            wanted = (name for name in names if not name.startswith("-") and "$" not in name)
+            return Packages(requirements=tuple(name for name in wanted if re.split(r"[^\w-]", name)[0] not in _STOOD_IN_FOR))
+    return None
+
+
+def merge(one: Packages, other: Packages) -> Packages:
+    """Both, without doubles, in order; the first wanted version of Python."""
+    combined: dict[str, tuple[str, ...]] = {}
+    for field in fields(Packages):
+        if field.name != "python":
+            combined[field.name] = tuple(dict.fromkeys([*getattr(one, field.name), *getattr(other, field.name)]))
+    return Packages(**combined, python=one.python or other.python)
+
+
+def _pip(arguments: list[str]) -> Packages:
+    requirements: list[str] = []
+    files: list[str] = []
+    constraints: list[str] = []
+    projects: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        option, equals, value = argument.partition("=")
+        if argument in ("-r", "--requirement"):
+            files.append(next(rest, ""))
+        elif argument.startswith("-r") and len(argument) > 2:
+            files.append(argument[2:])
+        elif option == "--requirement" and equals:
+            files.append(value)
+        elif argument in ("-c", "--constraint"):
+            constraints.append(next(rest, ""))
+        elif argument in ("-e", "--editable"):
+            projects.append(next(rest, ""))
+        elif argument in _PIP_VALUED:
+            next(rest, "")  # where from, and how, is the operator's to say
+        elif argument.startswith("-"):
+            continue  # the value of `--group` is read below
+        elif re.match(r"^\.{1,2}(?:/|$|\[)", argument) or argument.startswith("/"):
+            projects.append(argument)
+        elif "://" in argument or "$" in argument or "*" in argument:
+            continue  # what is fetched from elsewhere, or is only known when run
+        elif argument not in ("pip", "setuptools", "wheel"):
+            requirements.append(argument)
+    return Packages(
+        requirements=tuple(requirements),
+        requirement_files=tuple(_path(file) for file in files if _is_known(file)),
+        constraint_files=tuple(_path(file) for file in constraints if _is_known(file)),
+        groups=tuple(name for name in _values(arguments, "--group") if _is_known(name)),
+        projects=tuple(_path(project) for project in projects if _is_known(project)),
+    )
+
+
+def _is_known(word: str) -> bool:
+    """Not from elsewhere, and not only known when it is run."""
+    return bool(word) and "://" not in word and "$" not in word and "`" not in word
+
+
+def _path(path: str) -> str:
+    return path.removeprefix("./") or "."
+
+
+def _values(arguments: list[str], *options: str) -> list[str]:
+    found = [value for option, value in pairwise(arguments) if option in options]
+    return found + [a.partition("=")[2] for a in arguments if "=" in a and a.partition("=")[0] in options]

@@ -1,0 +1,54 @@
+"""From the text of an `action.yml` to an `Action`, or to a `Problem`."""
+
+from __future__ import annotations
+
+from agent.ci.workflows import schema
+from agent.ci.workflows.document import Keys, Problem, Refused, read_document
+from agent.ci.workflows.fields import steps, text, word
+from agent.ci.workflows.model import Action, Input
+from agent.ci.workflows.shapes import check
+
+_STEPS = {"run": schema.COMPOSITE_RUN_STEP, "uses": schema.COMPOSITE_USES_STEP}
+# What GitHub runs, and what each kind must say: node12 and node16 are old, yet read.
+_NEEDED = {"composite": "steps", "docker": "image", "node12": "main", "node16": "main", "node20": "main", "node24": "main"}
+
+
+def read_action(source: str) -> Action | Problem:
+    """The action that the text of a file describes."""
+    document = read_document(source)
+    if isinstance(document, Problem):
+        return document
+    try:
+        check(document, schema.ACTION)
+        assert isinstance(document, Keys)
+        return _action(document)
+    except Refused as refused:
+        return refused.problem
+
+
+def _action(root: Keys) -> Action:
+    runs = root.get("runs")
+    assert isinstance(runs, Keys)
+    using = text(runs.get("using")) or ""
+    if using not in _NEEDED:
+        raise Refused(f"Unexpected value '{using[:100]}' of runs.using.", runs.line)
+    if runs.get(_NEEDED[using]) is None:
+        raise Refused(f"Required property is missing: {_NEEDED[using]}.", runs.line)
+    if using != "composite" and runs.get("steps") is not None:
+        raise Refused("Unexpected value 'steps'.", runs.line)
+    inputs, outputs = root.get("inputs"), root.get("outputs")
+    return Action(
+        using=using,
+        name=text(root.get("name")),
+        inputs=tuple(_input(entry.key, entry.value) for entry in inputs.entries) if isinstance(inputs, Keys) else (),
+        outputs={entry.key: text(entry.value.get("value")) or "" for entry in outputs.entries if isinstance(entry.value, Keys)}
+        if isinstance(outputs, Keys)
+        else {},
+        steps=steps(runs.get("steps"), _STEPS),
+    )
+
+
+def _input(name: str, node: object) -> Input:
+    keys = node if isinstance(node, Keys) else Keys((), 0)
+    required = word(keys.get("required"))
+    return Input(name, required=required is True or required == "true", default=text(keys.get("default")))

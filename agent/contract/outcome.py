@@ -1,0 +1,118 @@
+"""What comes out of the engine: a repair with its proof, or why there is none, and the log of both. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from agent.contract.proposal import Diagnosis, Edits
+from agent.contract.usage import RungCost, Usage
+from agent.contract.verdicts import Conditions, VerdictId
+
+
+class Outcome(StrEnum):
+    """How an ended attempt ended: the closed list."""
+
+    HEALED = "healed"
+    NOT_REPRODUCED = "not_reproduced"
+    FLAKY = "flaky"
+    INFRASTRUCTURE = "infrastructure"
+    NEEDS_SERVICES = "needs_services"
+    NEEDS_SECRET = "needs_secret"  # noqa: S105 - an outcome's name
+    NEEDS_TEST_CHANGE = "needs_test_change"
+    SUPERSEDED = "superseded"
+    NOTHING_FAILED = "nothing_failed"
+    OUT_OF_BUDGET = "out_of_budget"
+    GAVE_UP = "gave_up"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEvidence:
+    """One check's part of the proof. Counts are of verdicts; seconds are wall time."""
+
+    check: str
+    command: str
+    target: tuple[VerdictId, ...]  # what had to turn green
+    base_red: int
+    base_green: int
+    base_seconds: float
+    with_red: int
+    with_green: int
+    with_seconds: float
+    without_red: int  # of the target, in a fresh process without the patch
+    without_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Red at the base (twice), green with the patch, red again without it."""
+
+    checks: tuple[CheckEvidence, ...]
+    environment: str  # "Python 3.11.7, sandbox local, no network"
+    approximated: tuple[str, ...] = ()  # what was not as in CI, a clause or sentence each
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One round of propose, verify, reflect, as the log tells it."""
+
+    number: int
+    rung: str
+    title: str
+    diff: str
+    result: str  # "verified", "2 of 3 failing tests still fail", "refused: edits a test"
+    lesson: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectionLog:
+    """The readable history of an attempt."""
+
+    diagnosis: Diagnosis | None
+    iterations: tuple[Iteration, ...]
+    lessons: tuple[str, ...]  # at most five
+    rungs: tuple[RungCost, ...]
+    notes: tuple[str, ...] = ()  # degraded steps, shortcomings of the sandbox, what was skipped and why
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    edits: Edits
+    title: str
+    diagnosis: Diagnosis
+    evidence: Evidence
+    confidence: float  # 0..1
+    usage: Usage
+    log: ReflectionLog
+    alternatives: int = 0  # other candidates that passed the same failing tests
+    doubts: tuple[str, ...] = ()  # why the confidence is not higher, a clause each
+
+
+Chance = Literal["order", "time", "randomness", "network", "concurrency", "unknown"]
+"""What a failure that comes and goes depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flakiness:
+    """What reruns of the same code showed of a failure that comes and goes."""
+
+    ids: tuple[VerdictId, ...]
+    red: int  # runs of `runs` in which one of them was red
+    runs: int
+    cause: Chance  # suspected
+    evidence: tuple[str, ...] = ()  # sentences
+    under: tuple[Conditions, ...] = ()  # in which it was red every time it was tried, if any
+
+
+@dataclass(frozen=True, slots=True)
+class NoRepair:
+    outcome: Outcome
+    reason: str  # one sentence for the person who reads it
+    next_step: str  # what that person can do
+    usage: Usage
+    log: ReflectionLog
+    flakiness: Flakiness | None = None

@@ -1,0 +1,239 @@
+"""How a model writes changes down: SEARCH/REPLACE blocks, or whole functions.
+
+    pkg/a.py
+    <<<<<<< SEARCH                     FUNCTION pkg/a.py::Class.method
+    the lines as they are              ```python
+    =======                            def method(self): …
+    the lines as they should be        ```
+    >>>>>>> REPLACE
+
+An empty SEARCH makes a new file. Weak models write a unified diff, a whole file, or a function without its path instead: these
+are read too where they can mean one thing only. What cannot be read is an `EditProblem`, whose sentence goes back to the model
+once. The block's shape is Aider's ("diff" format); code never travels inside JSON. Where changes belong is `agent/placing.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from agent.edits.changes import EditProblem
+
+LONGEST = 256 * 1024  # characters of an answer that is read at all
+MOST = 50  # changes in one answer
+
+_SEARCH = re.compile(r"<{5,9} ?(SEARCH|ORIGINAL|HEAD):?\s*(?P<path>[\w./-]+\.\w+)?\s*$")
+_DIVIDER = "======="
+_DIVIDE = re.compile(r"={5,9}\s*$")  # where the divider itself is missing
+_REPLACE = re.compile(r">{5,9} ?(REPLACE|UPDATED)?\s*$")
+_FUNCTION = re.compile(r"[#*`\s]*FUNCTION:?\s+`?(?:(?P<path>[^:`\s]+)::)?(?P<name>[\w.]+)(?:\(\))?[`*:\s]*$")
+_FENCE = re.compile(r"\s*(?P<ticks>`{3,}|~{3,})[\w+-]*\s*$")
+_FILE = re.compile(r"(---|\+\+\+) (?P<path>[^\t\n]+)")
+_NONE = "/dev/null"
+_MARKS = ("", " ", "+", "-", "\\")  # a hunk's line begins with one of them; without a fence, another one is prose
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """These lines of a file become those; without `search` the file is new. Without a path it is one of those shown."""
+
+    path: str
+    search: tuple[str, ...]  # lines without their ends
+    replace: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeFunction:
+    """A function or class, by its qualified name, becomes this text. Without a path it is in one of the files shown."""
+
+    path: str
+    name: str
+    text: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeFile:
+    """A file becomes this text; what it really is (the file, or one definition of it) is seen when it is placed."""
+
+    path: str
+    text: tuple[str, ...]
+
+
+Change = Block | WholeFunction | WholeFile
+
+
+def parse(answer: str) -> tuple[Change, ...] | EditProblem:
+    """The changes that an answer asks for, in its order; prose around them is dropped."""
+    if not answer.strip():
+        return EditProblem("The answer was empty.")
+    if len(answer) > LONGEST:
+        return EditProblem(f"The answer is longer than {LONGEST // 1024} KiB; answer with the changed lines alone.")
+    rest = [line.removesuffix("\r") for line in answer.split("\n")]
+    for read in (_as_told, _as_diff, _as_fences):
+        changes = read(rest)
+        if isinstance(changes, EditProblem):
+            return changes
+        if len(changes) > MOST:
+            return EditProblem(f"The answer has more than {MOST} changes.")
+        if changes:
+            return tuple(changes)
+    return EditProblem("The answer has no SEARCH/REPLACE block and no FUNCTION.")
+
+
+def _as_told(rest: list[str]) -> list[Change] | EditProblem:
+    """The two forms that the prompt describes."""
+    changes: list[Change] = []
+    at, path = 0, ""
+    found: tuple[Change, int] | EditProblem
+    while at < len(rest):
+        line = rest[at]
+        if opened := _SEARCH.match(line):
+            path = opened["path"] or _path_above(rest, at) or path
+            found = _block(rest, at, path)
+        elif named := _FUNCTION.match(line):
+            found = _whole_function(rest, at, (named["path"] or "").strip(), named["name"])
+        else:
+            at += 1
+            continue
+        if isinstance(found, EditProblem):
+            return found
+        change, at = found
+        changes.append(change)
+    return changes
+
+
+def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
+    """A unified diff, with or without a fence; its line numbers are not believed, only its lines."""
+    changes: list[Change] = []
+    path, old, new = "", list[str](), list[str]()
+    in_hunk = in_fence = False
+
+    def close() -> None:
+        if path and (old or new) and old != new:
+            changes.append(Block(path, tuple(old), tuple(new)))
+        old.clear()
+        new.clear()
+
+    for line, following in zip(rest, [*rest[1:], ""], strict=True):
+        in_fence ^= bool(_FENCE.match(line))
+        if line.startswith("--- ") and following.startswith("+++ "):
+            close()
+            in_hunk, path = False, _diff_path(line, following)
+            if _diff_path(following, following) == _NONE:
+                return EditProblem(f"Removing {path} is not something that can be answered; empty what it holds instead.")
+        elif line.startswith("@@") and path:
+            close()
+            in_hunk = True
+        elif in_hunk and (
+            line.startswith(("diff --git", "index ")) or _FENCE.match(line) or (line[:1] not in _MARKS and not in_fence)
+        ):
+            close()
+            in_hunk = False
+        elif in_hunk and not line.startswith("\\"):
+            if not line.startswith("+"):
+                old.append(line[1:] if line[:1] in ("-", " ") else line)
+            if not line.startswith("-"):
+                new.append(line[1:] if line[:1] in ("+", " ") else line)
+    close()
+    return [_without_blank_ends(change) for change in changes]
+
+
+def _diff_path(line: str, following: str) -> str:
+    """Of the old file; of the new one where it is new. git's `a/` and `b/` are not part of it."""
+    paths = [named["path"].strip() for each in (line, following) if (named := _FILE.match(each))]
+    path = next((path for path in paths if path != _NONE), _NONE)
+    return path[2:] if path.startswith(("a/", "b/")) else path
+
+
+def _without_blank_ends(change: Change) -> Change:
+    """Blank lines that stand behind a diff belong to the prose, not to its last hunk."""
+    assert isinstance(change, Block)
+    old, new = list(change.search), list(change.replace)
+    while old and new and not old[-1].strip() and not new[-1].strip():
+        old.pop()
+        new.pop()
+    return Block(change.path, tuple(old), tuple(new))
+
+
+def _as_fences(rest: list[str]) -> list[Change] | EditProblem:
+    """Code blocks under the path of their file, or that hold one whole function."""
+    changes: list[Change] = []
+    at = 0
+    while at < len(rest):
+        opened = _FENCE.match(rest[at])
+        end = opened and next((i for i in range(at + 1, len(rest)) if rest[i].strip() == opened["ticks"]), None)
+        if not opened or end is None:
+            at += 1
+            continue
+        path, text = _path_above(rest, at), tuple(rest[at + 1 : end])
+        if path:
+            changes.append(WholeFile(path, text))
+        elif (name := _only_definition(text)) is not None:
+            changes.append(WholeFunction("", name, text))
+        at = end + 1
+    return changes
+
+
+def _only_definition(text: tuple[str, ...]) -> str | None:
+    first = next((line for line in text if line.strip()), "")
+    margin = first[: len(first) - len(first.lstrip())]
+    try:
+        body = ast.parse("\n".join(line.removeprefix(margin) for line in text)).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    is_one = len(body) == 1 and isinstance(body[0], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    return str(getattr(body[0], "name", "")) if is_one else None
+
+
+def _path_above(rest: list[str], at: int) -> str:
+    """The path that stands on the line before a block, with or without a fence between."""
+    for line in reversed(rest[max(0, at - 3) : at]):
+        if _REPLACE.match(line):
+            return ""
+        if not line.strip() or _FENCE.match(line):
+            continue
+        word = re.sub(r"^(#+|[-*]+|File:?|Path:?)\s+", "", line.strip().strip("*"), flags=re.IGNORECASE).strip("*`:'\" ")
+        return word if word and " " not in word and ("." in word or "/" in word) else ""
+    return ""
+
+
+def _block(rest: list[str], at: int, path: str) -> tuple[Block, int] | EditProblem:
+    alike = next((i for i in range(at + 1, len(rest)) if _DIVIDE.match(rest[i])), len(rest))
+    end = next((i for i in range(alike + 1, len(rest)) if _REPLACE.match(rest[i])), None)
+    # An underlined heading inside SEARCH looks like a divider too.
+    divide = next((i for i in range(alike, end or alike) if rest[i].rstrip() == _DIVIDER), alike)
+    if end is None:
+        return EditProblem(f"The block for {path or 'a file'} is not closed with ======= and >>>>>>> REPLACE.")
+    if any(_SEARCH.match(line) for line in rest[at + 1 : end]):
+        return EditProblem(f"The block for {path or 'a file'} has a second SEARCH inside.")
+    return Block(path, tuple(rest[at + 1 : divide]), tuple(rest[divide + 1 : end])), end + 1
+
+
+def splits(block: Block) -> Iterator[Block]:
+    """How the block may be meant where several lines are dividers, which of them it is: the longest SEARCH first."""
+    for at in reversed([i for i, line in enumerate(block.replace) if block.search and line.rstrip() == _DIVIDER]):
+        yield Block(block.path, (*block.search, _DIVIDER, *block.replace[:at]), block.replace[at + 1 :])
+    yield block
+
+
+def _whole_function(rest: list[str], at: int, path: str, name: str) -> tuple[WholeFunction, int] | EditProblem:
+    start = at + 1
+    while start < len(rest) and not rest[start].strip():
+        start += 1
+    opened = _FENCE.match(rest[start]) if start < len(rest) else None
+    if opened is None:
+        return EditProblem(f"FUNCTION {name} is not followed by a fenced code block.")
+    for end in range(start + 1, len(rest)):
+        if rest[end].strip() == opened["ticks"]:
+            return WholeFunction(path, name, tuple(rest[start + 1 : end])), end + 1
+    return EditProblem(f"The code block of FUNCTION {name} is not closed.")
+
+
+def clean_path(path: str) -> str | None:
+    """A path as the repository names it, or None when it leads outside."""
+    pure = PurePosixPath(path.strip().removeprefix("./"))
+    outside = pure.is_absolute() or ".." in pure.parts or "\\" in path or not pure.parts or any(ord(c) < 32 for c in path)
+    return None if outside else str(pure)

@@ -1,0 +1,188 @@
+"""Changes of files as values: their digest, their diff, and their exact way into a workspace and out of it.
+
+Content is UTF-8 text with its own line ends; anything else is refused (`EditProblem`), never guessed. How a model writes
+changes down is `agent/answer.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from dataclasses import dataclass
+
+from agent.contract.proposal import Edits, FileChange
+from sandbox.base import MIB, LimitExceeded, Workspace
+
+EDITABLE = MIB  # bytes of the largest file that is edited
+DIFF_WORK, DIFF_CHANGES = 4_000_000, 1_000  # comparisons and changed lines, after which what differs is told as one block
+Opcode = tuple[str, int, int, int, int]  # as `difflib` has them: tag, lines of the one, lines of the other
+
+
+@dataclass(frozen=True, slots=True)
+class EditProblem:
+    """Why changes cannot be had from an answer, as one sentence for whoever wrote it."""
+
+    sentence: str
+
+
+def digest(edits: Edits) -> str:
+    """The same change has the same digest, in whatever order its files are named."""
+    sha = hashlib.sha256()
+    for change in sorted(edits, key=lambda change: change.path):
+        for part in (change.path, change.before, change.after):
+            data = b"" if part is None else part.encode("utf-8", "surrogatepass")
+            sha.update(b"-" if part is None else b"%d:" % len(data))
+            sha.update(data)
+    return sha.hexdigest()
+
+
+def lines(text: str) -> list[str]:
+    """Lines with their ends, as Python and git count them: split at newlines alone, not at form feeds."""
+    parts = text.split("\n")
+    ended = [part + "\n" for part in parts[:-1]]
+    return [*ended, parts[-1]] if parts[-1] else ended
+
+
+def diff(edits: Edits, context: int = 3) -> str:
+    """The change as a unified diff that `git apply` takes."""
+    out: list[str] = []
+    for change in edits:
+        before, after = lines(change.before or ""), lines(change.after or "")
+        matcher = difflib.SequenceMatcher[str](None, [], [])
+        matcher.opcodes = opcodes(before, after)  # type: ignore[attr-defined]  # what it would find too slowly
+        hunks = list(matcher.get_grouped_opcodes(context)) if before != after else []
+        if hunks:
+            out.append("--- /dev/null\n" if change.before is None else f"--- a/{change.path}\n")
+            out.append("+++ /dev/null\n" if change.after is None else f"+++ b/{change.path}\n")
+        for hunk in hunks:
+            out.append(f"@@ -{_range(hunk[0][1], hunk[-1][2])} +{_range(hunk[0][3], hunk[-1][4])} @@\n")
+            for tag, i1, i2, j1, j2 in hunk:
+                out += [_marked(" " if tag == "equal" else "-", line) for line in before[i1:i2]]
+                out += [_marked("+", line) for line in after[j1:j2] if tag != "equal"]
+    return "".join(out)
+
+
+def _range(start: int, end: int) -> str:
+    """Lines of a hunk's head: the first counts from 1, and nothing stands behind the line before it."""
+    return f"{start + 1 if end > start else start},{end - start}"
+
+
+def _marked(mark: str, line: str) -> str:
+    return f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"
+
+
+def opcodes(before: list[str], after: list[str]) -> list[Opcode]:
+    """What was kept, replaced, deleted and inserted; in time that is bounded for any two texts.
+
+    Myers' greedy algorithm (An O(ND) Difference Algorithm, 1986) between the lines that are the same at both ends: `difflib`
+    takes minutes for one changed line among many that are alike.
+    """
+    shorter = min(len(before), len(after))
+    head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
+    tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
+    same = _same(before[head : len(before) - tail], after[head : len(after) - tail])
+    pairs = [(n, n) for n in range(head)] + [(head + i, head + j) for i, j in same]
+    pairs += [(len(before) - n, len(after) - n) for n in range(tail, 0, -1)]
+    found: list[Opcode] = []
+    i = j = 0
+    for at_i, at_j in [*pairs, (len(before), len(after))]:
+        if i < at_i or j < at_j:
+            found.append(("replace" if i < at_i and j < at_j else "delete" if i < at_i else "insert", i, at_i, j, at_j))
+        if at_i < len(before) and at_j < len(after):
+            if found and found[-1][0] == "equal" and found[-1][2] == at_i:
+                found[-1] = ("equal", found[-1][1], at_i + 1, found[-1][3], at_j + 1)
+            else:
+                found.append(("equal", at_i, at_i + 1, at_j, at_j + 1))
+        i, j = at_i + 1, at_j + 1
+    return found
+
+
+def _same(a: list[str], b: list[str]) -> list[tuple[int, int]]:
+    """The pairs of lines that a shortest change keeps; none when finding them takes too long."""
+    reach, trace, work = {1: 0}, [], 0
+    for changes in range(len(a) + len(b) + 1):
+        trace.append(dict(reach))
+        for k in range(-changes, changes + 1, 2):
+            down = k == -changes or (k != changes and reach[k - 1] < reach[k + 1])
+            start = x = reach[k + 1] if down else reach[k - 1] + 1
+            while x < len(a) and x - k < len(b) and a[x] == b[x - k]:
+                x += 1
+            reach[k] = x
+            work += 1 + x - start
+            if x >= len(a) and x - k >= len(b):
+                return _path(trace, len(a), len(b))
+        if work > DIFF_WORK or changes >= DIFF_CHANGES:
+            return []
+    return []
+
+
+def _path(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
+    """Backwards through what each number of changes could reach."""
+    kept = []
+    for changes in range(len(trace) - 1, -1, -1):
+        reach, k = trace[changes], x - y
+        down = k == -changes or (k != changes and reach[k - 1] < reach[k + 1])
+        before_x = reach[k + 1] if down else reach[k - 1]
+        before_y = before_x - (k + 1 if down else k - 1)
+        while x > max(before_x, 0) and y > max(before_y, 0):
+            x, y = x - 1, y - 1
+            kept.append((x, y))
+        x, y = before_x, before_y
+    return kept[::-1]
+
+
+def changed_lines(edits: Edits) -> int:
+    """Lines that were added plus lines that were removed."""
+    return len(added(edits)) + len(removed(edits))
+
+
+def added(edits: Edits) -> list[str]:
+    """The lines that a change adds, without their ends."""
+    return [line.rstrip("\r\n") for _, lines_in in map(changes, edits) for line in lines_in]
+
+
+def removed(edits: Edits) -> list[str]:
+    """The lines that a change removes, without their ends."""
+    return [line.rstrip("\r\n") for lines_out, _ in map(changes, edits) for line in lines_out]
+
+
+def changes(change: FileChange) -> tuple[list[str], list[str]]:
+    """The lines that one file's change removes and those that it adds, with their ends."""
+    before, after = lines(change.before or ""), lines(change.after or "")
+    changed = [code for code in opcodes(before, after) if code[0] != "equal"]
+    return [line for code in changed for line in before[code[1] : code[2]]], [
+        line for code in changed for line in after[code[3] : code[4]]
+    ]
+
+
+async def read_text(workspace: Workspace, path: str) -> str | EditProblem | None:
+    """A file as text; None when there is none; a problem when it cannot be edited as text."""
+    try:
+        content = await workspace.read(path, EDITABLE)
+    except FileNotFoundError:
+        return None
+    except LimitExceeded:
+        return EditProblem(f"{path} is larger than {EDITABLE // 1024} KiB and is not edited.")
+    except ValueError as error:
+        return EditProblem(f"{path!r} is not a file of the repository: {error}.")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return EditProblem(f"{path} is not UTF-8 text and is not edited.")
+    return EditProblem(f"{path} is a binary file and is not edited.") if "\0" in text else text
+
+
+async def apply(workspace: Workspace, edits: Edits) -> EditProblem | None:
+    """Write a change; nothing is written unless every file is what the change expects."""
+    for change in edits:
+        current = await read_text(workspace, change.path)
+        if isinstance(current, EditProblem):
+            return current
+        if current != change.before:
+            return EditProblem(f"{change.path} is not what the change was made for.")
+    for change in edits:
+        if change.after is None:
+            await workspace.remove(change.path)
+        else:
+            await workspace.write(change.path, change.after.encode("utf-8"))
+    return None

@@ -1,0 +1,107 @@
+"""A change taken apart into hunks, each of which could be left out. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from agent.contract.proposal import Edits, FileChange
+from agent.edits.changes import lines, opcodes
+from agent.source.outline import Module
+
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+def hunks(edits: Edits) -> int:
+    """How many there are: runs of changed lines, in all files; a file that is made or removed is one."""
+    return sum(_count(change) for change in edits)
+
+
+def without_hunk(edits: Edits, number: int) -> Edits:
+    """The change without one of its hunks, counted from 0 through all files; a file with no hunk left is left out."""
+    kept: list[FileChange] = []
+    for change in edits:
+        count = _count(change)
+        if not 0 <= number < count:
+            kept.append(change)
+        elif count > 1:
+            kept.append(_restored(change, number))
+        number -= count
+    return tuple(kept)
+
+
+def leans_on_others(edits: Edits, number: int) -> bool:
+    """Does the hunk use a name that another hunk of its function brings in? Without it the change would be half a thought."""
+    for change in edits:
+        count = _count(change)
+        if 0 <= number < count and count > 1:
+            return _leans(change, number)
+        number -= count
+    return False
+
+
+def _leans(change: FileChange, number: int) -> bool:
+    """The function is that of the text before; where there is none, the whole file counts."""
+    before, after = lines(change.before or ""), lines(change.after or "")
+    changed = [code[1:] for code in opcodes(before, after) if code[0] != "equal"]
+    outline = Module(change.path, change.before or "")
+    here = outline.around(changed[number][0] + 1)
+    known = set(_NAME.findall(outline.text(here.first, here.last) if here else change.before or ""))
+    brought: set[str] = set()
+    for at, (i, _, j, j_end) in enumerate(changed):
+        if at != number and outline.around(i + 1) == here:
+            brought |= set(_NAME.findall("".join(after[j:j_end]))) - known
+    _, _, j, j_end = changed[number]
+    return not brought.isdisjoint(_NAME.findall("".join(after[j:j_end])))
+
+
+def together(one: Edits, other: Edits) -> Edits | None:
+    """Both changes as one, where they were made for the same files and touch different lines; else None.
+
+    A hunk that both have is had once.
+    """
+    merged = {change.path: change for change in one}
+    for change in other:
+        known = merged.get(change.path)
+        both = change if known is None else _merged(known, change)
+        if both is None:
+            return None
+        merged[change.path] = both
+    return tuple(merged.values())
+
+
+def _merged(one: FileChange, other: FileChange) -> FileChange | None:
+    if one == other:
+        return one
+    if one.before is None or one.before != other.before or one.after is None or other.after is None:
+        return None
+    before = lines(one.before)
+    changed: dict[tuple[int, int, tuple[str, ...]], None] = {}  # an ordered set
+    for change in (one, other):
+        after = lines(change.after or "")
+        for tag, i, end, j, j_end in opcodes(before, after):
+            if tag != "equal":
+                changed[i, end, tuple(after[j:j_end])] = None
+    text: list[str] = []
+    at = 0
+    for start, end, new in sorted(changed, key=lambda hunk: hunk[:2]):
+        if start < at:
+            return None
+        text += [*before[at:start], *new]
+        at = end
+    return FileChange(one.path, one.before, "".join(text + before[at:]))
+
+
+def _count(change: FileChange) -> int:
+    if change.before is None or change.after is None:
+        return 1
+    return sum(1 for code in opcodes(lines(change.before), lines(change.after)) if code[0] != "equal")
+
+
+def _restored(change: FileChange, number: int) -> FileChange:
+    """The file's change with the lines of one hunk as they were."""
+    before, after = lines(change.before or ""), lines(change.after or "")
+    text, at = [], 0
+    for tag, i, i_end, j, j_end in opcodes(before, after):
+        text += before[i:i_end] if tag != "equal" and at == number else after[j:j_end]
+        at += tag != "equal"
+    return FileChange(change.path, change.before, "".join(text))

@@ -1,0 +1,196 @@
+"""Where a model's changes belong: in the files' texts, each in exactly one place, else a sentence that says why not. Pure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from agent.contract.proposal import Edits, FileChange
+from agent.edits.answers import Block, Change, WholeFile, WholeFunction, clean_path, splits
+from agent.edits.changes import EditProblem, lines
+
+
+def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], shown: Sequence[str] = ()) -> Edits | EditProblem:
+    """Place changes in the files' texts (`None`: there is no such file). Keys of `sources` are clean paths, one for each
+    change that names one, and the `shown` ones, among which those without a path belong; several changes of one file are
+    placed one after the other.
+    """
+    texts: dict[str, str | None] = {}
+    for change in changes:
+        path = clean_path(change.path) if change.path else _home(change, {path: sources.get(path) for path in shown} | texts)
+        if isinstance(path, EditProblem):
+            return path
+        if path is None:
+            return EditProblem(f"{change.path!r} leads outside the repository.")
+        current = texts.get(path, sources.get(path))
+        placed = _place(change, path, current)
+        if isinstance(placed, EditProblem):
+            return placed
+        texts[path] = placed
+    edits = tuple(FileChange(path, sources.get(path), text) for path, text in texts.items() if text != sources.get(path))
+    if not edits:
+        return EditProblem("The answer changes nothing: SEARCH and REPLACE are the same.")
+    for edit in edits:
+        if (problem := _still_parses(edit)) is not None:
+            return problem
+    return edits
+
+
+def _home(change: Change, sources: Mapping[str, str | None]) -> str | EditProblem:
+    """The one file that a change without a path fits into."""
+    fits = [path for path, text in sources.items() if text and isinstance(_place(change, path, text), str)]
+    if len(fits) == 1:
+        return fits[0]
+    what = "A SEARCH block" if isinstance(change, Block) else "A code block"
+    why = "fits more than one file" if fits else "fits no file that was shown"
+    return EditProblem(f"{what} has no line with its file's path above it, and it {why}.")
+
+
+def _place(change: Change, path: str, text: str | None) -> str | EditProblem:
+    if isinstance(change, WholeFile):
+        return _replace_file(change, path, text)
+    if isinstance(change, WholeFunction):
+        return EditProblem(f"There is no file {path}.") if text is None else _replace_function(change, path, text)
+    if not any(line.strip() for line in change.search):
+        if text:
+            return EditProblem(f"{path} exists already, so its SEARCH must not be empty.")
+        return "".join(f"{line}\n" for line in change.replace)
+    if text is None:
+        return EditProblem(f"There is no file {path}.")
+    for split in splits(change):
+        placed = _replace_lines(split, path, text)
+        if isinstance(placed, str):
+            break
+    return placed
+
+
+def _replace_lines(block: Block, path: str, text: str) -> str | EditProblem:
+    """Exact match first; then one that differs in trailing blanks; then one that is indented differently throughout."""
+    here = [line.rstrip("\r\n") for line in lines(text)]
+    for seen_as in (str, str.rstrip, str.strip):
+        want = [seen_as(line) for line in block.search]
+        have = [seen_as(line) for line in here]
+        at = [i for i in range(len(have) - len(want) + 1) if have[i : i + len(want)] == want]
+        if len(at) > 1:
+            return EditProblem(f"The SEARCH lines occur {len(at)} times in {path}; give more lines around them.")
+        if at:
+            found = here[at[0] : at[0] + len(want)]
+            new = block.replace if seen_as is not str.strip else _reindent(block.replace, block.search, found)
+            if new is None:
+                break
+            return _splice(text, at[0], at[0] + len(want), new)
+    first = next(line.strip() for line in block.search if line.strip())
+    return EditProblem(f"The SEARCH lines do not occur in {path} (they begin with {first[:80]!r}); copy them exactly.")
+
+
+def _reindent(new: tuple[str, ...], search: tuple[str, ...], found: list[str]) -> tuple[str, ...] | None:
+    """The new lines, indented as the found ones are; None unless all found lines are off by the same indentation."""
+    shifts = {(_indent(a), _indent(b)) for a, b in zip(search, found, strict=True) if a.strip()}
+    added = {have.removesuffix(want) for want, have in shifts if have.endswith(want)}
+    lost = {want.removesuffix(have) for want, have in shifts if want.endswith(have)}
+    if len(added) == 1 and all(have.endswith(want) for want, have in shifts):
+        (more,) = added
+        return tuple(more + line if line.strip() else line for line in new)
+    if len(lost) == 1 and all(want.endswith(have) for want, have in shifts):
+        (less,) = lost
+        if all(line.startswith(less) for line in new if line.strip()):
+            return tuple(line.removeprefix(less) for line in new)
+    return None
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _splice(text: str, first: int, after: int, new: tuple[str, ...]) -> str:
+    """Put lines in the place of others, with the line ends of the place and the end of file as it was."""
+    old = lines(text)
+    place = old[first:after] or old
+    end = "\r\n" if sum(line.endswith("\r\n") for line in place) * 2 > len(place) else "\n"
+    put = [line + end for line in new]
+    if after == len(old) and not text.endswith("\n"):
+        if put:
+            put[-1] = put[-1].removesuffix(end)
+        elif first:
+            old[first - 1] = old[first - 1].rstrip("\r\n")
+    return "".join(old[:first] + put + old[after:])
+
+
+def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditProblem:
+    """The whole file where nothing that it defines is missing; one definition of it where the text is just that."""
+    if text is None:
+        return EditProblem(f"There is no file {path}; a new one is a block with an empty SEARCH.")
+    body = "\n".join(change.text)
+    before, after = _parse(text), _parse(body)
+    if before is None or after is None:
+        return EditProblem(f"The code block for {path} cannot be placed; use a SEARCH/REPLACE block.")
+    names, given = ({name for name, _ in _definitions(tree) if "." not in name} for tree in (before, after))
+    if names and names <= given:
+        return body + "\n" if text.endswith("\n") and not body.endswith("\n") else body
+    if len(after.body) == 1 and len(given) == 1:
+        return _replace_function(WholeFunction(path, given.pop(), change.text), path, text)
+    missing = ", ".join(sorted(names - given)[:3])
+    return EditProblem(f"The code block for {path} is not the whole file ({missing} is missing); use a SEARCH/REPLACE block.")
+
+
+def _replace_function(change: WholeFunction, path: str, text: str) -> str | EditProblem:
+    tree = _parse(text)
+    if tree is None:
+        return EditProblem(f"{path} is not Python that parses, so FUNCTION cannot be used; use a SEARCH/REPLACE block.")
+    definitions = _definitions(tree)
+    found = [node for name, node in definitions if name == change.name]
+    if not found and "." not in change.name:
+        found = [node for name, node in definitions if name.endswith(f".{change.name}")]
+    if len(found) != 1:
+        return EditProblem(f"{path} has {'no' if not found else 'more than one'} {change.name}; use a SEARCH/REPLACE block.")
+    body = list(change.text)
+    while body and not body[-1].strip():
+        body.pop()
+    first_line = next((line for line in body if line.strip()), "")
+    margin = _indent(first_line)
+    code = _parse("\n".join(line.removeprefix(margin) for line in body))
+    if code is None or [getattr(node, "name", None) for node in code.body] != [change.name.rpartition(".")[2]]:
+        return EditProblem(f"The code of FUNCTION {path}::{change.name} is not one whole definition of that name.")
+    (node,) = found
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    start = first if first_line.lstrip().startswith("@") else node.lineno  # decorators that the answer leaves out stay
+    indent = " " * node.col_offset
+    new = tuple(indent + line.removeprefix(margin) if line.strip() else "" for line in body)
+    assert node.end_lineno is not None
+    return _splice(text, start - 1, node.end_lineno, new)
+
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def _definitions(tree: ast.AST, prefix: str = "") -> list[tuple[str, Definition]]:
+    found: list[tuple[str, Definition]] = []
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, Definition):
+            found.append((prefix + node.name, node))
+            found += _definitions(node, f"{prefix}{node.name}.")
+        else:
+            found += _definitions(node, prefix)
+    return found
+
+
+def _parse(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _still_parses(edit: FileChange) -> EditProblem | None:
+    """A Python file that parsed must parse afterwards; one that did not may be what is being mended."""
+    if not edit.path.endswith((".py", ".pyi")) or edit.after is None:
+        return None
+    if edit.before is not None and _parse(edit.before) is None:
+        return None
+    try:
+        ast.parse(edit.after)
+    except SyntaxError as error:
+        return EditProblem(f"With the change {edit.path} is not valid Python: {error.msg}, line {error.lineno}.")
+    except (ValueError, RecursionError, MemoryError):
+        return EditProblem(f"With the change {edit.path} cannot be parsed.")
+    return None

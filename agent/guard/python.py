@@ -1,0 +1,303 @@
+"""What a change of Python code may not do, read from its syntax trees: give up work instead of doing it right.
+
+Emptied or deleted functions, swallowed exceptions, silenced checks, assertions taken away; what reaches for the test runner
+and what answers for the failing tests alone have rooms of their own. Each rule compares what was with what is, so that code
+which always was so is no offence.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from agent.contract.proposal import FileChange
+from agent.edits.changes import added, removed
+from agent.guard.exits import exit_findings, exit_lines
+from agent.guard.hardcoded import answer_findings
+from agent.guard.lines import line_findings
+from agent.guard.prints import print_lines
+from agent.guard.runner_access import TEST_TOOLS, Names, reach_findings
+
+Finding = tuple[str, str]  # rule, sentence
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+_SILENCER = re.compile(
+    r"#\s*(noqa|type:\s*ignore|pragma:\s*no cover|nosec|nosemgrep|pyre-|fmt:\s*(off|skip)"
+    r"|(ruff|flake8|pylint|mypy|pyright|isort|yapf|autopep8)\s*:|rubocop:\s*disable)"
+    r"|\b(eslint|stylelint|tslint|biome)-(disable|ignore)|@ts-(ignore|nocheck|expect-error)|prettier-ignore"
+    r"|\b(istanbul|c8|v8) ignore\b|//\s*nolint|#!?\[allow\(|@SuppressWarnings",
+    re.I,
+)
+_SHEBANG = re.compile(r"#!.*\bpython")
+_COOKIE = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_PLAIN_ENCODINGS = (
+    "utf-8",
+    "utf8",
+    "utf-8-sig",
+    "ascii",
+    "us-ascii",
+    "latin-1",
+    "latin1",
+    "iso-8859-1",
+    "iso-8859-15",
+    "cp1252",
+)
+_UNDER_TEST = re.compile(
+    r"PYTEST_\w+|\bsys\.modules\b.*(pytest|unittest)|(pytest|unittest).*\bsys\.modules\b|\bsys\.argv\b.*pytest"
+)
+_WAY_OUT = re.compile(
+    r"\b_exit\b|\bos\.(abort|kill|killpg)\b|\bset(trace|profile)\b|\bsys\.monitoring\b|\batexit\b|\bgc\.get_(objects|referrers|referents)\b"
+)
+_REACHING_OUT = re.compile(r"selfheal_?guest|/proc/(self|\d|\{)|\bsys\._getframe\b|\binspect\.(stack|currentframe)\b", re.I)
+_MODULES = re.compile(r"\bsys\.modules\b(?!\[__name__\])|from sys import .*\bmodules\b")
+
+
+def _encoding(text: str) -> str:
+    """What the file says of its own encoding (PEP 263)."""
+    for line in text.replace("\r", "\n").split("\n", 3)[:3]:  # CRLF counts twice here
+        if found := _COOKIE.match(line):
+            return found[1].lower().replace("_", "-")
+    return "utf-8"
+
+
+def code_findings(edit: FileChange, failing: str, *, no_way_out: bool = False, no_verdicts: bool = False) -> Iterator[Finding]:
+    """Offences of one file's change, worst first. Of a file that is not Python only the lines are judged.
+
+    The same holds for one that parses neither before nor after: it may be written for a newer Python than ours.
+    `no_way_out`: leaving the process well could make a check green; `no_verdicts`: so could what is printed.
+    """
+    path, new = edit.path, "\n".join(added((edit,)))
+    is_python = path.endswith((".py", ".pyi", ".pyw")) or bool(_SHEBANG.match(edit.after or edit.before or ""))
+    if edit.after is None:
+        if is_python:
+            yield "deleted", f"it deletes {path}"
+        yield from line_findings(edit)
+        return
+    if len(_SILENCER.findall(new)) > len(_SILENCER.findall("\n".join(removed((edit,))))):
+        yield "silenced", f"it silences a check in {path} with a comment"
+    if not is_python:
+        if no_way_out:
+            yield from exit_lines(path, added((edit,)), removed((edit,)))
+        if no_verdicts:
+            yield from print_lines(path, added((edit,)), removed((edit,)))
+        yield from line_findings(edit)
+        return
+    if (cookie := _encoding(edit.after)) not in _PLAIN_ENCODINGS:
+        yield "hidden", f"{path} would be read as `{cookie}`, in which text is not what it looks like"
+    before, after = parsed(edit.before), parsed(edit.after)
+    if after is None and before is not None:
+        yield "unreadable", f"{path} would not be valid Python{_where(edit.after)}"
+        return
+    if after is None or before is None:
+        if _UNDER_TEST.search(new):
+            yield "under-test", f"{path} would behave differently when it is tested"
+        if _REACHING_OUT.search(new) or _MODULES.search(new):
+            yield "under-test", f"{path} would reach for what runs its tests"
+        if _WAY_OUT.search(new):
+            yield "way-out", f"{path} would leave the process behind the checks' back"
+        if no_way_out:
+            yield from exit_lines(path, added((edit,)), removed((edit,)))
+    if after is None:
+        return
+    before = before or ast.Module(body=[], type_ignores=[])
+    yield from _lost_functions(path, before, after)
+    had_names, names = Names(before), Names(after)
+    _narrow(before, edit.before or "", after, edit.after)
+    yield from reach_findings(path, before, after, had_names, names)
+    if no_way_out:
+        yield from exit_findings(path, before, after, had_names, names)
+    yield from _skips(path, before, after)
+    yield from _lost_assertions(path, before, after)
+    yield from _swallowed(path, before, after)
+    yield from answer_findings(path, before, after, failing)
+
+
+def parsed(text: str | None) -> ast.Module | None:
+    try:
+        return ast.parse(text or "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _narrow(before: ast.Module | ast.ClassDef, old: str, after: ast.Module | ast.ClassDef, new: str) -> None:
+    """Leave out the statements of modules and classes that are written as they were; imports stay, as they tell what is used.
+
+    Large files are judged many times, and little of them changes.
+    """
+    had = Counter(text for _, text in _written(before, old))
+    kept = Counter(text for _, text in _written(after, new))
+    same = had & kept
+    for tree, text in ((before, old), (after, new)):
+        left = same.copy()
+        body: list[ast.stmt] = []
+        for node, written in _written(tree, text):
+            if isinstance(node, ast.Import | ast.ImportFrom) or left[written] < 1:
+                body.append(node)
+            else:
+                left[written] -= 1
+        tree.body = body
+    classes = {node.name: node for node in before.body if isinstance(node, ast.ClassDef)}
+    for node in after.body:
+        if isinstance(node, ast.ClassDef) and (was := classes.pop(node.name, None)) is not None:
+            _narrow(was, old, node, new)
+
+
+def _written(tree: ast.Module | ast.ClassDef, text: str) -> list[tuple[ast.stmt, str]]:
+    rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as Python counts them
+    found = []
+    for node in tree.body:
+        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+        found.append((node, f"{node.col_offset}:" + "\n".join(rows[first - 1 : node.end_lineno])))
+    return found
+
+
+def _where(text: str) -> str:
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        return f": line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f" ({type(error).__name__})"
+    return ""
+
+
+def same_tree(edit: FileChange) -> bool:
+    """A formatting: the syntax tree is what it was, and no comment that silences a check is new."""
+    before, after = parsed(edit.before), parsed(edit.after)
+    if before is None or after is None or ast.dump(before) != ast.dump(after):
+        return False
+    return len(_SILENCER.findall(edit.after or "")) <= len(_SILENCER.findall(edit.before or ""))
+
+
+_REQUIREMENTS = (
+    "install_requires", "extras_require", "python_requires", "package_data", "packages", "package_dir", "py_modules",
+)  # fmt: skip
+
+
+def differs_in_requirements_alone(edit: FileChange) -> bool:
+    """Of a setup.py: what is left when the arguments that name requirements and packages are taken away is the same."""
+    before, after = parsed(edit.before), parsed(edit.after)
+    if before is None or after is None:
+        return after is not None and "setup" in (edit.before or "") and "entry_points" not in "".join(added((edit,)))
+    for node in (inner for tree in (before, after) for inner in ast.walk(tree)):
+        if isinstance(node, ast.Call):
+            node.keywords = [word for word in node.keywords if word.arg not in _REQUIREMENTS]
+    return ast.dump(before) == ast.dump(after)
+
+
+def _skips(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+    if _count(after, _is_skip) > _count(before, _is_skip):
+        yield "skipped", f"it adds a skip or an expected failure in {path}"
+    if _count(after, _imports_the_unnamed) > _count(before, _imports_the_unnamed):
+        yield "under-test", f"{path} would run or import what it does not name"
+
+
+def _is_skip(node: ast.AST) -> bool:
+    names = {"skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "SkipTest", "importorskip"}
+    return isinstance(node, ast.Attribute | ast.Name) and (node.attr if isinstance(node, ast.Attribute) else node.id) in names
+
+
+def _imports_the_unnamed(node: ast.AST) -> bool:
+    """`exec`, `eval`, or an import by a name that is computed or a test tool's."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
+    if called in ("exec", "eval", "compile", "builtins.exec", "builtins.eval"):
+        return True
+    if called.rpartition(".")[2] not in ("__import__", "import_module"):
+        return False
+    name = node.args[0] if node.args else None
+    return not isinstance(name, ast.Constant) or str(name.value).split(".")[0] in TEST_TOOLS
+
+
+def _count(tree: ast.AST, is_one: object) -> int:
+    assert callable(is_one)
+    return sum(1 for node in ast.walk(tree) if is_one(node))
+
+
+def _lost_functions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+    had, has = dict(_functions(before)), dict(_functions(after))
+    for name, node in had.items():
+        if name not in has:
+            if not name.rpartition(".")[2].startswith("_"):
+                yield "deleted", f"it deletes {name} from {path}"
+        elif _is_empty(has[name]) and not _is_empty(node):
+            yield "emptied", f"it empties {name} in {path}"
+
+
+def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, Function):
+            yield prefix + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            yield from _functions(node, prefix)
+
+
+def _is_empty(node: Function) -> bool:
+    """Nothing but a docstring, `pass`, `...`, or an error that says it is not implemented."""
+    for statement in node.body:
+        is_idle = isinstance(statement, ast.Pass) or (
+            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        )
+        is_unmade = isinstance(statement, ast.Raise) and "NotImplementedError" in ast.unparse(statement)
+        if not is_idle and not is_unmade:
+            return False
+    return True
+
+
+def _lost_assertions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+    """An assertion may be corrected, not dropped or made to hold whatever happens; to raise instead is to assert."""
+    lost = _count(before, _asserts) - _count(after, _asserts)
+    if lost > 0 and lost > _count(after, _raises) - _count(before, _raises):
+        yield "weakened", f"it takes an assertion away from {path}"
+    if _count(after, _always_holds) > _count(before, _always_holds):
+        yield "weakened", f"it makes an assertion in {path} hold whatever happens"
+
+
+def _asserts(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assert)
+
+
+def _raises(node: ast.AST) -> bool:
+    return isinstance(node, ast.Raise)
+
+
+def _always_holds(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Assert):
+        return False
+    parts = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else [node.test]
+    return any(isinstance(part, ast.Constant) and bool(part.value) for part in parts) or isinstance(node.test, ast.Tuple)
+
+
+def _swallowed(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+    if _count(after, _is_broad) > _count(before, _is_broad):
+        yield "swallowed", f"it catches every exception in {path} and does not raise it again"
+    if _count(after, _suppresses_all) > _count(before, _suppresses_all):
+        yield "swallowed", f"it suppresses every exception in {path}"
+    if _count(after, _leaves_at_last) > _count(before, _leaves_at_last):
+        yield "swallowed", f"it leaves a `finally` in {path} and drops the exception with it"
+
+
+def _leaves_at_last(node: ast.AST) -> bool:
+    """A `return` in a `finally` swallows whatever is on its way."""
+    last = getattr(node, "finalbody", [])
+    return any(isinstance(inner, ast.Return) for statement in last for inner in ast.walk(statement))
+
+
+def _is_broad(node: ast.AST) -> bool:
+    if not isinstance(node, ast.ExceptHandler):
+        return False
+    kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+    names = {ast.unparse(kind).rpartition(".")[2] if kind is not None else "BaseException" for kind in kinds}
+    raises = any(isinstance(inner, ast.Raise) for statement in node.body for inner in ast.walk(statement))
+    return bool(names & {"Exception", "BaseException", "AssertionError"}) and not raises
+
+
+def _suppresses_all(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != "suppress":
+        return False
+    return any(ast.unparse(kind).rpartition(".")[2] in ("Exception", "BaseException", "AssertionError") for kind in node.args)

@@ -1,0 +1,247 @@
+"""What a repair may never do: pure rules about the change itself, applied to every candidate before anything runs.
+
+They keep a candidate from making checks green by weakening what decides. They are judged by file and, in files that many tools
+share, by table and key. What only running can show is `verify`'s business.
+"""
+
+from __future__ import annotations
+
+import configparser
+import fnmatch
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import fromstring
+
+from agent.contract.proposal import Candidate, FileChange
+from agent.contract.verdicts import Oracle
+from agent.edits.answers import clean_path
+from agent.edits.changes import EDITABLE, added, changed_lines
+from agent.guard.deciding_files import judge_findings
+from agent.guard.exits import leaving_may_pass, tells_an_exit_code_alone, verdicts_are_printed
+from agent.guard.python import code_findings, differs_in_requirements_alone, same_tree
+from agent.guard.requirements import new_names, requirement_findings
+from agent.source.protected import BUILD_SETTINGS, CI_FILES, LINT_SETTINGS, LOCKS, START_UP, TEST_SETTINGS
+from agent.source.test_files import is_snapshot, is_test
+from agent.task import Policy
+
+TESTS = "tests"  # the one rule that a person may want to lift: the test itself may be wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    rule: str
+    sentence: str
+
+
+_PYPROJECT_KEYS = (
+    "project.dependencies", "project.optional-dependencies", "project.requires-python", "dependency-groups",
+    "tool.poetry.dependencies", "tool.poetry.group.*.dependencies", "tool.poetry.dev-dependencies",
+    "tool.uv.constraint-dependencies",
+)  # fmt: skip
+_SETUP_CFG_KEYS = ("options.install_requires", "options.extras_require", "options.python_requires", "options.package_data")
+_TOX_KEYS = ("testenv*.deps",)
+_PIP_KEYS = ("packages", "dev-packages", "requires")
+_NODE_KEYS = (
+    "dependencies", "devDependencies", "peerDependencies", "optionalDependencies", "engines", "overrides", "resolutions",
+)  # fmt: skip
+_CARGO_KEYS = ("dependencies", "dev-dependencies", "build-dependencies", "target.*dependencies", "workspace.dependencies")
+_GO_KEYS = ("require",)
+_POM_KEYS = ("project/dependencies/dependency",)
+_SECRET = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{30,}|\bAKIA[0-9A-Z]{16}\b"
+    r"|\bsk-[A-Za-z0-9_-]{20,}|\bxox[abprs]-[\w-]{10,}|\bAIza[\w-]{35}\b"
+)
+_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069\u200b-\u200f\u2060\ufeff]")
+
+
+def refusal(candidate: Candidate, policy: Policy, oracle: Oracle, failing: str = "") -> Refusal | None:
+    """The first rule that a change breaks, or None. `failing` is the text of the failures, to notice what is made for them."""
+    edits = candidate.edits
+    if not edits or all(edit.before == edit.after for edit in edits):
+        return Refusal("empty", "it changes nothing")
+    if len(edits) > policy.max_files:
+        return Refusal("size", f"it changes {len(edits)} files, more than {policy.max_files}")
+    if sum(len(edit.before or "") + len(edit.after or "") for edit in edits) > 4 * EDITABLE:
+        return Refusal("size", "it changes files that are too large")
+    for edit in edits:
+        refused = _path_refusal(edit, candidate, policy) or _judge_refusal(edit, candidate, policy, oracle)
+        if (refused := refused or _text_refusal(edit)) is not None:
+            return refused
+    if (count := changed_lines(edits)) > policy.max_changed_lines:
+        return Refusal("size", f"it changes {count} lines, more than {policy.max_changed_lines}")
+    for rule, sentence in requirement_findings(edits, failing, names_are_known=candidate.rung == "tools"):
+        return Refusal(rule, sentence)
+    no_way_out, no_verdicts = leaving_may_pass(oracle), verdicts_are_printed(oracle)
+    for edit in edits:
+        if is_test(edit.path):
+            continue
+        try:
+            finding = next(code_findings(edit, failing, no_way_out=no_way_out, no_verdicts=no_verdicts), None)
+        except (RecursionError, MemoryError):
+            return Refusal("unreadable", f"{edit.path} is nested too deeply to be judged")
+        if finding is not None:
+            return Refusal(*finding)
+    return None
+
+
+def doubts(candidate: Candidate, oracle: Oracle) -> tuple[str, ...]:
+    """What speaks against a repair although no rule forbids it, a clause each."""
+    told = ["its check tells only an exit code"] if tells_an_exit_code_alone(oracle) else []
+    return (*told, *(f"it has `{name}` installed, which nothing asked for before" for name in new_names(candidate.edits)))
+
+
+def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Refusal | None:
+    path = clean_path(edit.path)
+    if path is None or path != edit.path:
+        return Refusal("path", f"{edit.path!r} is no path inside the repository")
+    if _matches(path, START_UP):
+        return Refusal("start-up", f"{path} changes how Python or git starts")
+    if _matches(path, policy.protected):
+        return Refusal("protected", f"{path} is protected by the repository's configuration")
+    if _matches(path, CI_FILES):
+        return Refusal("ci", f"{path} is part of the CI configuration")
+    if _matches(path, LINT_SETTINGS):
+        return Refusal("settings", f"{path} holds settings of the tools that judge")
+    if _matches(path, BUILD_SETTINGS):
+        return Refusal("settings", f"{path} decides how it is built and what it is built from")
+    if _matches(path, LOCKS) and candidate.rung != "tools":
+        return Refusal("lock", f"{path} is written by its tool alone")
+    if not policy.allow_test_edits:
+        is_the_tools_own = candidate.rung == "tools" and (same_tree(edit) or (policy.allow_snapshots and is_snapshot(path)))
+        if is_test(path) and not is_the_tools_own:
+            return Refusal(TESTS, f"{path} is a test")
+        if _matches(path, TEST_SETTINGS):
+            return Refusal(TESTS, f"{path} is test configuration")
+    return _key_refusal(edit, path)
+
+
+def _judge_refusal(edit: FileChange, candidate: Candidate, policy: Policy, oracle: Oracle) -> Refusal | None:
+    """Manifests that tools take orders from have been judged by key."""
+    for rule, sentence in judge_findings(edit, oracle):
+        is_manifest = rule == "judge" and PurePosixPath(edit.path).name.casefold() in ("package.json", "tox.ini")
+        is_lifted = (
+            is_manifest or (rule == TESTS and policy.allow_test_edits) or (candidate.rung == "tools" and same_tree(edit))
+        )
+        if not is_lifted:
+            return Refusal(rule, sentence)
+    return None
+
+
+def _key_refusal(edit: FileChange, path: str) -> Refusal | None:
+    """Shared configuration files, by key: dependencies may change, what decides may not."""
+    name = PurePosixPath(path).name.casefold()
+    if name == "setup.py" and not differs_in_requirements_alone(edit):
+        return Refusal("settings", f"{path} may only change in its requirements")
+    readers = {
+        "pyproject.toml": (_toml_keys, _PYPROJECT_KEYS),
+        "setup.cfg": (_ini_keys, _SETUP_CFG_KEYS),
+        "tox.ini": (_ini_keys, _TOX_KEYS),
+        "pipfile": (_toml_keys, _PIP_KEYS),
+        "package.json": (_json_keys, _NODE_KEYS),
+        "cargo.toml": (_toml_keys, _CARGO_KEYS),
+        "go.mod": (_go_keys, _GO_KEYS),
+        "pom.xml": (_pom_keys, _POM_KEYS),
+    }
+    if name not in readers:
+        return None
+    read, allowed = readers[name]
+    try:
+        before, after = read(edit.before or ""), read(edit.after or "")
+    except (ValueError, configparser.Error, RecursionError) as error:
+        return Refusal("settings", f"{path} cannot be read before or after the change ({type(error).__name__})")
+    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    for key in changed:
+        if not any(fnmatch.fnmatchcase(key, pattern) or fnmatch.fnmatchcase(key, f"{pattern}.*") for pattern in allowed):
+            about_tests = re.match(r"tool\.(pytest|coverage|tox|nox)|tool:pytest|pytest|testenv|tox|coverage", key)
+            return Refusal(TESTS if about_tests else "settings", f"{path} may only change in its dependencies, not in `{key}`")
+    return None
+
+
+def _toml_keys(text: str) -> dict[str, object]:
+    return dict(_flat("", tomllib.loads(text)))
+
+
+def _json_keys(text: str) -> dict[str, object]:
+    table = json.loads(text or "{}")
+    if not isinstance(table, dict):
+        raise ValueError("no object")
+    return dict(_flat("", table))
+
+
+def _go_keys(text: str) -> dict[str, object]:
+    """Directive → its lines, whether in a block or not."""
+    found: dict[str, list[str]] = {}
+    block = ""
+    for line in (re.sub(r"//.*", "", row).strip() for row in text.splitlines()):
+        word, _, rest = line.partition(" ")
+        if block and line == ")":
+            block = ""
+        elif block or rest.strip() == "(":
+            found.setdefault(block or word, []).extend([line] if block else [])
+            block = block or word
+        elif line:
+            found.setdefault(word, []).append(rest)
+    return dict(found)
+
+
+def _pom_keys(text: str) -> dict[str, object]:
+    """The way to an element → the texts at its end."""
+    found: dict[str, list[str]] = {}
+
+    def walk(element: Element, way: str) -> None:
+        name = element.tag.rpartition("}")[2]
+        here = f"{way}/{name}" if way else name
+        end = here.find("/dependency/")
+        found.setdefault(here if end < 0 else here[: end + len("/dependency")], []).append((element.text or "").strip())
+        for below in element:
+            walk(below, here)
+
+    try:
+        walk(fromstring(text or "<project/>"), "")
+    except (ParseError, DefusedXmlException) as error:
+        raise ValueError("no XML") from error
+    return dict(found)
+
+
+def _flat(prefix: str, table: Mapping[str, object]) -> Iterable[tuple[str, object]]:
+    for key, value in table.items():
+        name = f"{prefix}.{key}" if prefix else key
+        if isinstance(value, dict) and value:
+            yield from _flat(name, value)
+        else:
+            yield name, value
+
+
+def _ini_keys(text: str) -> dict[str, object]:
+    parser = configparser.RawConfigParser(strict=False)
+    parser.read_string(text)
+    return {f"{section}.{key}": value for section in parser.sections() for key, value in parser.items(section)}
+
+
+def _text_refusal(edit: FileChange) -> Refusal | None:
+    if "\0" in (edit.after or ""):
+        return Refusal("binary", f"{edit.path} becomes a binary file")
+    new = "\n".join(added((edit,)))
+    if _SECRET.search(new):
+        return Refusal("secret", f"{edit.path} would hold what looks like a secret")
+    if _BIDI.search(new):
+        return Refusal("hidden", f"{edit.path} would hold invisible or direction-changing characters")
+    return None
+
+
+def _matches(path: str, patterns: Iterable[str]) -> bool:
+    """Globs match the whole path or, without a slash, any file's name; they ignore case, as some file systems do."""
+    low, name = path.lower(), PurePosixPath(path).name.lower()
+    return any(
+        fnmatch.fnmatchcase(low, pattern.lower())
+        or fnmatch.fnmatchcase(low, f"*/{pattern.lower()}")
+        or ("/" not in pattern and fnmatch.fnmatchcase(name, pattern.lower()))
+        for pattern in patterns
+    )

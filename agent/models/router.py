@@ -1,0 +1,217 @@
+"""Which model is asked: by rung and by role, with others that stand in where one is out of reach or declines.
+
+Prompts are texts made elsewhere; no token of ours is ever in one. Every call is told as an event and a span, its prompt's
+version with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import httpx
+
+from agent import words
+from agent.contract.events import Degraded, Emit, ModelCalled
+from agent.contract.usage import Usage
+from agent.models import tracing
+from agent.models.provider import Provider, load
+from agent.models.values import (
+    Answer,
+    ContextTooLong,
+    Misconfigured,
+    ModelError,
+    ModelSettings,
+    Prompt,
+    RateLimited,
+    Role,
+    Unavailable,
+)
+
+UNAVAILABLE_TRIES = 3
+EMBEDDING_SECONDS = 30.0
+
+
+class Models:
+    """The models of a worker. `roles` names who is asked for a role instead of the rung's own model."""
+
+    def __init__(
+        self,
+        small: ModelSettings,
+        strong: ModelSettings | None = None,
+        fallbacks: Sequence[ModelSettings] = (),
+        roles: Mapping[Role, ModelSettings] | None = None,
+        embedding: ModelSettings | None = None,
+    ) -> None:
+        self._small = Provider(small)
+        self._roles = {role: Provider(settings) for role, settings in (roles or {}).items()}
+        self._rungs = [self._roles.get("repair", self._small), *([Provider(strong)] if strong else [])]
+        self._fallbacks = tuple(Provider(settings) for settings in fallbacks)
+        self._embedding = Provider(embedding) if embedding else None
+        self._warming: asyncio.Task[object] | None = None
+
+    @property
+    def name(self) -> str:
+        """The model that is asked first."""
+        return self._small.settings.name
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """The models that have a rung of their own, cheapest first."""
+        return tuple(dict.fromkeys(provider.settings.name for provider in self._rungs))
+
+    @property
+    def everyone(self) -> tuple[ModelSettings, ...]:
+        """Every model that may be asked for text, each once."""
+        asked = (*self._rungs, self._small, *self._roles.values(), *self._fallbacks)
+        return tuple({provider.settings.name: provider.settings for provider in asked}.values())
+
+    @property
+    def can_embed(self) -> bool:
+        return self._embedding is not None
+
+    def settings(self, role: Role, rung: str = "") -> ModelSettings:
+        """Who is asked first for a role, on a rung."""
+        return self._first(role, rung).settings
+
+    def room(self, role: Role, rung: str = "") -> int:
+        """Tokens that a prompt may have."""
+        first = self._first(role, rung)
+        return max(512, first.settings.context - first.answer_tokens)
+
+    def warm(self) -> None:
+        """Begin to import LiteLLM in the background; needs a running loop."""
+        self._warming = self._warming or asyncio.create_task(asyncio.to_thread(load))
+
+    async def ask(self, prompt: Prompt, *, seconds: float, emit: Emit, temperature: float = 0.0, rung: str = "") -> Answer:
+        """One answer within `seconds`, waiting out rate limits and short outages inside them. Raises `ModelError`.
+
+        `rung` is the name of the model whose rung asks ("" for the first). Where a model is out of reach or declines, the
+        fallbacks are asked in their order, each told as degraded; the last one's error is raised.
+        """
+        first = self._first(prompt.role, rung)
+        asked = [first, *(provider for provider in self._fallbacks if provider.settings.name != first.settings.name)]
+        await asyncio.to_thread(load)  # seconds, once, that are not the model's
+        deadline, spent = time.monotonic() + seconds, Usage()
+        for at, provider in enumerate(asked):
+            # Time is kept back for those that may have to stand in.
+            share = deadline - (deadline - time.monotonic()) * (0.4 if at + 1 < len(asked) else 0.0)
+            try:
+                answer = await _Call(provider, prompt, temperature, emit).within(share)
+            except ModelError as error:
+                spent += error.usage
+                error.usage = spent
+                if at + 1 == len(asked) or not error.worth_another_model or time.monotonic() >= deadline:
+                    raise
+                why = f"{error.reason}: asking {asked[at + 1].settings.name} instead"
+                await emit(Degraded(text=f"{provider.settings.name}: {why}", step=prompt.role, why=why))
+            else:
+                return replace(answer, usage=spent + answer.usage)
+        raise AssertionError("unreachable")
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text, in their order. Raises `ModelError`, `Misconfigured` where no embedding model is set."""
+        if self._embedding is None:
+            raise Misconfigured("no embedding model is set")
+        if not texts:
+            return []
+        with tracing.model_call("embeddings", self._embedding.settings):
+            return await self._embedding.embed(texts, seconds=EMBEDDING_SECONDS)
+
+    def _first(self, role: Role, rung: str) -> Provider:
+        strong = next((provider for provider in self._rungs[1:] if provider.settings.name == rung), None)
+        if role == "repair":
+            return strong or self._rungs[0]
+        return self._roles.get(role) or strong or self._small
+
+
+class _Call:
+    """One prompt to one model, as often as it takes and makes sense."""
+
+    def __init__(self, provider: Provider, prompt: Prompt, temperature: float, emit: Emit) -> None:
+        self._provider, self._prompt, self._temperature, self._emit = provider, prompt, temperature, emit
+        self._name = provider.settings.name
+
+    async def within(self, deadline: float) -> Answer:
+        """Raises `ModelError` with what all tries cost. `deadline` is on `time.monotonic`."""
+        settings, size = self._provider.settings, self._prompt.tokens
+        if size > settings.context:
+            raise ContextTooLong(f"the prompt has about {size} tokens, the model's window {settings.context}")
+        tries, spent = 0, Usage()
+        while True:
+            try:
+                answer = await self._once(deadline)
+            except ModelError as error:
+                tries, spent = tries + 1, spent + error.usage
+                error.usage = spent
+                wait = _wait_before_retry(error, tries)
+                if wait is None or time.monotonic() + wait >= deadline:
+                    raise
+                await self._degraded(f"{error.reason}: asking again in {wait:.1f} s", self._name)
+                await asyncio.sleep(wait)
+            else:
+                if settings.is_local and 0 < answer.usage.tokens_in < size // 3:
+                    await self._degraded(f"the model saw only {answer.usage.tokens_in} of about {size} tokens of its prompt")
+                return replace(answer, usage=spent + answer.usage)
+
+    async def _once(self, deadline: float) -> Answer:
+        began = time.monotonic()
+        with tracing.model_call("chat", self._provider.settings, self._temperature) as span:
+            try:
+                answer = await self._provider.complete(
+                    self._prompt.messages, seconds=deadline - began, temperature=self._temperature
+                )
+            except ModelError as error:
+                span.failed(error)
+                await self._tell(error.usage, began, error.reason)
+                raise
+            span.answered(answer)
+        await self._tell(answer.usage, began)
+        return answer
+
+    async def _tell(self, usage: Usage, began: float, error: str = "") -> None:
+        seconds = time.monotonic() - began
+        tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out"
+        how = f"gave no answer in {words.took(seconds)}: {error}" if error else f"answered in {words.took(seconds)} ({tokens})"
+        await self._emit(
+            ModelCalled(
+                text=f"The model {words.code(self._name)} {how}",
+                model=self._name,
+                role=self._prompt.role,
+                prompt=self._prompt.name,
+                tokens_in=usage.tokens_in,
+                tokens_out=usage.tokens_out,
+                seconds=seconds,
+                cost=usage.cost,
+                error=error,
+            )
+        )
+
+    async def _degraded(self, why: str, who: str = "") -> None:
+        await self._emit(Degraded(text=f"{who}: {why}" if who else why, step=self._prompt.role, why=why))
+
+
+async def find_local_model(base: str = "http://localhost:11434") -> str | None:
+    """LiteLLM's name of a coder that is installed in the Ollama at `base`; None when there is none, or no Ollama."""
+    try:
+        async with httpx.AsyncClient(timeout=1.5) as client:
+            found = (await client.get(f"{base.rstrip('/')}/api/tags")).raise_for_status().json()
+        names = [str(model["name"]) for model in found["models"]]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        return None
+    coders = [name for name in names if "cod" in name.lower()]
+    best = next((name for name in coders if "qwen" in name.lower()), next(iter(coders), None))
+    return f"ollama_chat/{best}" if best else None
+
+
+def _wait_before_retry(error: ModelError, tries: int) -> float | None:
+    """Seconds until the next try, or None when another one would not help."""
+    if isinstance(error, RateLimited):
+        return error.retry_after if error.retry_after is not None else min(60.0, math.pow(2, tries))
+    if isinstance(error, Unavailable) and tries < UNAVAILABLE_TRIES:
+        return 0.5 * math.pow(2, tries) + random.random() * 0.25  # noqa: S311 - jitter
+    return None

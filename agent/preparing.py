@@ -1,0 +1,187 @@
+"""From a commit's files to a task for the repair engine: unpack, read what is to be run, install, replay what comes before.
+
+Knows sandboxes and plans; nothing of GitHub, of attempts, or of how a repair is found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agent.case import Case, without_a_run
+from agent.checks.runner import Runner
+from agent.ci.job.commit import committed
+from agent.ci.job.contexts import Run
+from agent.ci.job.selection import FailedJob
+from agent.ci.plan import Plan, complete, plan
+from agent.ci.project import install_failure as uninstallable
+from agent.ci.project import runtimes
+from agent.ci.replay import Stage
+from agent.contract.budget import Budget
+from agent.contract.events import Emit, StepDone, StepStarted
+from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.verdicts import Check, CheckRun
+from agent.report.endings import Ending
+from agent.task import Policy, Task
+from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
+from sandbox.install.python.interpreters import runs_as
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A task whose sandbox is ready, and what was understood on the way."""
+
+    task: Task
+    plan: Plan
+    installed: Installed
+
+
+@dataclass(frozen=True, slots=True)
+class Uninstalled:
+    """The install step is red for what the repository asks for: seen, and nothing in it that the engine could run."""
+
+    plan: Plan
+    check: Check
+    run: CheckRun
+    ended: NoRepair  # for whoever wanted a repair
+
+
+async def prepare(
+    case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, budget: Budget
+) -> Prepared | Uninstalled | NoRepair:
+    """Unpack, read what is to be run, install: everything that comes before the first red."""
+    started = time.monotonic()
+    await emit(StepStarted(step="unpack", text="Unpacking the repository"))
+    try:
+        await sandbox.unpack(case.archive)
+    except UnsafeArchive as error:
+        return without_a_run(
+            Outcome.REFUSED,
+            f"The repository's archive is not one that is safe to unpack: {error.reason}.",
+            "Remove what leads outside of the repository (a link, a path) from this commit, then try again.",
+        )
+    except LimitExceeded as error:
+        return _too_small(error)
+    planned = await plan(sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command, image=case.image)
+    planned = replace(planned, notes=(*case.notes, *planned.notes))
+    await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
+    if not planned.is_open:
+        return _ended(planned)
+    try:
+        if said := await committed(sandbox, _run_of(case)):
+            planned = replace(planned, notes=(*planned.notes, said))
+    except LimitExceeded as error:
+        return _too_small(error)
+    started = time.monotonic()
+    await emit(StepStarted(step="install", text="Installing the dependencies"))
+    try:
+        installed = await sandbox.install(planned.packages)
+    except InstallFailed as error:
+        said = uninstallable.in_words(error)
+        await emit(StepDone(step="install", text=f"Installing failed: {said}", seconds=time.monotonic() - started))
+        return _uninstalled(case, planned, error)
+    except LimitExceeded as error:
+        return _too_small(error)
+    await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
+    try:
+        planned = await _replayed(planned, sandbox, emit, budget.seconds / 2)
+    except LimitExceeded as error:
+        return _too_small(error)
+    if not planned.checks:
+        return _ended(planned)
+    isolation = sandbox.isolation
+    there = await runtimes.versions(sandbox.base, runtimes.needed(planned.checks, planned.runtimes))
+    planned = replace(planned, notes=(*planned.notes, *runtimes.told(planned.runtimes, there)))
+    failed = [job for job in case.jobs if isinstance(job, FailedJob)]
+    task = Task(
+        id=case.id,
+        sandbox=sandbox,
+        checks=planned.checks,
+        policy=policy,
+        budget=budget,
+        hints=case.hints,
+        environment=f"{_ran_on(planned, installed, there)}, sandbox {isolation.name}, "
+        f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
+        approximated=planned.notes,
+        packages=planned.packages,
+        told=tuple(dict.fromkeys(id_ for job in failed for id_ in job.told)),
+        seed=next((job.seed for job in failed if job.seed is not None), None),
+        clock=next((job.began for job in failed if job.began is not None), None),
+        replayed=planned.seen,
+        heals_flakiness=case.heals_flakiness,
+    )
+    return Prepared(task, planned, installed)
+
+
+def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled | NoRepair:
+    run = uninstallable.run_of(error)
+    if run is None:
+        return _without(uninstallable.out_of_reach(error), planned.notes)
+    was_met = any(isinstance(job, FailedJob) and job.told for job in case.jobs)  # its log names tests, so they ran
+    ended = _without(uninstallable.unmet(error, was_met=was_met), planned.notes)
+    if was_met:
+        return ended
+    source = next((check.source for check in planned.checks), next((source for source, _ in planned.steps), "detected"))
+    return Uninstalled(planned, uninstallable.check(source), run, ended)
+
+
+def _run_of(case: Case) -> Run:
+    return next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
+
+
+async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float) -> Plan:
+    """With what only a run of the steps before the failing one could tell."""
+    if not (planned.asks or planned.services):
+        return planned
+    started = time.monotonic()
+    await emit(StepStarted(step="replay", text="Replaying the steps of the failing job"))
+
+    async def ran(check: Check, run: CheckRun) -> None:
+        how = "passed" if run.exit_code == 0 else "red" if run.ending == "finished" else run.ending
+        which = f"Step `{check.name}`{', with those before it' if check.before else ''}"
+        await emit(StepDone(step="replay", text=f"{which}: {how} ({run.seconds:.1f} s)", seconds=run.seconds))
+
+    stage = Stage(sandbox, Runner(sandbox), ran, time.monotonic() + seconds)
+    planned = await complete(planned, stage)
+    await emit(StepDone(step="replay", text=_understood(planned), seconds=time.monotonic() - started))
+    return planned
+
+
+def _ended(planned: Plan) -> NoRepair:
+    return _without(planned.ending, planned.notes)
+
+
+def _without(ending: Ending, notes: Sequence[str]) -> NoRepair:
+    return without_a_run(ending.outcome, ending.reason, ending.next_step, *notes)
+
+
+def _too_small(error: LimitExceeded) -> NoRepair:
+    return without_a_run(
+        Outcome.INFRASTRUCTURE,
+        f"Preparing the repository reached the sandbox's {error.which} limit ({error.limit:,}).",
+        "Raise the sandbox's limits in the settings, or make the repository's checkout smaller.",
+    )
+
+
+def _understood(planned: Plan) -> str:
+    if not planned.checks:
+        return planned.ending.reason if not planned.asks else "Will replay " + ", ".join(planned.asks)
+    return "Will run " + ", ".join(f"`{check.command.strip().splitlines()[0]}` ({check.source})" for check in planned.checks)
+
+
+def _python(planned: Plan, installed: Installed) -> str:
+    wanted = planned.packages.python
+    return f"Python {installed.python}" + ("" if runs_as(wanted, installed.python) else f" in the place of {wanted}")
+
+
+def _ran_on(planned: Plan, installed: Installed, there: Mapping[str, str]) -> str:
+    """The runtimes that decide. Python is there in every sandbox; it counts where something of the repository is Python's."""
+    others, wanted = runtimes.in_words(there), planned.packages
+    is_python = any(check.is_python for check in planned.checks) or bool(replace(wanted, node=()) or wanted.python)
+    return ", ".join((*((_python(planned, installed),) if is_python or not others else ()), *others))
+
+
+def _installed(installed: Installed) -> str:
+    built = f", built {', '.join(installed.built)}" if installed.built else ""
+    return f"Python {installed.python} is ready{built}" + "".join(f". {note.rstrip('.')}" for note in installed.notes)

@@ -1,0 +1,215 @@
+"""What a model is shown of a repository: the code around what fails, best first, within a number of tokens.
+
+The failing test whole, the suspicious functions whole, beside them what they use by name. Where a diagnosis points at places,
+these lead and little else is shown. Never the whole repository, and no line twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from agent.contract.verdicts import Failure
+from agent.diagnosis.evidence import UNSURE
+from agent.prompts.failures import red
+from agent.prompts.locations import Place, Sources, widened
+from agent.prompts.passages import LONGEST, Excerpt, Passages, nearest
+from agent.prompts.ranking import called, suspects
+from agent.prompts.surroundings import surroundings
+from agent.proposer import Situation
+from agent.source.languages import blocks, family, likeness, relatives
+from agent.source.outline import Module
+from agent.source.test_files import is_test
+
+TESTS, SUSPECTS, LESSONS, OTHERS = 3, 16, 4, 12
+RELATED = 4  # files of one test
+FOREMOST = 8  # places of which a part is shown at once where the whole does not fit
+AROUND = 5  # the share, 1/5, that is kept for what the shown code uses
+BESIDE = 4  # the share, 1/4, of what is not believed to be the cause where a diagnosis is sure of its places
+HELPER = 6  # lines of a test's helper, above which its signature has to do
+_PLACE = re.compile(r"[\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+\w|:\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is shown, and what is only named."""
+
+    excerpts: list[Excerpt]
+    shown: frozenset[str]  # functions and constants, "path::Class.method"
+    others: tuple[str, ...] = ()  # suspicious functions for which there was no room, best first, written alike
+
+
+async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> View:
+    """About `tokens` of code; the first failing test and the likeliest function are there however long they are.
+
+    What was `asked` for leads, in the form of `at`, else the places of the diagnosis.
+    """
+    sources = Sources(situation.sandbox.base)
+    failing = red(situation)
+    tests = await _tests(failing, sources)
+    frames = await _frames(failing, sources)
+    raised = [place for place in frames if not is_test(place.module.path)]
+    leading, is_sure = await _leading(situation, asked, sources)
+    sure = [*leading, *raised, *await _named(_places(situation.lessons), "changed by an earlier try", sources)]
+    likely = await suspects(situation, sources, tests, sure) or await _imported(tests, sources)
+    related = await _related([test for test in tests if family(test.module.path)], sources)
+    passages = Passages(tokens - tokens // AROUND)
+    for place in [*tests[:1], *leading]:
+        passages.add(place, always=True)
+    if leading and is_sure:
+        passages.left = min(passages.left, tokens // BESIDE)
+    for place in _helpers(frames, tests):
+        passages.add(place)
+    for at, place in enumerate([*sure, *likely[:SUSPECTS], *related]):
+        passages.add(place, always=not leading and at == 0, cut=at < FOREMOST)
+    for place in tests[1:TESTS]:
+        passages.add(place)
+    found = await _with_surroundings(passages, sources, max(passages.left, 0) + tokens // AROUND)
+    others = _names([place for place in [*sure, *likely] if place.definition and not passages.has(place)])
+    return View(found, frozenset(_names(passages.places)), tuple(others)[:OTHERS])
+
+
+async def _leading(situation: Situation, asked: Sequence[str], sources: Sources) -> tuple[list[Place], bool]:
+    """The places that come before all others, and whether little else is needed."""
+    if asked:
+        return await _named(tuple(asked), "asked for", sources), True
+    known = situation.diagnosis
+    if known is None:
+        return [], False
+    return await _named(known.places, "where the cause is believed to be", sources), known.confidence >= UNSURE
+
+
+async def _with_surroundings(passages: Passages, sources: Sources, left: int) -> list[Excerpt]:
+    """The places as text, and behind the first of each file what it uses, within what is `left`."""
+    found = passages.excerpts()
+    code = [place for place in passages.places if not is_test(place.module.path)]
+    for excerpt in await surroundings(code, passages.lines, sources):
+        fits = _cut(excerpt, left)
+        if fits.text:
+            left -= fits.tokens
+            same = [at for at, each in enumerate(found) if each.path == excerpt.path]
+            found.insert(same[0] + 1 if same else len(found), fits)
+    return found
+
+
+def _names(places: Sequence[Place]) -> list[str]:
+    return list(dict.fromkeys(f"{place.module.path}::{place.name}" for place in places if place.name))
+
+
+def _helpers(frames: Sequence[Place], tests: Sequence[Place]) -> list[Place]:
+    """Of the functions between the failing tests and the code the short ones, of the others the signature."""
+    failing = {(test.module.path, test.name) for test in tests}
+    found = []
+    for place in frames:
+        if is_test(place.module.path) and place.definition and (place.module.path, place.name) not in failing:
+            is_short = place.last - place.first < HELPER
+            found.append(place if is_short else replace(place, last=max(place.first, place.definition.node.body[0].lineno - 1)))
+    return found
+
+
+def _cut(excerpt: Excerpt, tokens: int) -> Excerpt:
+    """The first of its lines, as many as fit."""
+    kept = excerpt.text.split("\n")
+    while kept and replace(excerpt, text="\n".join(kept)).tokens > tokens:
+        kept.pop()
+    return replace(excerpt, text="\n".join(kept))
+
+
+async def at(situation: Situation, places: Sequence[str], tokens: int) -> View:
+    """What "path::Class.method", "path::CONSTANT" and "path:line" point at, as far as it is there and fits."""
+    sources = Sources(situation.sandbox.base)
+    passages = Passages(tokens)
+    for place in await _named(tuple(places), "asked for", sources):
+        passages.add(place, cut=True)
+    return View(await _with_surroundings(passages, sources, max(passages.left, 0)), frozenset(_names(passages.places)))
+
+
+async def failing_tests(situation: Situation, characters: int) -> str:
+    """The code of the tests that fail: the first, if it is too long around its failing line, and the others that fit whole."""
+    told = ""
+    for place in await _tests(red(situation), Sources(situation.sandbox.base)):
+        text = place.module.text(place.first, place.last)
+        if not told:
+            lines, wanted = text.splitlines(), [line - place.first for line in place.lines]
+            told = text if len(text) <= characters else "\n".join(nearest(lines, wanted, characters))
+        elif len(told) + len(text) + 2 <= characters:
+            told += f"\n\n{text}"
+    return told
+
+
+async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Place]:
+    """The tests that fail, whole, each once."""
+    found: dict[tuple[str, int], Place] = {}
+    for failure in failing[:20]:
+        path, _, rest = str(failure.id).partition("::")
+        if not rest:  # unittest's dotted names, findings, steps
+            path = next((frame.path for frame in failure.frames if is_test(frame.path)), path)
+        module = await sources.get(path) if path.endswith(".py") or family(path) else None
+        if module is None:
+            continue
+        if not path.endswith(".py"):
+            place = _in_another_language(module, rest, failure)
+            found.setdefault((path, place.first), place)
+            continue
+        definition = module.named(rest.partition("[")[0].replace("::", ".")) if rest else None
+        line = next((frame.line for frame in failure.frames if frame.path == path), None)  # the outermost
+        definition = definition or (module.around(line) if line else None)
+        if definition is not None and not definition.is_class:
+            at = tuple(one for one in (line,) if one and definition.first <= one <= definition.last)
+            place = Place(module, definition.first, definition.last, "the failing test", definition, at)
+            found.setdefault((path, definition.first), place)
+    return list(found.values())
+
+
+def _in_another_language(module: Module, name: str, failure: Failure) -> Place:
+    """The failing line with some around, else where the test's own name stands: there is no outline to find its ends by."""
+    lines = [frame.line for frame in failure.frames if frame.path == module.path and 0 < frame.line <= len(module.lines)]
+    title = re.split(r" > |::", name)[-1]
+    line = lines[-1] if lines else next((at for at, text in enumerate(module.lines, 1) if title and title in text), 1)
+    return replace(widened(module, (line,), None, "the failing test"), lines=(line,))
+
+
+def _places(lessons: tuple[str, ...]) -> tuple[str, ...]:
+    """What the lessons name beside tests, the latest first."""
+    found = dict.fromkeys(place for lesson in reversed(lessons) for place in _PLACE.findall(lesson))
+    return tuple(place for place in found if not is_test(place.partition(":")[0]))[:LESSONS]
+
+
+async def _named(places: tuple[str, ...], why: str, sources: Sources) -> list[Place]:
+    return [place for told in places if (place := await sources.named(told, why)) is not None]
+
+
+async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Place]:
+    """The lines of the tracebacks, innermost first."""
+    places = []
+    for failure in failing[:TESTS]:
+        for frame in reversed(failure.frames[-8:]):
+            if (module := await sources.get(frame.path)) is not None:
+                places.append(widened(module, (frame.line,), module.around(frame.line), "in a traceback"))
+    return places
+
+
+async def _related(tests: list[Place], sources: Sources) -> list[Place]:
+    """In other languages than Python: parts of the files that the failing tests are about, those alike to the tests first."""
+    found: dict[str, list[Place]] = {}
+    for test in tests:
+        wanted = test.module.text(test.first, test.last)
+        for path in relatives(test.module.path, "\n".join(test.module.lines), await sources.paths())[:RELATED]:
+            if path not in found and (module := await sources.get(path)) is not None:
+                parts = [Place(module, *part, "what the failing test is about") for part in blocks("\n".join(module.lines))]
+                found[path] = sorted(parts, key=lambda part: -likeness(wanted, part.module.text(part.first, part.last)))
+    return [part for parts in found.values() for part in parts]
+
+
+async def _imported(tests: list[Place], sources: Sources) -> list[Place]:
+    """Where nothing is suspicious: what the failing tests name of the modules that they import."""
+    places, named = [], called(tests)
+    for test in tests[:TESTS]:
+        for name, part in test.module.imports():
+            module = await sources.of_module(f"{name}.{part}" if part else name) or await sources.of_module(name)
+            for definition in module.definitions if module else ():
+                assert module is not None
+                if definition.name in named and definition.last - definition.first < LONGEST:
+                    places.append(Place(module, definition.first, definition.last, "named by the failing test", definition))
+    return places

@@ -1,0 +1,91 @@
+"""Failing verdicts as a model is shown them: every message, and of the tracebacks what the code beside them does not say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agent.checks.oracle import failures
+from agent.contract.verdicts import Failure
+from agent.models.values import estimate_tokens
+from agent.proposer import Situation
+
+MOST = 12  # verdicts that are named
+LONGEST = 40  # lines of one traceback
+_SOURCE = re.compile(
+    r"(?:    |(?:async )?def |@|\s+\^+\s*$)"
+)  # pytest prints the whole function around each line; ours has no need to
+_PLACE = re.compile(r"\s*(?:File \"[^\"]+\", line \d+|\S+:\d+: )")
+_NOISE = re.compile(r"(?:_ ){5,}|-{10,}|={10,}|self = <[\w.]+ (?:testMethod=\w+|object at 0x\w+)>$")
+
+
+def red(situation: Situation) -> tuple[Failure, ...]:
+    """The failures that must turn."""
+    return failures(situation.red, (id_ for ids in situation.oracle.must_turn.values() for id_ in ids))
+
+
+def told(found: Sequence[Failure], tokens: int) -> str:
+    """As text of about `tokens`: ids with messages, those that fail alike together, then tracebacks as far as they fit."""
+    by_message: dict[str, list[str]] = {}
+    for failure in found:
+        by_message.setdefault(failure.message, []).append(str(failure.id))
+    heads, path = [], ""
+    for message, ids in list(by_message.items())[:MOST]:
+        more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
+        names = []
+        for id_ in ids[:3]:
+            names.append(id_.removeprefix(path) if path else id_)  # a file is named once
+            path = id_.partition("::")[0] if "::" in id_ else path
+        heads.append(f"{', '.join(names)}{more}: {message}")
+    if len(by_message) > MOST:
+        heads.append(f"… and {len(by_message) - MOST} more")
+    text = "\n".join(_fitting(heads, 0, tokens * 2))
+    shown: set[str] = set()
+    for failure in found:
+        lines = condensed(failure.details)
+        # The same way through the code with another parameter teaches nothing.
+        way = [line for line in lines if _PLACE.match(line)]
+        kind = "\n".join(way or lines)
+        if not lines or kind in shown:
+            continue
+        more = f"\n\n--- {failure.id}\n" + "\n".join(lines)
+        if estimate_tokens(text + more) > tokens:
+            if not shown:
+                kept = _fitting(lines, _assertion(lines), (tokens - estimate_tokens(f"{text}{failure.id}")) * 3)
+                text += "\n".join(["", "", f"--- {failure.id}", *kept]) if kept else ""
+            break
+        shown.add(kind)
+        text += more
+    return text
+
+
+def _assertion(lines: Sequence[str]) -> int:
+    """The line that says what is wrong: pytest marks it, elsewhere it is the last."""
+    return next((at for at, line in enumerate(lines) if line.startswith("E ")), len(lines) - 1)
+
+
+def _fitting(lines: Sequence[str], first: int, characters: int) -> list[str]:
+    """Whole lines that fit, in their order: `first` and the one above it, those after it, then those before it."""
+    order = [first, first - 1, *range(first + 1, len(lines)), *range(first - 2, -1, -1)]
+    kept: list[int] = []
+    for at in (at for at in order if at >= 0):
+        characters -= len(lines[at]) + 1
+        if characters < 0 and kept:
+            break
+        kept.append(at)
+        if characters < 0:  # one line that is longer than all the room
+            return [lines[at][: max(0, characters + len(lines[at]))] + "…"]
+    return [lines[at] for at in sorted(kept)]
+
+
+def condensed(details: str) -> list[str]:
+    """A traceback's lines without the source that only surrounds the line that ran."""
+    kept, previous = [], ""
+    for line in details.split("\n"):
+        is_source = bool(_SOURCE.match(line)) and not previous.lstrip().startswith("File ")
+        if line.strip() and not is_source and not _NOISE.match(line):
+            kept.append(line.rstrip()[:300])
+        previous = line
+    if len(kept) > LONGEST:
+        kept = [*kept[: LONGEST // 4], "…", *kept[-(LONGEST - LONGEST // 4) :]]
+    return kept

@@ -1,0 +1,88 @@
+"""Places of the code that a model may be shown, and the modules that they lie in, each read once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from agent.edits.changes import read_text
+from agent.source.outline import Definition, Module
+from sandbox.base import Workspace
+
+MARGIN = 15  # lines around a place that lies in no function, or in one that is too long
+CLASS = 40  # lines of a class, up to which it is shown whole
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lines of a module, both ends included."""
+
+    module: Module
+    first: int
+    last: int
+    why: str
+    definition: Definition | None = None
+    lines: tuple[int, ...] = ()  # suspicious ones, for what is too long to be shown whole
+    constant: str = ""  # its qualified name, where it is one
+
+    @property
+    def name(self) -> str:
+        return self.definition.name if self.definition else self.constant
+
+
+class Sources:
+    """The repository's modules, each read once."""
+
+    def __init__(self, base: Workspace) -> None:
+        self._base = base
+        self._known: dict[str, Module | None] = {}
+        self._paths: frozenset[str] | None = None
+
+    async def get(self, path: str) -> Module | None:
+        if path not in self._known:
+            text = await read_text(self._base, path)
+            self._known[path] = await asyncio.to_thread(Module, path, text) if isinstance(text, str) else None
+        return self._known[path]
+
+    async def of_module(self, name: str) -> Module | None:
+        """By its dotted name."""
+        paths = await self.paths()
+        stem = name.replace(".", "/")
+        for root in ("", "src/", "lib/"):
+            for end in (".py", "/__init__.py"):
+                if (path := f"{root}{stem}{end}") in paths:
+                    return await self.get(path)
+        return None
+
+    async def paths(self) -> frozenset[str]:
+        """Every file of the repository."""
+        if self._paths is None:
+            self._paths = frozenset(entry.path for entry in await self._base.files())
+        return self._paths
+
+    async def named(self, told: str, why: str) -> Place | None:
+        """What "path::Class.method", "path::CONSTANT" or "path:line" points at; None where nothing is there."""
+        path, _, name = told.partition("::") if "::" in told else told.partition(":")
+        module = await self.get(path)
+        if module is None:
+            return None
+        if name.isdecimal():
+            line = int(name)
+            return widened(module, (line,), module.around(line), why) if 0 < line <= len(module.lines) else None
+        name = name.replace("::", ".").removesuffix("()")
+        if (definition := module.named(name)) is not None:
+            return widened(module, (definition.first,), definition, why)
+        constant = next((each for each in module.constants if name in (each.name, each.name.rpartition(".")[2])), None)
+        return Place(module, constant.first, constant.last, why, constant=constant.name) if constant else None
+
+    def read(self) -> list[Module]:
+        return [module for module in self._known.values() if module is not None]
+
+
+def widened(module: Module, lines: tuple[int, ...], definition: Definition | None, why: str) -> Place:
+    """The whole function, else some lines around, without what a module begins with: a licence, a docstring."""
+    if definition is not None and (not definition.is_class or definition.last - definition.first < CLASS):
+        return Place(module, definition.first, definition.last, why, definition, lines)
+    line = min(lines)
+    begins = min(line, module.begins)
+    return Place(module, max(begins, line - MARGIN), min(len(module.lines), line + MARGIN), why, None, lines)

@@ -1,0 +1,165 @@
+"""Which functions come first when code is shown: how suspicious their lines are, what the failing test's words say of them,
+and whether code that certainly matters leads to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.contract.proposal import Span
+from agent.prompts.failures import red
+from agent.prompts.locations import Place, Sources, widened
+from agent.prompts.similarity import affinities
+from agent.proposer import Situation
+from agent.reproduce.localization import SPANS
+from agent.source.callees import hands_on, reached
+from agent.source.operators import made, maker, operated
+from agent.source.outline import Definition, Module
+from agent.source.test_files import is_test
+
+CLOSE, TOLD, CALLED = 1.0, 0.5, 0.2  # suspiciousness that a failing test's name adds, its comments, being called in it
+BARE = 0.15  # what it takes off that a function does nothing but call another, or hand out an attribute
+LED = (0.4, 0.25)  # that being reached adds, by hops, from a traceback's functions, named places and the likeliest suspects
+STARTS = 2  # suspects whose calls are followed
+COMMON = 0.25  # suspiciousness below which a function runs in so many passing tests that it has to be reached to be shown
+FEWEST = 3  # that are left however common they are
+SHORT = 30  # lines of a function, up to which it stands for those inside it
+IMPORTED = 12  # modules that are read because a start imports them
+
+At = tuple[str, int]  # path, first line
+
+
+@dataclass
+class _Suspect:
+    module: Module
+    definition: Definition | None
+    spans: list[Span]
+    why: str
+    rank: float = 0.0
+    is_common: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.definition.name if self.definition else ""
+
+    def place(self) -> Place:
+        best = max((span.score for span in self.spans), default=0.0)
+        lines = tuple(line for span in self.spans if span.score == best for line in (span.first_line, span.last_line))
+        return widened(self.module, lines or (self.definition.first if self.definition else 1,), self.definition, self.why)
+
+
+def called(tests: Sequence[Place]) -> frozenset[str]:
+    """The names in the failing tests, and in the helpers beside them that the first one uses; operators as their methods."""
+    names = {name for test in tests if test.definition for name in test.definition.mentions}
+    helpers = [each for test in tests[:1] for each in test.module.definitions if each.name in names]
+    return frozenset(names.union(*(helper.mentions for helper in helpers), _operators(tests)))
+
+
+def _operators(tests: Sequence[Place]) -> set[str]:
+    """ "Class.__setitem__" of what the failing tests make of a class and work on with operators."""
+    found = set()
+    for test in tests:
+        if test.definition is not None:
+            known = made(test.definition.node)
+            found |= {f"{name}.{method}" for value, method in operated(test.definition.node) if (name := maker(value, known))}
+    return found
+
+
+async def suspects(situation: Situation, sources: Sources, tests: Sequence[Place], sure: Sequence[Place]) -> list[Place]:
+    """Functions in the order in which they deserve to be shown.
+
+    `tests` are the failing ones, `sure` the places that are shown anyhow: what their code leads to comes before what only
+    happens to run in failing tests.
+    """
+    found = await _traced(situation, sources)
+    words = _Words.of(situation, tests)
+    _rank(found, words)
+    ranked = sorted(found.values(), key=lambda each: -each.rank)
+    starts = [(place.module, place.definition) for place in sure if place.definition and not is_test(place.module.path)]
+    starts += [(each.module, each.definition) for each in ranked[:STARTS] if each.definition and not each.definition.is_class]
+    await _read_imports({module.path: module for module, _ in starts}, sources)
+    modules = [module for module in sources.read() if not is_test(module.path)]
+    # Where every line that runs is known, what does not run in a failing test is not at fault.
+    is_all = 0 < len(situation.suspects) < SPANS and any("runs in" in span.reason for span in situation.suspects)
+    led: dict[At, int] = {}
+    for at, ((module, definition), hop) in reached(starts, modules, len(LED)).items():
+        if at in found or not is_all:
+            led[at] = hop
+            found.setdefault(at, _Suspect(module, definition, [], "called by what is shown"))
+    _rank(found, words)
+    for at, hop in led.items():
+        if (known := found[at].definition) is not None and not hands_on(known):  # where it leads to is shown instead
+            found[at].rank += LED[hop - 1]
+            found[at].is_common = False
+    ranked = sorted(found.values(), key=lambda each: -each.rank)
+    return [each.place() for at, each in enumerate(ranked) if at < FEWEST or not each.is_common]
+
+
+async def _traced(situation: Situation, sources: Sources) -> dict[At, _Suspect]:
+    found: dict[At, _Suspect] = {}
+    for span in situation.suspects:
+        module = await sources.get(span.path)
+        if module is not None:
+            definition = _outermost(module, module.around(span.first_line, span.last_line))
+            at = (span.path, definition.first if definition else span.first_line)
+            found.setdefault(at, _Suspect(module, definition, [], span.reason)).spans.append(span)
+    # What runs when a module is imported says little beside functions, which are shown with the constants that they use.
+    if any(_is_function(each) for each in found.values()):
+        for at, each in list(found.items()):
+            if not _is_function(each) and not any("traceback" in span.reason for span in each.spans):
+                del found[at]
+    return found
+
+
+def _outermost(module: Module, definition: Definition | None) -> Definition | None:
+    """A function inside another one is shown with it, where that is short."""
+    if definition is None or definition.is_class:
+        return definition
+    holding = [
+        each
+        for each in module.definitions
+        if definition.name.startswith(f"{each.name}.") and not each.is_class and each.last - each.first < SHORT
+    ]
+    return min(holding, key=lambda each: each.first, default=definition)
+
+
+def _is_function(suspect: _Suspect) -> bool:
+    return suspect.definition is not None and not suspect.definition.is_class
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What the failing test says: its name, its comments, and the names in it."""
+
+    name: str
+    remarks: str
+    called: frozenset[str]
+
+    @classmethod
+    def of(cls, situation: Situation, tests: Sequence[Place]) -> _Words:
+        name = next((str(failure.id).partition("[")[0] for failure in red(situation)), "")
+        lines = [line for test in tests[:1] for line in test.module.lines[test.first - 1 : test.last]]
+        remarks = [line.partition("#")[2] for line in lines if line.lstrip().startswith("#")]
+        remarks += [test.definition.docstring for test in tests[:1] if test.definition]
+        return cls(name, " ".join(remarks), called(tests))
+
+
+def _rank(found: dict[At, _Suspect], words: _Words) -> None:
+    """Many are equally suspicious where few tests were traced: those that the failing test names, in its own name, in its
+    comments or in its code, come first."""
+    places = [f"{path} {each.name}" for (path, _), each in found.items()]
+    by_name, by_remarks = affinities(words.name, places), affinities(words.remarks, places)
+    for each, close, told in zip(found.values(), by_name, by_remarks, strict=True):
+        score = max((span.score for span in each.spans), default=0.0)
+        is_called = each.definition is not None and bool({each.name, each.name.rpartition(".")[2]} & words.called)
+        is_bare = each.definition is not None and hands_on(each.definition)
+        each.rank = score + CLOSE * close + TOLD * told + CALLED * is_called - BARE * is_bare
+        each.is_common = score < COMMON and not is_called and close < LED[0]
+
+
+async def _read_imports(modules: dict[str, Module], sources: Sources) -> None:
+    names = dict.fromkeys(name for module in modules.values() for name, part in module.imports() if name or part)
+    for name in list(names)[: 4 * IMPORTED]:
+        if len(sources.read()) < 2 * IMPORTED:
+            await sources.of_module(name)

@@ -1,0 +1,70 @@
+"""What the reviewer is shown of a repair: the tests that fail, the change, and the changed functions as they are with it.
+
+Knows texts and outlines; asks nobody and judges nothing. The sizes are in characters: a review is to cost little.
+"""
+
+from __future__ import annotations
+
+from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.edits.changes import diff, opcodes
+from agent.edits.changes import lines as lines_of
+from agent.models.values import Prompt
+from agent.prompts import excerpts, render
+from agent.prompts import failures as failing
+from agent.prompts.passages import nearest
+from agent.proposer import Situation
+from agent.source.outline import Definition, Module, changed
+
+TEST, DIFF, WHOLE, CONTEXT = 1_500, 3_000, 1_800, 700
+ERROR = 200  # tokens of what the failing tests say
+BESIDE = 1  # unchanged lines around a change whose function is shown too
+MINDLESS = ("patterns",)  # rungs that try small edits until the tests pass
+
+
+async def review(situation: Situation, candidate: Candidate) -> Prompt:
+    tests = await excerpts.failing_tests(situation, TEST)
+    told = failing.told(failing.red(situation), ERROR)
+    change = _cut(diff(candidate.edits), DIFF)
+    functions, hidden = _functions(candidate.edits, change)
+    return render(
+        "review",
+        test=f"{tests}\n\n{told}".strip(),
+        diff=_cut(diff(candidate.edits, BESIDE), DIFF) if functions else change,
+        functions=functions,
+        context=_cut("\n\n".join(_contract(each) for each in hidden if each.docstring), CONTEXT),
+        is_mutation=candidate.rung in MINDLESS,
+    )
+
+
+def _functions(edits: Edits, change: str) -> tuple[str, list[Definition]]:
+    """The changed functions as they are with the change, where the change does not show them whole; and those of which a part
+    had to be left out."""
+    seen, told, hidden, room = {line[1:] for line in change.splitlines()}, list[str](), list[Definition](), WHOLE
+    for edit in edits:
+        after = Module(edit.path, edit.after or "")
+        new = _changed_lines(edit)
+        for each in changed(Module(edit.path, edit.before or ""), after):
+            lines = after.text(each.first, each.last).splitlines()
+            if seen.issuperset(lines):
+                continue
+            text = "\n".join(nearest(lines, [at - each.first for at in new], room))
+            if len(text) < sum(map(len, lines)):
+                hidden.append(each)
+            told.append(text)
+            room -= len(text)
+    return "\n\n".join(text for text in told if text), hidden
+
+
+def _changed_lines(edit: FileChange) -> list[int]:
+    """Of the file as it is with the change, from 1; where lines are only gone, the one that comes after them."""
+    codes = opcodes(lines_of(edit.before or ""), lines_of(edit.after or ""))
+    return [at for tag, _, _, first, end in codes if tag != "equal" for at in range(first + 1, max(end, first + 1) + 1)]
+
+
+def _contract(function: Definition) -> str:
+    return f'{function.signature}\n"""{function.docstring}"""'
+
+
+def _cut(text: str, characters: int) -> str:
+    """The lines of a text that fit."""
+    return text if len(text) <= characters else text[:characters].rpartition("\n")[0] + "\n[…]"

@@ -1,0 +1,114 @@
+"""Brings back names and modules that a failure says are missing, one after the other, as long as each step helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.proposers.tools.missing import Missing, read_missing
+from agent.proposers.tools.origins import Known, Option, options, question, read_known, reexports
+from agent.proposers.tools.trials import Runs, Trials
+from agent.source.test_files import is_test
+
+STEPS = 12  # missing things that are brought back one after the other
+LOOKING = 30.0  # seconds to look names up
+HANDED_ON = 3
+
+
+@dataclass(slots=True)
+class Imported:
+    """What was found; `left` are the missing things that nothing brought back."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    edits: Edits = ()
+    left: list[Missing] = field(default_factory=list)
+    known: Known = field(default_factory=Known)
+    notes: list[str] = field(default_factory=list)
+
+
+async def bring_back(trials: Trials, on: Edits, runs: Runs) -> Imported:
+    """`runs` are the red checks with the change `on`. Raises `SandboxError`."""
+    done = Imported(edits=on)
+    titles: list[str] = []
+    given_up: set[tuple[str, str, str]] = set()
+    for _ in range(STEPS):
+        missing = [m for m in read_missing(f for run in runs.values() for f in run.failures) if _key(m) not in given_up]
+        if not missing or trials.seconds_left <= 0:
+            break
+        one = missing[0]
+        step = await _step(trials, done, one, runs, titles)
+        if step is None:
+            given_up.add(_key(one))
+            done.left.append(one)
+        elif done.candidates:
+            return done
+        else:
+            runs = step
+    return done
+
+
+async def _step(trials: Trials, done: Imported, one: Missing, runs: Runs, titles: list[str]) -> Runs | None:
+    """Try the ways to bring one thing back; what makes everything green is a candidate, else the first that helps is kept."""
+    found = await _options(trials, done, one)
+    kept: tuple[Option, Runs] | None = None
+    for option in found:
+        edits = await _with(trials, done.edits, option)
+        now = await trials.judged(edits, trials.targets)
+        if isinstance(now, str):
+            done.notes.append(now)
+            break
+        if all(trials.is_green(check, now) for check in trials.targets):
+            title = _title([*titles, option.title])
+            done.candidates.append(Candidate("tools", edits, title, f"It was missing: {one.told}.", prior=0.85))
+            kept = kept or (option, now)
+            if len(done.candidates) == HANDED_ON:
+                break
+        elif kept is None and _is_forward(trials, one, runs, now):
+            kept = (option, now)
+        if trials.seconds_left <= 0:
+            break
+    if kept is None:
+        return None
+    if not done.candidates:
+        titles.append(kept[0].title)
+        done.edits = await _with(trials, done.edits, kept[0])
+    return kept[1]
+
+
+async def _options(trials: Trials, done: Imported, one: Missing) -> list[Option]:
+    tests_too = trials.situation.policy.allow_test_edits
+    texts: dict[str, str] = {}
+    if (text := await trials.text(one.path, done.edits)) is not None:
+        texts[one.path] = text
+    asked = question([one], texts)
+    done.known = read_known(await trials.ask_guest("names", asked, LOOKING, done.edits))
+    path = reexports(one, done.known)
+    if path is not None and path not in texts and (text := await trials.text(path, done.edits)) is not None:
+        texts[path] = text
+    return options(one, done.known, texts, tests_too=tests_too)
+
+
+async def _with(trials: Trials, on: Edits, option: Option) -> Edits:
+    edits = {edit.path: edit for edit in on}
+    before = edits[option.path].before if option.path in edits else await trials.text(option.path)
+    return tuple((edits | {option.path: FileChange(option.path, before, option.text)}).values())
+
+
+def _is_forward(trials: Trials, one: Missing, before: Runs, after: Runs) -> bool:
+    """The thing is not missing any more, and no linter finds more; of tests, those that were hidden may turn up red."""
+    still = read_missing(f for run in after.values() for f in run.failures)
+    # `import datetime` brings the name back, but `datetime.now` is not what was meant.
+    if any(_key(other) == _key(one) or (one.kind == "name" and other.module == one.name) for other in still):
+        return False
+    counted = [check.name for check in trials.targets if not check.runs_tests]
+    ended = all(run.ending == "finished" for run in after.values())
+    return ended and all(len(after[name].red) <= len(before[name].red) for name in counted)
+
+
+def _key(one: Missing) -> tuple[str, str, str]:
+    return one.path if not is_test(one.path) else "", one.name, one.module
+
+
+def _title(titles: Iterable[str]) -> str:
+    return "; ".join(titles)[:200]

@@ -1,0 +1,165 @@
+"""Why does a failure come and go? Which conditions are worth a run, and what their runs say of the cause. Pure.
+
+Every trial varies all that can be varied, and leaves none of it to chance: one that is red can be repeated, and what it depends
+on is found by taking one condition away after the other (delta debugging, https://www.debuggingbook.org).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+from agent import words
+from agent.contract.outcome import Chance, Flakiness
+from agent.contract.verdicts import Conditions, VerdictId
+from agent.guest.observe.ordering import ordered
+
+EAST, WEST = "<+14>-14", "<-12>12"  # the first and the last zone to see a day, as POSIX writes them
+OTHERS = 3  # other seeds that are tried before a seed counts as of no account
+SURE = 0.05  # chance at most to see no red in a series of runs of what is still flaky
+SERIES = (3, 10)  # runs in which a repair of flakiness has to be green, at least and at most
+FIXED = 5  # the same at most where certain conditions make it red every time
+
+# Of sentences and exceptions that only a network out of reach makes; a refused connection may be a server of the tests' own.
+_NETWORK = re.compile(
+    r"gaierror|NameResolutionError|Temporary failure in name resolution|Name or service not known|nodename nor servname|"
+    r"Could not resolve host|Failed to resolve|Network is unreachable|No route to host|\bENOTFOUND\b|\bEAI_AGAIN\b"
+)
+_CONCURRENT = re.compile(
+    r"\b(?:threading|asyncio|multiprocessing|concurrent\.futures|ThreadPool\w*|ProcessPool\w*|anyio|trio|gevent|_thread)\b"
+)
+_CLOCK = re.compile(
+    r"\b(?:datetime|date)\.(?:now|utcnow|today)\b|\btimezone\.(?:now|localtime)\b|\butcnow\(|"
+    r"\btime\.(?:time|time_ns|monotonic|perf_counter|localtime|gmtime|ctime|strftime)\b|\bperf_counter\(|"
+    r"\bDate\.now\b|\bnew Date\(\)"
+)
+_CHANCE = re.compile(r"\b(?:uuid[14]|urandom|SystemRandom|getrandbits|token_(?:hex|bytes|urlsafe))\b|\bsecrets\.")
+
+_CAUSES: Mapping[str, Chance] = MappingProxyType(
+    {"shuffle": "order", "clock": "time", "timezone": "time", "hash_seed": "randomness", "seed": "randomness"}
+)
+
+
+def trials(seed: int | None, clock: datetime | None, now: datetime) -> Iterator[Conditions]:
+    """The conditions to try, the likeliest first; `seed` and `clock` are those of the run in CI, where they are known.
+
+    Two orders and their reverses put any two tests in either order.
+    """
+    if seed is not None or clock is not None:
+        yield Conditions(hash_seed=1, seed=1 if seed is None else seed, clock=None if clock is None else clock.timestamp())
+    yield Conditions(shuffle=1, hash_seed=2, seed=2)
+    yield Conditions(shuffle=-1, hash_seed=3, seed=3)
+    late = (clock or now).astimezone(UTC).replace(hour=23, minute=30, second=0, microsecond=0)
+    yield Conditions(hash_seed=4, seed=4, clock=late.timestamp(), timezone="UTC0")
+    yield Conditions(shuffle=2, hash_seed=5, seed=5, timezone=EAST)
+    yield Conditions(shuffle=-2, hash_seed=6, seed=6, timezone=WEST)
+    for number in range(7, 13):
+        yield Conditions(hash_seed=number, seed=number)
+
+
+def varied(under: Conditions) -> tuple[str, ...]:
+    """Names of what is fixed in it, in the order in which it is worth taking away."""
+    return tuple(
+        name for name in ("clock", "timezone", "shuffle", "hash_seed", "seed") if getattr(under, name) not in (None, "")
+    )
+
+
+def without(under: Conditions, name: str) -> Conditions:
+    gone: dict[str, Any] = {name: "" if name == "timezone" else None}
+    return replace(under, **gone)
+
+
+def alternatives(under: Conditions, name: str) -> tuple[Conditions, ...]:
+    """The same with something else in the place of one condition: if all are red too, it does not matter."""
+    if name in ("hash_seed", "seed"):
+        value = getattr(under, name)
+        return tuple(replace(under, **{name: value + more}) for more in range(1, OTHERS + 1))
+    return (without(under, name),)
+
+
+def cause_of(under: Conditions) -> Chance:
+    """What a failure depends on that needs all of these; the order says more than what comes with it."""
+    needed = varied(under)
+    return next((cause for name, cause in _CAUSES.items() if name in needed), "unknown")
+
+
+def by_signs(texts: Iterable[str]) -> tuple[Chance, str]:
+    """What tracebacks, and the code that they lead through, let one suspect where no condition fixes it; the evidence."""
+    whole = "\n".join(texts)
+    for cause, sign, what in (
+        ("network", _NETWORK, "its traceback speaks of the network"),
+        ("concurrency", _CONCURRENT, "the code in its traceback works with threads, tasks or processes"),
+        ("time", _CLOCK, "the code in its traceback asks what time it is"),
+        ("randomness", _CHANCE, "the code in its traceback draws numbers that no seed fixes"),
+    ):
+        if found := sign.search(whole):
+            return cause, f"{what} ({words.code(found.group(), 60)})"  # type: ignore[return-value]
+    return "unknown", ""
+
+
+def speaks_of_network(text: str) -> str:
+    """The word by which a text tells that a network was out of reach; "" where none does."""
+    found = _NETWORK.search(text)
+    return found.group() if found else ""
+
+
+def in_words(under: Conditions) -> str:
+    """ "in shuffled order 3, with PYTHONHASHSEED=1": what is fixed, as a clause."""
+    told = []
+    if under.shuffle is not None:
+        told.append(f"in shuffled order {under.shuffle}")
+    if under.hash_seed is not None:
+        told.append(f"with PYTHONHASHSEED={under.hash_seed}")
+    if under.seed is not None:
+        told.append(f"with random seed {under.seed}")
+    if under.clock is not None:
+        told.append(f"with the clock at {datetime.fromtimestamp(under.clock, UTC):%Y-%m-%d %H:%M} UTC")
+    if under.timezone:
+        told.append({EAST: "in the time zone UTC+14", WEST: "in the time zone UTC-12"}.get(under.timezone, "in UTC"))
+    return ", ".join(told) or "as CI runs them"
+
+
+def before(ids: Iterable[VerdictId], one: VerdictId, shuffle: int) -> list[VerdictId]:
+    """The tests that come before `one` in that order, the nearest last."""
+    order = [VerdictId(id_) for id_ in ordered(ids, shuffle)]
+    return order[: order.index(one)] if one in order else []
+
+
+def same_file(ids: Iterable[VerdictId], one: VerdictId) -> list[VerdictId]:
+    def file(id_: str) -> str:
+        return id_.partition("::")[0] if "::" in id_ else id_.rpartition(".")[0].rpartition(".")[0]
+
+    return [id_ for id_ in ids if file(id_) == file(one)]
+
+
+def named_in(told: Iterable[str], ids: Iterable[VerdictId]) -> frozenset[VerdictId]:
+    """Those of our ids that CI's log names; its paths may begin deeper in the repository than ours."""
+    names = set(told)
+    return frozenset(id_ for id_ in ids if id_ in names or any(id_.endswith(f"/{name}") for name in names))
+
+
+def series(found: Flakiness, affordable: int) -> tuple[Conditions, ...]:
+    """In which a repair of flakiness has to be green, one and all: at least one of them made it red.
+
+    What is red every time under certain conditions is asked under those and under others like them; what is not is asked as
+    often as makes luck unlikely.
+    """
+    fewest, most = SERIES[0], max(SERIES[0], min(SERIES[1], affordable))
+    if not found.under:
+        share = min(0.95, found.red / max(1, found.runs))
+        return (Conditions(),) * max(fewest, min(most, math.ceil(math.log(SURE) / math.log(1 - share)) if share else most))
+    first = found.under[0]
+    others = []
+    for more in range(1, min(FIXED, most)):
+        changed = {name: getattr(first, name) + more for name in ("hash_seed", "seed") if getattr(first, name) is not None}
+        if first.shuffle is not None:
+            changed["shuffle"] = -first.shuffle if more == 1 else first.shuffle + more * (1 if first.shuffle > 0 else -1)
+        if first.clock is not None and not changed:
+            changed["clock"] = first.clock + timedelta(days=more).total_seconds()
+        others.append(replace(first, **changed))
+    return tuple(dict.fromkeys([*found.under, *others]))

@@ -1,0 +1,195 @@
+"""`selfheal attempts list`, `show` and `calibration`: what the service did, read from its database."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import fmean
+from typing import Any
+
+from rich.table import Table
+
+from app.cli import terminal
+from app.cli.terminal import plain
+from app.clock import SystemClock
+from app.settings import Settings
+from app.store.database.database import StoreError
+from app.store.events import Stored
+from app.store.store import open_store
+from app.store.values import Attempt, Fate
+
+__all__ = ["StoreError", "calibration", "list_attempts", "show_attempt"]
+
+BANDS = (0.0, 0.4, 0.6, 0.7, 0.8, 0.9)
+"""Where the bands of the confidence begin; each ends where the next begins, the last at 1."""
+_LONGEST = 60  # characters of a name in a table, whose rows are all as wide as its longest one
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """What became of the pull requests whose repairs were that sure."""
+
+    least: float
+    most: float
+    said: tuple[float, ...]  # confidences
+    merged: int
+    closed: int  # unmerged
+    open: int
+
+    @property
+    def share(self) -> float | None:
+        """Of those that people decided on, how many they merged."""
+        return self.merged / (self.merged + self.closed) if self.merged + self.closed else None
+
+
+async def list_attempts(settings: Settings, *, repository: str | None, limit: int, json: bool) -> None:
+    """Print attempts, newest first."""
+    async with open_store(settings, SystemClock(), migrate=False) as store:
+        attempts = await store.attempts(repository=repository, limit=limit)
+    if json:
+        _print_json([_as_json(attempt) for attempt in attempts])
+        return
+    if not attempts:
+        print("No attempts yet.")  # noqa: T201 - the command's answer
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("id", "repository", "commit", "branch", "outcome", "started by", "when", "pull request"):
+        table.add_column(column, no_wrap=column in ("id", "commit", "outcome"))
+    for attempt in attempts:
+        table.add_row(
+            attempt.id[:12],
+            plain(attempt.repository.full_name),
+            (attempt.head_sha or "?")[:10],
+            plain(_cut(attempt.head_branch or "?")),
+            attempt.outcome or attempt.status,
+            plain(_cut(attempt.requests[0].title if attempt.requests else "")),
+            _moment(attempt.created_at),
+            attempt.pull_request.url if attempt.pull_request else "",
+        )
+    terminal.console().print(table)
+
+
+async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bool:
+    """Print one attempt with its timeline; False when there is none whose id begins so."""
+    async with open_store(settings, SystemClock(), migrate=False) as store:
+        found = await store.find_attempts(attempt_id)
+        if len(found) != 1:
+            return False
+        (attempt,) = found
+        timeline = await store.timeline(attempt.id)
+    if json:
+        _print_json({**_as_json(attempt), "timeline": [_event_as_json(stored) for stored in timeline]})
+        return True
+    console = terminal.console()
+    for name, value in _as_json(attempt).items():
+        if value not in (None, "") and name != "diff":
+            console.print(plain(f"{name:>14}  {value}"))
+    if attempt.question is not None:
+        if attempt.question.diff:
+            console.print(plain(f"\n{attempt.question.diff}"))
+        known = attempt.id[:12]
+        console.print(f"\nAnswer: selfheal attempts approve {known}, or selfheal attempts reject {known} --why TEXT")
+    console.print()
+    for stored in timeline:
+        if stored.event.text:  # those that only count have none
+            console.print(plain(f"{_moment(stored.at, seconds=True)}  {stored.event.text}"))
+    return True
+
+
+async def calibration(settings: Settings, *, repository: str | None, json: bool) -> None:
+    """Print how sure repairs were, and how many of them people merged."""
+    async with open_store(settings, SystemClock(), migrate=False) as store:
+        bands = banded(await store.fates(repository=repository))
+    if json:
+        _print_json([_band_as_json(band) for band in bands])
+        return
+    if not any(band.said for band in bands):
+        print("No pull requests yet.")  # noqa: T201 - the command's answer
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("confidence", "pull requests", "mean", "merged", "closed", "open", "share merged"):
+        table.add_column(column, no_wrap=True)
+    for band in bands:
+        table.add_row(
+            f"{band.least:.0%} to {band.most:.0%}",
+            str(len(band.said)),
+            f"{fmean(band.said):.0%}" if band.said else "",
+            str(band.merged),
+            str(band.closed),
+            str(band.open),
+            "" if band.share is None else f"{band.share:.0%}",
+        )
+    terminal.console().print(table)
+
+
+def banded(fates: list[Fate]) -> list[Band]:
+    """The fates of pull requests, by how sure their repairs were; a reliability table."""
+    bands = []
+    for least, most in zip(BANDS, (*BANDS[1:], 1.0), strict=True):
+        inside = [fate for fate in fates if least <= fate.confidence < most or (most == 1.0 == fate.confidence)]
+        counts = Counter(fate.state for fate in inside)
+        said = tuple(fate.confidence for fate in inside)
+        bands.append(Band(least, most, said, counts["merged"], counts["closed"], counts["open"]))
+    return bands
+
+
+def _band_as_json(band: Band) -> dict[str, Any]:
+    return {
+        "from": band.least,
+        "to": band.most,
+        "count": len(band.said),
+        "mean": fmean(band.said) if band.said else None,
+        "merged": band.merged,
+        "closed": band.closed,
+        "open": band.open,
+        "share_merged": band.share,
+    }
+
+
+def _as_json(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "id": attempt.id,
+        "repository": attempt.repository.full_name,
+        "head_sha": attempt.head_sha,
+        "head_branch": attempt.head_branch,
+        "number": attempt.number,
+        "status": attempt.status,
+        "outcome": attempt.outcome,
+        "reason": attempt.reason,
+        "next_step": attempt.next_step,
+        "question": attempt.question.text if attempt.question else None,
+        "diff": attempt.question.diff if attempt.question else None,
+        "forked_from": attempt.forked_from,
+        "from_iteration": attempt.from_iteration,
+        "model": attempt.model,
+        "confidence": attempt.confidence,
+        "tries": attempt.tries,
+        "trigger": attempt.trigger,
+        "requests": [request.title for request in attempt.requests],
+        "pull_request": attempt.pull_request.url if attempt.pull_request else None,
+        "tokens": attempt.usage.tokens_in + attempt.usage.tokens_out,
+        "cost": attempt.usage.cost,
+        "created_at": attempt.created_at.isoformat(),
+        "ended_at": attempt.ended_at.isoformat() if attempt.ended_at else None,
+    }
+
+
+def _event_as_json(stored: Stored) -> dict[str, Any]:
+    import msgspec
+
+    event: dict[str, Any] = msgspec.to_builtins(stored.event)
+    return {"sequence": stored.sequence, "at": stored.at.isoformat(), **event}
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def _moment(at: datetime, *, seconds: bool = False) -> str:
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
+
+
+def _print_json(data: object) -> None:
+    print(jsonlib.dumps(data, indent=2))  # noqa: T201 - the command's answer

@@ -1,0 +1,212 @@
+"""The commands of `selfheal bench`: options in, exit code out. Loads what it needs when a benchmark runs, not for `--help`.
+
+Exit codes: 0 every task was measured (healed or not), 1 some could not be, or there is no sandbox, 2 wrong use, 130 stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+
+import typer
+
+from app.cli.command import Json, end
+
+if TYPE_CHECKING:
+    from agent.bench.score import Entry
+    from agent.bench.specimen import Benchmark
+    from app.cli.bench.run import Run
+
+bench = typer.Typer(help="Measure how many bugs are healed: fix rate, held-out correctness, time, cost.", no_args_is_help=True)
+
+Ids = Annotated[str | None, typer.Option("--task-ids", metavar="A,B", help="Only these tasks.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, help="Tasks at a time.")]
+Seconds = Annotated[float, typer.Option("--budget", min=1, metavar="SECONDS", help="What one task may take.")]
+Resume = Annotated[
+    Path | None,
+    typer.Option("--resume", metavar="FILE", help="Keep results here as they come; a rerun skips what is done."),
+]
+Model = Annotated[str, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model; without it no model is asked.")]
+Oracle = Annotated[
+    str, typer.Option("--oracle", metavar="all|half", help="Show all tests, or every second one and judge by the others.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What all benchmarks have in common."""
+
+    ids: str | None
+    jobs: int
+    seconds: float
+    resume: Path | None
+    model: str
+    json: bool
+
+
+@bench.command()
+def humanevalfix(
+    data: Annotated[Path, typer.Option("--data", metavar="FILE", help="JSON lines of HumanEvalFix's Python tasks.")],
+    oracle: Oracle = "all",
+    task_ids: Ids = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 60.0,
+    resume: Resume = None,
+    model: Model = "none",
+    json: Json = False,
+) -> None:
+    """Single functions with one bug each, scored by held-out tests or by agreement with the reference."""
+
+    def load() -> Benchmark:
+        from agent.bench import humanevalfix
+
+        return humanevalfix.load(data, _oracle(oracle))
+
+    _measure(load, Options(task_ids, jobs, budget, resume, model, json))
+
+
+@bench.command()
+def quixbugs(
+    path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A checkout of QuixBugs.")],
+    oracle: Oracle = "all",
+    task_ids: Ids = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 60.0,
+    resume: Resume = None,
+    model: Model = "none",
+    json: Json = False,
+) -> None:
+    """Small algorithms with a bug on one line each."""
+
+    def load() -> Benchmark:
+        from agent.bench import quixbugs
+
+        return quixbugs.load(path, _oracle(oracle))
+
+    _measure(load, Options(task_ids, jobs, budget, resume, model, json))
+
+
+@bench.command()
+def packages(
+    manifest: Annotated[Path, typer.Option("--manifest", metavar="FILE", help="JSON list of bugs between two releases.")],
+    task_ids: Annotated[str | None, typer.Option("--task-ids", "--ids", metavar="A,B", help="Only these bugs.")] = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 300.0,
+    resume: Resume = None,
+    model: Model = "none",
+    json: Json = False,
+) -> None:
+    """Real bugs of published packages, scored by their whole suite beside the authors' fix."""
+
+    def load() -> Benchmark:
+        from platformdirs import user_cache_path
+
+        from agent.bench import packages
+
+        return packages.load(manifest, user_cache_path("selfheal") / "releases")
+
+    _measure(load, Options(task_ids, jobs, budget, resume, model, json))
+
+
+@bench.command()
+def repo(
+    path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your own.")],
+    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="How many commits that change code.")] = 20,
+    task_ids: Ids = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 300.0,
+    resume: Resume = None,
+    model: Model = "none",
+    json: Json = False,
+) -> None:
+    """The history of your own repository: what its authors fixed, healed from the commit before."""
+
+    def load() -> Benchmark:
+        import asyncio
+
+        from agent.bench import history
+
+        return asyncio.run(history.load(path.resolve(), last))
+
+    _measure(load, Options(task_ids, jobs, budget, resume, model, json))
+
+
+def _oracle(given: str) -> Literal["all", "half"]:
+    if given == "all":
+        return "all"
+    if given == "half":
+        return "half"
+    return end(f"--oracle {given!r} is not known; say all or half", 2)
+
+
+def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
+    """Run a benchmark to its end, or to Ctrl-C, show it, and end with the exit code that says which."""
+    from agent.bench.specimen import BadInput
+    from app.cli.bench.results_file import Head, StateLost, open_state
+    from app.settings import SettingsError
+    from app.settings import load as settings
+
+    try:
+        # Settings come from the environment alone: the folder may be anybody's.
+        configured = settings(model=options.model)
+        benchmark = load()
+        ids = _chosen(benchmark, options.ids)
+        told = {**benchmark.options, "budget": f"{options.seconds:g}", "model": options.model}
+        state = open_state(options.resume, Head(benchmark.name, told))
+    except (BadInput, SettingsError) as error:
+        end(str(error), 2)
+    # Seconds of imports, which wrong use need not wait for.
+    from app.cli import terminal
+    from app.cli.bench import report as bench_report
+    from app.cli.bench.run import Run
+    from sandbox.base import SandboxUnavailable
+
+    screen = terminal.console(stderr=True)
+    bar, task = bench_report.progress(screen, benchmark.name, len(ids))
+
+    def done(entry: Entry) -> None:
+        bench_report.tell(screen, entry)
+        bar.advance(task)
+
+    run = Run(benchmark, ids, configured, options.seconds, options.jobs, state, done)
+    try:
+        with bar:
+            complete = _until_stopped(run)
+    except SandboxUnavailable as error:
+        end(f"there is no sandbox: {error.reason}", 1)
+    except StateLost as error:
+        end(str(error), 1)
+    entries = run.results()
+    if options.json:
+        typer.echo(bench_report.as_json(benchmark.name, told, entries, complete=complete))
+    else:
+        bench_report.show(terminal.console(), entries, complete=complete)
+    raise typer.Exit(130 if not complete else 1 if any(entry.error for entry in entries) else 0)
+
+
+def _until_stopped(run: Run) -> bool:
+    from app import stopping
+
+    try:
+        stopping.run(run.work())
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:
+    """Raises `BadInput` for an id that is not there."""
+    from agent.bench.specimen import BadInput
+
+    known = list(benchmark.groups)
+    if wanted is None:
+        return known
+    ids = [id_.strip() for id_ in wanted.split(",") if id_.strip()]
+    if not ids:
+        raise BadInput(f"no task is named; the ids are like {', '.join(known[:3])}")
+    for id_ in ids:
+        if id_ not in known:
+            raise BadInput(f"there is no task {id_!r}; the ids are like {', '.join(known[:3])}")
+    return [id_ for id_ in known if id_ in ids]

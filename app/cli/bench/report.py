@@ -1,0 +1,112 @@
+"""How `selfheal bench` shows what it does and what came of it: progress and tables for people, one JSON object for scripts."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from agent.bench.score import Entry, Share, Summary, summary
+from app.cli.terminal import plain
+
+
+def progress(console: Console, name: str, total: int) -> tuple[Progress, Any]:
+    """A bar on a terminal; elsewhere only the lines that `tell` writes."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=console, disable=not console.is_terminal)
+    return bar, bar.add_task(name, total=total)
+
+
+def tell(console: Console, entry: Entry) -> None:
+    """One line of one task that is done."""
+    correct = {True: ", held-out correct", False: ", held-out wrong", None: ""}[entry.heldout_correct]
+    took = f"{entry.seconds:6.1f} s" if entry.seconds is not None else "     - s"
+    what = entry.error or entry.skipped or entry.title or entry.reason or ""
+    style = "red" if entry.error else "green" if entry.plausible else "yellow"
+    outcome = "skipped" if entry.skipped else entry.outcome
+    console.print(plain(f"{took}  {entry.id}: {outcome}{correct}. {what}", style), soft_wrap=not console.is_terminal)
+
+
+def as_json(benchmark: str, options: Mapping[str, str], entries: Sequence[Entry], *, complete: bool) -> str:
+    """The whole result as one object. `complete` is false where the run was stopped."""
+    told = {
+        "benchmark": benchmark,
+        "options": dict(options),
+        "complete": complete,
+        "summary": msgspec.to_builtins(summary(entries)),
+        "results": msgspec.to_builtins(list(entries)),
+    }
+    return jsonlib.dumps(told, indent=2)
+
+
+def show(console: Console, entries: Sequence[Entry], *, complete: bool) -> None:
+    """The tables for people."""
+    total = summary(entries)
+    if not complete:
+        console.print(plain(f"Stopped: these are the {total.tasks} tasks that were done.", "bold yellow"))
+    console.print(_by_group(total))
+    if total.reliability:
+        console.print(_reliability(total))
+    for line in _sentences(total):
+        console.print(plain(line))
+
+
+def _by_group(total: Summary) -> Table:
+    table = _table("", "tasks", "plausible", "95 %", "held-out correct", "95 %")
+    for group, shares in total.groups.items():
+        _add(table, group, shares)
+    table.add_section()
+    _add(table, "all", total.intervals)
+    return table
+
+
+def _add(table: Table, name: str, shares: Mapping[str, Share]) -> None:
+    plausible, correct = shares["plausible"], shares["heldout_correct"]
+    cells = (str(plausible.of), str(plausible.count), _interval(plausible), str(correct.count), _interval(correct))
+    table.add_row(plain(name), *cells)
+
+
+def _reliability(total: Summary) -> Table:
+    table = _table("confidence", "repairs judged", "mean confidence", "held-out correct", "95 %")
+    for band in total.reliability:
+        right = band.correct
+        cells = (
+            str(right.of),
+            f"{band.mean_confidence:.2f}",
+            f"{right.count} ({right.count / right.of:.0%})",
+            _interval(right),
+        )
+        table.add_row(f"{band.low:.1f} to {band.high:.1f}", *cells)
+    return table
+
+
+def _sentences(total: Summary) -> list[str]:
+    cost = "unknown" if total.cost is None else f"${total.cost:.2f}"
+    lines = [f"{total.candidates:,} candidates, {total.tokens:,} tokens, cost {cost}."]
+    if total.median_s is not None:
+        lines.append(f"To a verified repair: median {total.median_s:.1f} s, 90 % within {total.p90_s:.1f} s.")
+    if total.rungs:
+        named = ", ".join(f"{rung} {count}" for rung, count in total.rungs.items())
+        with_model = total.plausible - total.without_model
+        lines.append(f"Repairs by rung: {named}; {total.without_model} without a model, {with_model} with one.")
+    if total.skipped:
+        lines.append(f"Skipped besides, as there is nothing to heal: {total.skipped}.")
+    if total.failed:
+        lines.append(f"{total.failed} tasks could not be measured; they count as not healed, and the list says why.")
+    return lines
+
+
+def _interval(share: Share) -> str:
+    return f"{share.low:.0%} to {share.high:.0%}" if share.of else ""
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2))
+    for at, column in enumerate(columns):
+        table.add_column(column, justify="right" if at else "left")
+    return table

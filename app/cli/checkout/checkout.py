@@ -1,0 +1,201 @@
+"""A folder on this machine as a case for the engine: its files in, a verified change back.
+
+The folder belongs to the person who runs `selfheal fix`; it is read as git sees it (tracked or at least not ignored, so that
+secrets in an ignored `.env`, environments and data stay out), and only `apply` writes to it, inside of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import tarfile
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import IO
+
+from agent.ci.job.contexts import Run
+from agent.contract.proposal import Edits
+from sandbox.base import MIB
+from sandbox.host.archive import ArchiveLimits, leads_outside
+
+# What a checkout without git also holds, and nobody means to send along.
+_NEVER = frozenset(
+    {".git", ".hg", ".tox", ".nox", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+)
+_SECRETS = (".env", ".env.local")
+_REPOSITORY = re.compile(r"[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")  # of an address that git fetches from
+# Listing must not run what a checkout's own configuration names, nor fail because the folder belongs to somebody else.
+_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.directory=*")
+
+
+class CheckoutUnreadable(Exception):
+    """A file of the checkout cannot be read. `path` is relative to it."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path} cannot be read: {reason}")
+        self.path = path
+
+
+class CheckoutChanged(Exception):
+    """The checkout is not what was healed any more; nothing was written. `path` is relative to it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} changed while the repair was made; nothing was written, run again")
+        self.path = path
+
+
+class CheckoutUnwritable(Exception):
+    """The repair cannot be written; nothing was. `path` is relative to the checkout."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path} cannot be written: {reason}; nothing was changed")
+        self.path = path
+
+
+async def packed(root: Path) -> AsyncIterator[bytes]:
+    """The checkout as a gzipped tar with one top folder, in chunks; links that lead out of it are left out.
+
+    Raises `CheckoutUnreadable`.
+    """
+    names = await _listed_by_git(root)
+    with tempfile.TemporaryFile() as archive:
+        await asyncio.to_thread(_write_archive, archive, root, names)
+        archive.seek(0)
+        while chunk := await asyncio.to_thread(archive.read, MIB):
+            yield chunk
+
+
+async def commit(root: Path) -> Run:
+    """What git knows of the checkout that CI would know too; what it does not know, or is no git checkout, is ""."""
+    sha = await _git(root, "rev-parse", "--verify", "-q", "HEAD")
+    branch = await _git(root, "symbolic-ref", "--short", "-q", "HEAD")
+    address = await _git(root, "config", "--get", "remote.origin.url")
+    origin = _REPOSITORY.search((address or b"").decode("utf-8", "replace").strip())
+    return Run(
+        sha=(sha or b"").decode().strip(),
+        branch=(branch or b"").decode("utf-8", "replace").strip(),
+        repository=origin[1] if origin is not None else "",
+    )
+
+
+async def apply(root: Path, edits: Edits) -> None:
+    """Write the changes into the checkout: all of them, or none. Raises `CheckoutChanged`, `CheckoutUnwritable`."""
+    await asyncio.to_thread(_apply, root, edits)
+
+
+async def _listed_by_git(root: Path) -> list[str] | None:
+    """Paths that git tracks or does not ignore; None where this is no git checkout."""
+    out = await _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return None if out is None else sorted({os.fsdecode(name) for name in out.split(b"\0") if name})
+
+
+async def _git(root: Path, *arguments: str) -> bytes | None:
+    """What it prints; None where it says no, or is not there."""
+    # Run from a hook, these would point git at another repository.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *_GIT, "-C", str(root), *arguments,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env=environment,
+        )  # fmt: skip
+    except FileNotFoundError:
+        return None
+    out, _ = await process.communicate()
+    return out if process.returncode == 0 else None
+
+
+def _walked(root: Path) -> Iterator[str]:
+    """Every file and link, where no git tells what belongs to the checkout."""
+    for folder, folders, names in os.walk(root):
+        here = Path(folder)
+        names += [name for name in folders if (here / name).is_symlink()]
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in _NEVER and not (here / name).is_symlink() and not (here / name / "pyvenv.cfg").exists()
+        )
+        for name in sorted(names):
+            if name not in _SECRETS:
+                yield (here / name).relative_to(root).as_posix()
+
+
+def _write_archive(archive: IO[bytes], root: Path, names: list[str] | None) -> None:
+    # Fast rather than small: it only travels from this process to the sandbox.
+    with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as tar:
+        top = tarfile.TarInfo("checkout")
+        top.type, top.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(top)
+        room = ArchiveLimits().unpacked
+        for name in _walked(root) if names is None else names:
+            try:
+                room -= (root / name).lstat().st_size if (root / name).is_file() else 0
+                if room < 0:
+                    raise CheckoutUnreadable(name, f"with it the checkout is larger than {ArchiveLimits().unpacked // MIB} MiB")
+                _add(tar, root / name, name)
+            except OSError as error:
+                raise CheckoutUnreadable(name, error.strerror or str(error)) from error
+
+
+def _add(tar: tarfile.TarFile, full: Path, name: str) -> None:
+    if full.is_symlink():
+        if not leads_outside(name, str(full.readlink())):
+            tar.addfile(tar.gettarinfo(full, f"checkout/{name}"))
+        return
+    if not full.is_file():  # removed since git listed it, a submodule, a pipe
+        return
+    header = tar.gettarinfo(full, f"checkout/{name}")
+    if header.islnk():  # a second name of a file is a file of its own in there
+        header.type, header.size = tarfile.REGTYPE, full.stat().st_size
+    with full.open("rb") as content:
+        tar.addfile(header, content)
+
+
+def _apply(root: Path, edits: Edits) -> None:
+    root = root.resolve()
+    for change in edits:
+        if _as_it_stands(root, change.path) != change.before:
+            raise CheckoutChanged(change.path)
+    drafts: list[tuple[Path, Path]] = []
+    try:
+        for change in edits:
+            if change.after is not None:
+                drafts.append(_draft(root / change.path, change.after))
+    except OSError as error:
+        for draft, _ in drafts:
+            draft.unlink()
+        raise CheckoutUnwritable(change.path, error.strerror or str(error)) from error
+    for draft, file in drafts:
+        draft.replace(file)
+    for change in edits:
+        if change.after is None:
+            (root / change.path).unlink()
+
+
+def _draft(file: Path, text: str) -> tuple[Path, Path]:
+    """The new content beside the file, so that all of them are on the disk before the first one takes its place."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.selfheal")
+    try:
+        draft.write_bytes(text.encode())
+        if file.exists():
+            draft.chmod(file.stat().st_mode & 0o7777)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    return draft, file
+
+
+def _as_it_stands(root: Path, path: str) -> str | None:
+    """The text of a file, None where there is none. Raises `CheckoutChanged` for what is no text in plain folders."""
+    file = Path(os.path.normpath(root / path))
+    # A link that leads outside was not seen in the sandbox: nothing is written through one.
+    if not file.is_relative_to(root) or file.is_symlink() or file.parent.resolve() != file.parent:
+        raise CheckoutChanged(path)
+    try:
+        return file.read_bytes().decode()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckoutChanged(path) from error

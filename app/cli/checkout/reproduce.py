@@ -1,0 +1,176 @@
+"""`selfheal reproduce`: see a local checkout's failure as its CI would, and tell what was understood of it. Repairs nothing.
+
+Progress goes to standard error, the result to standard output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json as jsonlib
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from rich.console import Console
+from rich.table import Table
+
+from agent import words
+from agent.case import Case, without_a_run
+from agent.checks.oracle import EXIT
+from agent.ci.job.leg import Told as Step
+from agent.ci.obstacles import unreadable
+from agent.contract.outcome import NoRepair
+from agent.engine import Reproduction
+from agent.reproducing import Red
+from app.cli import terminal
+from app.cli.checkout import checkout
+from app.cli.checkout import local_engine as local
+from app.cli.checkout.job_selection import Wish
+from app.cli.checkout.progress import Screen
+from app.cli.checkout.workflow_jobs import Choice, choose
+from app.cli.terminal import plain
+from app.settings import Settings
+from sandbox.base import SandboxError
+
+_SHOWN = 30  # failing ids that a person is shown
+_LINES = 10  # of what a failing step printed
+_TITLE, _DETAIL, _WIDEST = 40, 70, 200  # characters of a step's name, of what became of it, of a line that it printed
+_STYLES = {"fails": "bold red", "runs": "", "installs": "cyan", "sets up": "cyan", "left out": "yellow"}
+
+
+async def run(root: Path, settings: Settings, *, wish: Wish, json: bool) -> bool:
+    """Reproduce the failure of the checkout at `root`; True when it is red. Raises `NoSuchJob`."""
+    chosen = await asyncio.to_thread(choose, root, wish)
+    if chosen.job is not None:
+        chosen = replace(chosen, job=replace(chosen.job, run=await checkout.commit(root)))
+    progress = terminal.console(stderr=True)
+    started = time.monotonic()
+    screen = Screen(progress, started)
+    async with screen.working("Reproducing"):
+        seen = await _reproduce(root, settings, chosen, wish.test, screen)
+    told = Told(seen, time.monotonic() - started)
+    if json:
+        print(jsonlib.dumps(told.as_json(), indent=2))  # noqa: T201 - the command's answer
+    else:
+        told.show(terminal.console())
+    return isinstance(seen.result, Red)
+
+
+async def _reproduce(root: Path, settings: Settings, chosen: Choice, test: str | None, screen: Screen) -> Reproduction:
+    configuration = local.configuration(root)
+    if isinstance(configuration, NoRepair):
+        return Reproduction(configuration, None)
+    if chosen.passed_over and chosen.job is None and not configuration.tests:
+        ending = unreadable(chosen.passed_over[0])
+        return Reproduction(without_a_run(ending.outcome, ending.reason, ending.next_step, *chosen.passed_over[1:]), None)
+    try:
+        engine = await local.engine(settings, screen)
+        case = Case(
+            id=uuid4().hex,
+            label=root.name,
+            archive=checkout.packed(root),
+            jobs=() if chosen.job is None else (chosen.job,),
+            notes=tuple(f"passed over, as it cannot be read: {problem}" for problem in chosen.passed_over),
+            configuration=configuration,
+            command=test,
+        )
+        return await engine.reproduce(case, emit=screen.emit)
+    except checkout.CheckoutUnreadable as error:
+        return Reproduction(local.unreadable(error), None)
+    except SandboxError as error:
+        return Reproduction(local.failed(error), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A reproduction as it is told."""
+
+    seen: Reproduction
+    seconds: float
+
+    @property
+    def outcome(self) -> str:
+        return "reproduced" if isinstance(self.seen.result, Red) else self.seen.result.outcome.value
+
+    def as_json(self) -> dict[str, Any]:
+        """The same keys however it ended; what there is not is null or empty."""
+        result, prepared = self.seen.result, self.seen.prepared
+        ended = result if isinstance(result, NoRepair) else None
+        plan = self.seen.plan
+        return {
+            "outcome": self.outcome,
+            "reason": ended.reason if ended else None,
+            "next_step": ended.next_step if ended else None,
+            "flakiness": _flakiness(ended),
+            "failing": list(result.failing) if isinstance(result, Red) else [],
+            "failures": [asdict(failure) for run in result.base for failure in run.failures] if isinstance(result, Red) else [],
+            "jobs": [
+                {"source": source, "steps": [asdict(step) for step in steps]} for source, steps in (plan.steps if plan else ())
+            ],
+            "checks": [asdict(check) for check in (plan.checks if plan else ())],
+            "packages": asdict(plan.packages) if plan else None,
+            "environment": prepared.task.environment if prepared else None,
+            "approximated": self._approximated(),
+            "seconds": round(self.seconds, 3),
+        }
+
+    def show(self, console: Console) -> None:
+        result, prepared = self.seen.result, self.seen.prepared
+        plan = self.seen.plan
+        for source, steps in plan.steps if plan else ():
+            console.print(plain(f"\n{source[0].upper()}{source[1:]}", "bold"))
+            console.print(_steps(steps))
+        for check in plan.checks if plan and not plan.steps else ():
+            console.print(plain(f"\nRuns `{check.command}` ({check.source})", "bold"))
+        if approximated := self._approximated():
+            console.print(plain("\nNot as in CI", "bold"))
+            for note in approximated:
+                console.print(plain(f"  - {note}"))
+        console.print()
+        if isinstance(result, Red):
+            console.print(plain(f"Reproduced: {words.counted(len(result.failing), 'failing result')}", "bold red"))
+            for id_ in result.failing[:_SHOWN]:
+                console.print(plain(f"  {id_}"))
+            for run in result.base:
+                if EXIT in run.red and EXIT in result.failing:
+                    console.print(plain(f"`{run.check}` ends with exit code {run.exit_code}, after:"))
+                    for line in [line for line in run.output.splitlines() if line.strip()][-_LINES:]:
+                        console.print(plain(f"  | {_cut(line, _WIDEST)}", "dim"))
+            if len(result.failing) > _SHOWN:
+                console.print(plain(f"  … and {len(result.failing) - _SHOWN} more; --json lists all"))
+        else:
+            console.print(plain(f"Not reproduced ({result.outcome.value}): {result.reason}", "bold yellow"))
+            console.print(plain(f"Next: {result.next_step}"))
+        environment = f"{prepared.task.environment}, " if prepared else ""
+        console.print(plain(f"{environment}{words.took(self.seconds)}", "dim"))
+
+    def _approximated(self) -> list[str]:
+        result, prepared, plan = self.seen.result, self.seen.prepared, self.seen.plan
+        notes = [*(plan.notes if plan else ()), *(prepared.installed.notes if prepared else ())]
+        return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, Red) else result.log.notes)]))
+
+
+def _flakiness(ended: NoRepair | None) -> dict[str, Any] | None:
+    found = ended.flakiness if ended is not None else None
+    return asdict(found) if found is not None else None
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def _steps(steps: Sequence[Step]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    for step in steps:
+        first = step.detail.strip().partition("\n")[0]
+        more = " …" if "\n" in step.detail.strip() else ""
+        table.add_row(
+            plain(f"  {step.number}"),
+            plain(step.does, _STYLES.get(step.does, "dim")),
+            plain(_cut(step.title, _TITLE)),
+            plain(_cut(first + more, _DETAIL), "dim"),
+        )
+    return table

@@ -1,0 +1,134 @@
+"""How `selfheal fix` shows what came of it: on a terminal, in a pipe, as JSON. Decides and writes nothing."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+from agent import words
+from agent.contract.outcome import NoRepair, Outcome, ReflectionLog, Repair
+from agent.edits.changes import diff
+from app.cli import terminal
+from app.cli.checkout.progress import Screen
+from app.cli.terminal import plain
+from app.endings import ENDINGS
+from app.publish.proof import headline, sureness
+from app.publish.reflection_log import spent
+
+
+def show(screen: Screen, result: Repair | NoRepair, *, applied: bool, problem: str | None, json: bool) -> None:
+    """The result goes to standard output; what else a person wants to know, to the screen where that is not the same.
+
+    `applied`: the repair is written; `problem`: why it could not be.
+    """
+    if json:
+        print(jsonlib.dumps(_as_json(result, applied, problem), indent=2))  # noqa: T201 - the command's answer
+    elif sys.stdout.isatty():
+        _show(terminal.console(), result, applied, problem, shown=True)
+    else:
+        if isinstance(result, Repair):
+            # As bytes: line ends and characters must stay those of the files, whatever the terminal's language.
+            sys.stdout.buffer.write(diff(result.edits).encode())
+        _show(screen.console, result, applied, problem, shown=False)
+
+
+def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> dict[str, Any]:
+    """The same keys however it ended; what there is not is null."""
+    repair = result if isinstance(result, Repair) else None
+    ended = result if isinstance(result, NoRepair) else None
+    diagnosis = result.log.diagnosis if repair is None else repair.diagnosis
+    return {
+        "outcome": (ended.outcome if ended else Outcome.HEALED).value,
+        "reason": ended.reason if ended else None,
+        "next_step": ended.next_step if ended else None,
+        "title": repair.title if repair else None,
+        "diff": diff(repair.edits) if repair else None,
+        "files": [change.path for change in repair.edits] if repair else [],
+        "diagnosis": asdict(diagnosis) if diagnosis else None,
+        "evidence": asdict(repair.evidence) if repair else None,
+        "confidence": repair.confidence if repair else None,
+        "alternatives": repair.alternatives if repair else None,
+        "applied": applied,
+        "problem": problem,
+        "usage": asdict(result.usage),
+        "log": asdict(result.log),
+    }
+
+
+def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None, *, shown: bool) -> None:
+    """What a person wants to know, in the order in which they want to know it; `shown` says whether the patch is part of it."""
+    console.print()
+    if isinstance(result, NoRepair):
+        _show_no_repair(console, result)
+        return
+    _say(console, "Healed", headline(result), "bold green")
+    _say(console, "Cause", result.diagnosis.cause)
+    _say(console, "Sure", f"{sureness(result)}.")
+    console.print()
+    if shown:
+        console.print(Syntax(plain(diff(result.edits)).plain, "diff", background_color="default"))
+    console.print(_evidence(result))
+    for note in result.evidence.approximated:
+        _say(console, "Not as in CI", note, "dim")
+    console.print(plain(f"{result.evidence.environment}. Cost: {spent(result.usage)}.", "dim"))
+    _show_tried(console, result.log)
+    console.print()
+    if problem:
+        _say(console, "Problem", problem, "bold red")
+    elif applied:
+        _say(console, "Done", "The repair is written into the checkout.", "bold")
+    else:
+        _say(console, "Next", "Nothing was written; run again with --apply to write it.", "bold")
+
+
+def _show_no_repair(console: Console, result: NoRepair) -> None:
+    log = result.log
+    _say(console, "Not healed", f"{ENDINGS[result.outcome].sentence} ({result.outcome})", "bold yellow")
+    _say(console, "Why", result.reason)
+    if log.diagnosis is not None:
+        _say(console, "Diagnosis", log.diagnosis.cause)
+    _show_tried(console, log)
+    for note in log.notes:
+        _say(console, "Note", note, "dim")
+    if result.usage.calls:
+        _say(console, "Cost", f"{spent(result.usage)}.", "dim")
+    _say(console, "Next", result.next_step or ENDINGS[result.outcome].next_step, "bold")
+
+
+def _show_tried(console: Console, log: ReflectionLog) -> None:
+    """The changes that failed, one line each."""
+    for iteration in log.iterations:
+        if iteration.result != "verified":
+            _say(console, "Tried", f"{iteration.title}: {iteration.result}", "dim")
+
+
+def _say(console: Console, label: str, text: str, style: str = "") -> None:
+    """A label and its text, which wraps beside it. Both are plain: nothing in them is markup."""
+    if not console.is_terminal:
+        console.print(plain(f"{label}: {text}", style), soft_wrap=True)
+        return
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=10, justify="right", style="dim")
+    table.add_column(overflow="fold")
+    table.add_row(label, plain(text, style))
+    console.print(table)
+
+
+def _evidence(result: Repair) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2))
+    for column in ("check", "before", "with the change", "change taken back"):
+        table.add_column(column)
+    for check in result.evidence.checks:
+        table.add_row(
+            plain(check.check),
+            plain(f"{check.base_red} red, {check.base_green} green, {words.took(check.base_seconds)}", "red"),
+            plain(f"{check.with_red} red, {check.with_green} green, {words.took(check.with_seconds)}", "green"),
+            plain(f"{check.without_red} of {len(check.target)} red, {words.took(check.without_seconds)}", "red"),
+        )
+    return table

@@ -1,0 +1,209 @@
+"""The worker: takes attempts' ids from Redis and runs them, a few at a time, for as long as the process lives.
+
+It survives a Redis that goes away. When it is told to stop, running attempts are interrupted, and their leases put them
+back into the queue. What an attempt does is not known here: `heal` is handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Set
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, cast
+
+import structlog
+from arq.connections import ArqRedis
+from arq.worker import Worker, func
+from redis.asyncio import ConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import ConstantBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from app.clock import SystemClock
+from app.observability import log
+from app.queue.queue import FUNCTION, Queue, deserialize, job_seconds, serialize, sweep_for_ever
+from app.queue.redis import open_redis
+from app.service.health import worker_key
+from app.settings import Settings
+from app.stopping import ended
+from app.store.leases.claims import NotClaimed
+from app.store.leases.heartbeat import LeaseLost
+from app.store.leases.leases import AttemptCancelled
+from app.store.store import Store, open_store
+
+if TYPE_CHECKING:
+    from arq.typing import WorkerCoroutine
+
+Heal = Callable[[str], Awaitable[None]]
+"""Heals the attempt of that id; claims it itself. What it raises is logged; the lease has noted it by then."""
+
+OpenHeal = Callable[[Settings, Store], AbstractAsyncContextManager[Heal]]
+"""Opens what healing needs, for as long as the worker runs."""
+
+_POLL_SECONDS = 0.02  # half of it is what an idle worker lets an attempt wait
+_HEALTH_SECONDS = 10
+_REDIS_RETRIES = 30  # a second apart: Redis may restart without disturbing what runs
+_DRAIN_SECONDS = 20.0
+_GOODBYE_SECONDS = 2.0
+_log = structlog.get_logger(__name__)
+
+
+def worker_name() -> str:
+    """Names this process in leases: host and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+async def work(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event) -> None:
+    """The whole worker process: opens the store, Redis and what healing needs; works until `stop` is set.
+
+    Raises `StoreError`, `RedisMissing` and what `open_heal` raises, when it cannot start.
+    """
+    async with (
+        open_store(settings, SystemClock()) as store,
+        open_redis(settings) as redis_url,
+        open_heal(settings, store) as heal,
+    ):
+        working = asyncio.create_task(run_worker(settings, store, redis_url, heal))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            working.cancel()
+            stopping.cancel()
+            await asyncio.wait({working, stopping})
+    if not working.cancelled():
+        working.result()
+
+
+async def run_worker(settings: Settings, store: Store, redis_url: str, heal: Heal) -> None:
+    """Work and sweep until cancelled; reconnects with backoff when Redis has been away for long."""
+    queue = Queue.to(redis_url, settings)
+    sweeping = asyncio.create_task(sweep_for_ever(store, queue, settings.sweep_seconds))
+    working = asyncio.create_task(_work_for_ever(settings, redis_url, heal))
+    try:
+        await asyncio.wait({sweeping, working}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        working.cancel()  # once: it gives back what runs, which takes its time
+        await ended(sweeping)
+        await asyncio.wait({working})
+        await queue.close()
+    for task in (sweeping, working):
+        if not task.cancelled():
+            task.result()
+
+
+async def _work_for_ever(settings: Settings, redis_url: str, heal: Heal) -> None:
+    pause = 1.0
+    while True:
+        began = asyncio.get_running_loop().time()
+        try:
+            async with _arq_worker(settings, redis_url, heal) as worker:
+                await _poll(worker)
+        except (RedisError, OSError) as error:
+            _log.warning("redis is away", error=repr(error), again_in=pause)
+        # arq's bookkeeping of one job must not end the process that runs others.
+        except (KeyError, RuntimeError):
+            _log.exception("the arq worker stopped", again_in=pause)
+        lasted = asyncio.get_running_loop().time() - began
+        pause = 1.0 if lasted > 60 else min(pause * 2, 15.0)
+        await asyncio.sleep(pause)
+
+
+async def _poll(worker: Worker) -> None:
+    """Take jobs until cancelled. Raises what ends arq's loop."""
+    polling = asyncio.create_task(worker.async_run())
+    try:
+        await asyncio.wait({polling})
+    finally:
+        await ended(polling)
+    polling.result()
+
+
+@contextlib.asynccontextmanager
+async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIterator[Worker]:
+    is_closing, working = False, set[asyncio.Future[None]]()
+
+    async def run(_: dict[Any, Any], attempt_id: str) -> None:
+        if is_closing:  # that it was cancelled was lost on the way here
+            raise asyncio.CancelledError
+        working.add(done := asyncio.get_running_loop().create_future())
+        try:
+            await _run_one(heal, attempt_id)
+        finally:
+            working.discard(done)
+            done.set_result(None)
+
+    pool: ConnectionPool = ConnectionPool.from_url(
+        redis_url,
+        socket_timeout=5,
+        socket_connect_timeout=5,
+        retry=Retry(_EverySecond(), _REDIS_RETRIES),
+        retry_on_error=[RedisConnectionError, RedisTimeoutError, OSError],
+    )
+    worker = Worker(
+        [func(cast("WorkerCoroutine", run), name=FUNCTION, timeout=job_seconds(settings), keep_result=0, max_tries=1_000_000)],
+        redis_pool=ArqRedis(pool, job_serializer=serialize, job_deserializer=deserialize),
+        handle_signals=False,
+        max_jobs=settings.worker_jobs,
+        poll_delay=_POLL_SECONDS,
+        health_check_interval=_HEALTH_SECONDS,
+        health_check_key=worker_key(worker_name()),
+        job_serializer=serialize,
+        job_deserializer=deserialize,
+        log_results=False,
+    )
+    try:
+        yield worker
+    finally:
+        is_closing = True
+        closing = asyncio.create_task(_close(worker, pool, working))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:  # by who is told to stop while Redis is away
+            await closing
+            raise
+
+
+async def _close(worker: Worker, pool: ConnectionPool, working: Set[asyncio.Future[None]]) -> None:
+    """Cancel the jobs, and wait until what they worked on is given back; without Redis, arq's own part comes to no end."""
+    closing = asyncio.create_task(worker.close())
+    await asyncio.sleep(0)  # it cancels them at once
+    if working:
+        await asyncio.wait(set(working), timeout=_DRAIN_SECONDS)
+    await asyncio.wait({closing}, timeout=_GOODBYE_SECONDS)
+    await ended(closing)
+    with contextlib.suppress(RedisError, OSError, RuntimeError, asyncio.CancelledError):
+        closing.result()
+    with contextlib.suppress(RedisError, OSError, RuntimeError):
+        await pool.disconnect()
+
+
+class _EverySecond(ConstantBackoff):
+    """Between two tries of the same command; told once, as the attempts in hand go on and nothing else would say it."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def compute(self, failures: int) -> float:
+        if failures == 1:
+            _log.warning("redis does not answer; it is asked again every second", seconds_until_given_up=_REDIS_RETRIES)
+        return super().compute(failures)
+
+
+async def _run_one(heal: Heal, attempt_id: str) -> None:
+    with log.bound(attempt=attempt_id):
+        try:
+            await heal(attempt_id)
+        except NotClaimed as refusal:
+            _log.info("not claimed", why=str(refusal))
+        except AttemptCancelled as cancelled:
+            _log.info("cancelled", outcome=cancelled.outcome, why=cancelled.reason)
+        except LeaseLost as lost:
+            _log.warning("lease lost", why=str(lost))
+        except Exception:  # noqa: BLE001 - the last line of defence: one attempt never takes the worker down
+            _log.exception("the try failed")

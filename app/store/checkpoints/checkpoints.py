@@ -1,0 +1,44 @@
+"""The checkpoints: where the engine's graph sleeps, and where a fork begins. In the database where that is PostgreSQL, else in
+a file beside SQLite's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from app.settings import Settings
+from app.store.database.address import Postgres, read
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+_BUSY_SECONDS = 30.0
+
+
+@contextlib.asynccontextmanager
+async def open_checkpoints(settings: Settings) -> AsyncIterator[BaseCheckpointSaver[str]]:
+    """Open them, make them where they are missing, close them at the end. Raises `StoreError`."""
+    # Heavy, and not for commands that only look.
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    # The state is plain data: whoever can write the checkpoints shall not choose a class that is made from them.
+    serde = JsonPlusSerializer(allowed_msgpack_modules=[])
+    address = read(settings.database)
+    if isinstance(address, Postgres):
+        from app.store.checkpoints.postgres import opened
+
+        async with opened(address, serde) as checkpoints:
+            yield checkpoints
+        return
+    import aiosqlite
+    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+    folder = address.path.parent
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    async with aiosqlite.connect(folder / "checkpoints.db", timeout=_BUSY_SECONDS) as connection:
+        checkpointer = AsyncSqliteSaver(connection, serde=serde)
+        await checkpointer.setup()
+        yield checkpointer

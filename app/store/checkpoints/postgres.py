@@ -1,0 +1,149 @@
+"""LangGraph's checkpoints in PostgreSQL, so that they survive its restarts and hold whatever hostile logs say.
+
+LangGraph speaks to it by psycopg, with tables and migrations of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from app.store.database.address import SETTING, Postgres, StoreError
+from app.store.database.retries import patiently
+from app.store.text import storable
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+_SETUP_LOCK = 0x5E1F_C4EC  # any number, the same in every process
+_SETUP_SECONDS = 120.0
+_CONNECT_SECONDS = 8
+_CALL_SECONDS = 20.0  # of one call, for a server that does not answer
+_CHECK_SECONDS = 3.0  # of asking a connection from the pool whether its other side is still there
+_PATIENCE = 30.0  # seconds that the server may be away; the attempt's lease may end the wait
+_POOL_SIZE = 4  # calls at a time of a process; the others wait
+_LIVENESS = {  # the kernel gives up a connection whose other side vanished; what the URL says of it comes before
+    "keepalives_idle": 5,  # seconds
+    "keepalives_interval": 2,  # seconds
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
+_T = TypeVar("_T")
+
+
+@contextlib.asynccontextmanager
+async def opened(address: Postgres, serde: SerializerProtocol) -> AsyncIterator[AsyncPostgresSaver]:
+    """Open the pool, make the tables where they are missing, close it at the end. Raises `StoreError`."""
+    conninfo = make_conninfo(
+        "",
+        **{
+            "connect_timeout": _CONNECT_SECONDS,
+            **_LIVENESS,
+            **address.parameters,
+            "host": address.host,
+            "port": address.port,
+            "user": address.user,
+            "password": address.password,
+            "dbname": address.database,
+        },
+    )
+    try:
+        async with asyncio.timeout(_SETUP_SECONDS):
+            await _set_up(conninfo)
+    except (psycopg.Error, OSError) as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise StoreError(f"{SETTING}: the checkpoints in PostgreSQL at {address.where} cannot be opened: {why}") from error
+    pool = AsyncConnectionPool(
+        conninfo,
+        min_size=1,
+        max_size=_POOL_SIZE,
+        open=False,
+        connection_class=psycopg.AsyncConnection[DictRow],
+        timeout=_CONNECT_SECONDS,
+        kwargs={"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row},
+        check=_check,
+    )
+    async with pool:
+        yield _Steadfast(pool, serde=serde)
+
+
+async def _set_up(conninfo: str) -> None:
+    """LangGraph's migrations, one process at a time.
+
+    The lock is asked for again and again instead of waited for: some of its migrations build an index concurrently, which waits
+    for every statement that runs, also for one that waits for the lock.
+    """
+    async with await psycopg.AsyncConnection.connect(
+        conninfo, autocommit=True, prepare_threshold=0, row_factory=dict_row
+    ) as connection:
+        while True:
+            row = await (await connection.execute("SELECT pg_try_advisory_lock(%s) AS got", (_SETUP_LOCK,))).fetchone()
+            if row is not None and row["got"]:
+                break
+            await asyncio.sleep(0.1)
+        await AsyncPostgresSaver(connection).setup()
+
+
+async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Raises `psycopg.OperationalError` for a connection that is not to be used any more.
+
+    One whose other side is silent is cut, not cancelled: psycopg would ask that very side to cancel, and wait for it.
+    """
+    with socket.socket(fileno=os.dup(connection.fileno())) as line:
+        cutting = asyncio.get_running_loop().call_later(_CHECK_SECONDS, line.shutdown, socket.SHUT_RDWR)
+        try:
+            await AsyncConnectionPool.check_connection(connection)
+        finally:
+            cutting.cancel()
+
+
+class _Steadfast(AsyncPostgresSaver):
+    """Every call may be made again: what it writes is found again by its key. So it outlasts a server that is away.
+
+    A saver lets one call through at a time, and waits for its connection meanwhile. So that one attempt's calls do not wait for
+    another's, each call has a saver of its own; what they share is the pool.
+    """
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await self._again(lambda saver: saver.aget_tuple(config))
+
+    async def aput(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+    ) -> RunnableConfig:
+        # Plain texts of the state become JSON in a column that refuses what the other channels' bytes can hold.
+        kept: Checkpoint = {**checkpoint, "channel_values": _storable(checkpoint["channel_values"])}
+        told: CheckpointMetadata = _storable(metadata)
+        return await self._again(lambda saver: saver.aput(config, kept, told, new_versions))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        await self._again(lambda saver: saver.aput_writes(config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await self._again(lambda saver: saver.adelete_thread(thread_id))
+
+    async def _again(self, call: Callable[[AsyncPostgresSaver], Awaitable[_T]]) -> _T:
+        async def in_time() -> _T:
+            async with asyncio.timeout(_CALL_SECONDS):
+                return await call(AsyncPostgresSaver(self.conn, serde=self.serde))
+
+        return await patiently(in_time, _PATIENCE, passing=lambda error: isinstance(error, psycopg.OperationalError | OSError))
+
+
+def _storable(values: Any) -> Any:
+    """The mapping, its plain texts as PostgreSQL's JSON can hold them."""
+    assert isinstance(values, Mapping)
+    return {name: storable(value) if isinstance(value, str) else value for name, value in values.items()}

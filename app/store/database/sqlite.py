@@ -1,0 +1,71 @@
+"""SQLite's own connections: WAL mode, and write transactions that begin as writers (`BEGIN IMMEDIATE`), because a reader that
+turns writer fails at once instead of waiting. Knows no table.
+
+    pool        aiosqlite, for everybody: each statement goes to the connection's thread and comes back
+    OneThread   for whole transactions: one thread does all of it, and the loop hears of it once
+
+While the loop has much to do, every way back costs a wait for the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from app.store.database.address import Sqlite
+
+_BUSY_SECONDS = 5.0  # GitHub hangs up on a webhook after ten
+T = TypeVar("T")
+
+
+def pool(address: Sqlite) -> AsyncEngine:
+    """Close it: each of its connections is a thread."""
+    address.path.parent.mkdir(parents=True, exist_ok=True)
+    engine = create_async_engine(_url("aiosqlite", address), connect_args={"timeout": _BUSY_SECONDS}, hide_parameters=True)
+    _prepared(engine.sync_engine)
+    return engine
+
+
+class OneThread:
+    """Transactions one after another in a thread of their own, on a connection that is opened for the first of them."""
+
+    def __init__(self, address: Sqlite) -> None:
+        self.engine = create_engine(_url("pysqlite", address), connect_args={"timeout": _BUSY_SECONDS}, hide_parameters=True)
+        _prepared(self.engine)
+        self._thread = ThreadPoolExecutor(1, "sqlite")
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Commits what the work did. Who stops waiting does not stop it: it may still commit."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work)
+
+    def _do(self, work: Callable[[Connection], T]) -> T:
+        with self.engine.begin() as connection:
+            return work(connection)
+
+    async def close(self) -> None:
+        self._thread.submit(self.engine.dispose)
+        await asyncio.to_thread(self._thread.shutdown)
+
+
+def _url(driver: str, address: Sqlite) -> URL:
+    return URL.create(f"sqlite+{driver}", database=str(address.path))
+
+
+def _prepared(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = None  # the driver's own BEGIN comes too late, and not before DDL
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        reads = connection.get_execution_options().get("selfheal_reads", False)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

@@ -1,0 +1,254 @@
+"""Working on an attempt that was claimed: the writes of its worker, and its release.
+
+    LeaseLost                another worker may have it: nothing may be written any more (`holds.py`)
+    AttemptCancelled         a person or a newer commit ended it          outcome, reason
+
+A database that is away is waited for, for as long as the lease lasts. Knows no queue and no GitHub.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from agent.contract.events import AnyEvent, Asked, Degraded
+from agent.contract.outcome import Outcome
+from agent.contract.usage import Usage
+from agent.question import Waiting
+from app.clock import Clock
+from app.redaction import redact
+from app.store.database.database import Database
+from app.store.database.retries import patiently
+from app.store.events import as_json, encode, is_kept
+from app.store.leases import endings
+from app.store.leases.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted, claim
+from app.store.leases.heartbeat import Hold, LeaseLost, given_back, kept
+from app.store.models import AttemptRow, PullRequestRow
+from app.store.queries import read_attempt
+from app.store.text import storable
+from app.store.values import Attempt, PullRequest
+
+T = TypeVar("T")
+DIFF_SHOWN = 20_000  # characters of a diff in the timeline
+
+
+class AttemptCancelled(Exception):
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
+class Lease(Hold):
+    """One worker's hold on one attempt; made by `hold`. Every method raises `LeaseLost` when the hold is gone."""
+
+    status = "running"
+
+    async def record(self, event: AnyEvent) -> None:
+        """Add an event to the timeline, and to the figures. An end is not kept: `end` writes it."""
+        if not is_kept(event):
+            return
+        known: int | None = None  # events before it, once it may have been added
+
+        async def add() -> None:
+            nonlocal known
+            async with self._fenced() as (session, row):
+                if known is not None and await endings.has_event(session, row, encode(event), after=known):
+                    return
+                known = row.event_count
+                await endings.add_event(session, row, event, self._clock.now())
+
+        await self._patiently(add)
+
+    async def set_head(self, sha: str, branch: str) -> Attempt:
+        """Say which commit a command's attempt heals; it gets its number by that. `HeadBusy` puts it back into the queue."""
+        return await self._patiently(lambda: self._set_head(sha, branch))
+
+    async def spend(self, usage: Usage) -> None:
+        """Note what the attempt has used so far, in all."""
+        await self._patiently(lambda: self._spend(usage))
+
+    async def record_pull_request(self, pull: PullRequest, confidence: float | None = None) -> None:
+        """Note the head's one pull request, found or created, and how sure its repair is; again changes nothing.
+
+        The head must be known.
+        """
+        await self._patiently(lambda: self._record_pull_request(pull, confidence))
+
+    async def end(self, outcome: Outcome, reason: str, next_step: str = "", *, told: bool = False) -> None:
+        """End the attempt: its outcome, one sentence why, and what a person can do; `told` when GitHub shows it already.
+
+        The lease is over by that.
+        """
+
+        async def end(session: AsyncSession, row: AttemptRow) -> None:
+            await endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
+
+        def is_done(row: AttemptRow) -> bool:
+            return row.status == "ended" and (row.outcome, row.reason) == (outcome, storable(reason))
+
+        await self._leave(end, is_done)
+
+    async def wait(self, waiting: Waiting) -> None:
+        """Let the attempt sleep until a person replies (`app.store.steering`). The lease is over by that.
+
+        It has come far without a failing try: they are counted anew. Raises `AttemptCancelled` where that was asked for since
+        the last heartbeat: nobody would hear it any more.
+        """
+
+        async def sleep(session: AsyncSession, row: AttemptRow) -> None:
+            if (cancelled := _cancelled(row)) is not None:
+                raise cancelled
+            question = waiting.question
+            shown = Asked(text=question.text, about=question.about, question=question.text, diff=question.diff[:DIFF_SHOWN])
+            await endings.add_event(session, row, shown, self._clock.now())
+            row.status, row.tries = "waiting", 0
+            row.question, row.asking = as_json(question), waiting.asking
+            row.reply = row.due_at = row.lease_owner = row.lease_expires_at = row.running_sha = None
+
+        await self._leave(sleep, lambda row: (row.status, row.asking) == ("waiting", waiting.asking))
+
+    async def _leave(
+        self, change: Callable[[AsyncSession, AttemptRow], Awaitable[None]], is_done: Callable[[AttemptRow], bool]
+    ) -> None:
+        """The last write of the lease. When its commit was not answered, `is_done` tells it from another's."""
+        tried = False
+
+        async def write() -> None:
+            nonlocal tried
+            try:
+                async with self._fenced() as (session, row):
+                    tried = True
+                    await change(session, row)
+            except LeaseLost:
+                if not (tried and await self._is(is_done)):
+                    raise
+
+        self._ending = True
+        try:
+            await self._patiently(write)
+            self.over = True
+        finally:
+            self._ending = False
+
+    async def _is(self, done: Callable[[AttemptRow], bool]) -> bool:
+        async with self._database.read() as session:
+            row = await session.get_one(AttemptRow, self.attempt.id)
+            return row.lease_token == self._token and done(row)
+
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await patiently(work, self._terms.silence)
+
+    async def _set_head(self, sha: str, branch: str) -> Attempt:
+        while self.attempt.head_sha != sha:
+            with contextlib.suppress(IntegrityError):  # another attempt took that number: count again
+                await self._number(sha, branch)
+        try:
+            async with self._fenced() as (_, row):
+                row.running_sha = sha
+        except IntegrityError as error:
+            raise HeadBusy from error
+        return self.attempt
+
+    async def _spend(self, usage: Usage) -> None:
+        async with self._fenced() as (_, row):
+            row.tokens_in, row.tokens_out, row.calls, row.cost = usage.tokens_in, usage.tokens_out, usage.calls, usage.cost
+
+    async def _record_pull_request(self, pull: PullRequest, confidence: float | None) -> None:
+        async with self._fenced() as (session, row):
+            if row.head_sha is None:
+                raise ValueError("the attempt's head is not known yet")
+            known = await session.scalar(
+                select(PullRequestRow).where(
+                    PullRequestRow.repository_id == row.repository_id, PullRequestRow.head_sha == row.head_sha
+                )
+            )
+            if known is None:
+                known = PullRequestRow(repository_id=row.repository_id, head_sha=row.head_sha, created_at=self._clock.now())
+                session.add(known)
+            if known.number != pull.number:  # of one that is known, webhooks have told what became of it
+                known.state = pull.state
+            known.number, known.branch, known.url = pull.number, pull.branch, pull.url
+            await session.flush()
+            row.pull_request_id, row.confidence = known.id, confidence
+        self.attempt = replace(self.attempt, pull_request=pull)
+
+    async def _number(self, sha: str, branch: str) -> None:
+        async with self._fenced() as (session, row):
+            number = row.number if row.head_sha == sha else None  # there already when our commit was not answered
+            if number is None:
+                number = await endings.next_number(session, row.repository_id, sha)
+                row.head_sha, row.head_branch, row.number, row.running_sha = sha, branch, number, None
+        requests = tuple(replace(request, head_sha=sha, head_branch=branch) for request in self.attempt.requests)
+        self.attempt = replace(self.attempt, head_sha=sha, head_branch=branch, number=number, requests=requests)
+
+    def _stopped(self, row: AttemptRow) -> AttemptCancelled | None:
+        return _cancelled(row)
+
+    async def _release(self, error: BaseException | None) -> Attempt | None:
+        """Put the attempt back into the queue, or end it when it may not be tried again; then the ended attempt.
+
+        A try that was only interrupted (drain, busy head) does not count.
+        """
+        interrupted = isinstance(error, asyncio.CancelledError | NotClaimed)
+        now = self._clock.now()
+        async with self._fenced() as (session, row):
+            if isinstance(error, AttemptCancelled):
+                await endings.end(session, row, endings.ended(error.outcome, error.reason), now)
+            elif error is not None and not interrupted:
+                row.last_error = redact(f"{type(error).__name__}: {error}")[:500]
+                failed = Degraded(text=f"Try {row.tries} failed: {row.last_error}", step="attempt", why=row.last_error)
+                await endings.add_event(session, row, failed, now)
+                # As long as a silent worker would have cost, then twice that: what is away may come back.
+                row.due_at = now + timedelta(seconds=self._terms.silence * 2 ** (row.tries - 1))
+                if row.tries >= self._terms.tries:
+                    await endings.end(session, row, endings.exhausted(row), now)
+            elif interrupted:
+                row.tries -= 1
+            if isinstance(error, asyncio.CancelledError):
+                text = "Interrupted: its worker stops, or lost Redis; whoever is free goes on"
+                await endings.add_event(session, row, Degraded(text=text, step="attempt", why="interrupted"), now)
+            if isinstance(error, Postponed):
+                row.due_at = now + timedelta(seconds=error.seconds)
+                why = redact(str(error))
+                text = f"Postponed by {error.seconds:.0f} s: {why}"
+                await endings.add_event(session, row, Degraded(text=text, step="attempt", why=why), now)
+            if row.status == "running":
+                row.status = "queued"
+                row.lease_owner = row.lease_expires_at = row.running_sha = None
+            await session.flush()
+            return await read_attempt(session, row.id) if row.status == "ended" else None
+
+
+@contextlib.asynccontextmanager
+async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> AsyncIterator[Lease]:
+    """Claim the attempt and keep it alive for the block; the trees of this module and of `claims.py` say what it raises.
+
+    A block that leaves without `end` puts the attempt back into the queue.
+    """
+    lease = Lease(database, clock, terms, await claim(database, clock, terms, attempt_id, worker))
+    error: BaseException | None = None
+    try:
+        async with kept(lease):
+            yield lease
+    except BaseException as raised:  # noqa: BLE001 - raised again below, once the lease is given back
+        error = raised
+    ended: Attempt | None = None
+    if not lease.over and not isinstance(error, LeaseLost):
+        ended = await given_back(lambda: lease._release(error))
+    if ended is not None and ended.outcome is Outcome.ERROR:
+        raise TriesExhausted(ended) from error
+    if error is not None:
+        raise error
+
+
+def _cancelled(row: AttemptRow) -> AttemptCancelled | None:
+    return AttemptCancelled(Outcome(row.cancel_outcome), row.cancel_reason or "") if row.cancel_outcome else None

@@ -1,0 +1,156 @@
+"""What a folder's `package.json` and lock say, read as data: what npm is to be shown, and what it may not be asked for.
+
+Everything comes from the registry. A dependency from elsewhere (git, another host, a path outside of the workspaces) is named
+and refused: nobody vouches for where it comes from, and fetching it may run code. What a repository makes us hold is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from sandbox.base import MIB, InstallFailed
+from sandbox.host.tree import parts_of
+from sandbox.install.index.access import host_of
+
+MANIFEST = "package.json"
+LOCKS = ("npm-shrinkwrap.json", "package-lock.json")
+OTHER_LOCKS = ("yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb")
+TABLES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+MEMBERS, TEXT = 1000, 16 * MIB  # workspaces of one lock, and characters of all that npm is shown
+SCRIPTS_TOLD = 5  # packages whose install scripts are named
+Read = Callable[[str], Awaitable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """`files` are the only ones that npm sees: manifests and the lock, by their path in the folder."""
+
+    files: Mapping[str, str]
+    locked: bool
+    notes: tuple[str, ...] = ()
+
+
+async def read(folder: str, files: Read, hosts: frozenset[str]) -> Project:
+    """`files` reads one file of the repository; `hosts` ("name:port") are what a lock may call the registry.
+
+    Raises `InstallFailed` for what cannot be read or is refused.
+    """
+    prefix = "" if folder in ("", ".") else folder.strip("/") + "/"
+    where = prefix + MANIFEST
+    text = await _text(where, files)
+    if text is None:
+        raise InstallFailed(f"{where} is not there")
+    found = {MANIFEST: text}
+    notes: list[str] = []
+    _refuse(where, manifest := _object(where, text))
+    for name in LOCKS:
+        if (lock := await _text(prefix + name, files)) is not None:
+            found[name] = lock
+            packages = _object(prefix + name, lock).get("packages")
+            if not isinstance(packages, dict):
+                raise InstallFailed(f"{prefix}{name} is of a form before npm 7; write it anew with a newer npm")
+            notes += _judge_lock(prefix + name, packages, hosts)
+            await _add_members(found, prefix, packages, files)
+            return Project(found, True, tuple(notes))
+    if manifest.get("workspaces"):
+        notes.append(f"{where} has workspaces but no lock of npm: only its own dependencies are installed")
+        found[MANIFEST] = json.dumps({key: value for key, value in manifest.items() if key != "workspaces"})
+    for name in OTHER_LOCKS:
+        if await _text(prefix + name, files) is not None:
+            notes.append(f"{prefix}{name} is approximated: npm installs what {where} asks for")
+    return Project(found, False, tuple(notes))
+
+
+async def _add_members(found: dict[str, str], prefix: str, packages: Mapping[str, object], files: Read) -> None:
+    """The workspaces that a lock names, each once however often and however it is named."""
+    members = dict.fromkeys(_member(path) for path in packages if path and "node_modules" not in path.split("/"))
+    if len(members) > MEMBERS:
+        raise InstallFailed(f"the lock names {len(members)} workspaces; at most {MEMBERS} are installed")
+    left = TEXT - sum(map(len, found.values()))
+    for member in members:
+        where = f"{prefix}{member}/{MANIFEST}"
+        if (text := await _text(where, files)) is None:
+            raise InstallFailed(f"the lock names a workspace that is not there: {where[:200]}")
+        if (left := left - len(text)) < 0:
+            raise InstallFailed(f"the manifests and the lock in {prefix or './'} are together larger than {TEXT // MIB} MiB")
+        _refuse(where, _object(where, text))
+        found[f"{member}/{MANIFEST}"] = text
+
+
+def _member(path: str) -> str:
+    try:
+        return "/".join(parts_of(path))
+    except ValueError as error:
+        raise InstallFailed(f"the lock names a package outside of its folder: {path[:100]!r}") from error
+
+
+def _judge_lock(where: str, packages: Mapping[str, object], hosts: frozenset[str]) -> Iterator[str]:
+    scripts: list[str] = []
+    for path, entry in packages.items():
+        if not isinstance(entry, dict):
+            raise InstallFailed(f"{where} is no lock of npm: {path[:100]!r} is no object")
+        _refuse(where, entry)
+        resolved = entry.get("resolved")
+        if isinstance(resolved, str) and not entry.get("link") and not _is_at(resolved, hosts):
+            raise InstallFailed(f"{where} has {path[:100]!r} from {resolved[:100]!r}, which is not the registry")
+        if entry.get("hasInstallScript"):
+            scripts.append(path.rpartition("node_modules/")[2])
+    if scripts:
+        named = ", ".join(sorted(set(scripts))[:SCRIPTS_TOLD])
+        yield f"install scripts of packages are not run: {named}"
+
+
+def _is_at(url: str, hosts: frozenset[str]) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https") and host_of(url) in hosts
+    except ValueError:  # no address at all
+        return False
+
+
+def _refuse(where: str, table: Mapping[str, object]) -> None:
+    """Raises `InstallFailed` for a dependency that is neither a version, a tag, an alias of one, nor a workspace."""
+    for name, spec in _wanted(table):
+        if not _is_the_registrys(spec):
+            raise InstallFailed(f"{where} wants `{name[:80]}` from {spec[:100]!r}, which is not the registry")
+
+
+def _wanted(table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """All that a manifest asks for by name; `overrides` hold others' dependencies, as deep as they like."""
+    for key in TABLES:
+        named = table.get(key)
+        yield from ((name, str(spec)) for name, spec in named.items()) if isinstance(named, dict) else ()
+    waiting = [table.get("overrides")]
+    while waiting:
+        below = waiting.pop()
+        for name, spec in below.items() if isinstance(below, dict) else ():
+            if isinstance(spec, dict):
+                waiting.append(spec)
+            else:
+                yield name, str(spec)
+
+
+def _is_the_registrys(spec: str) -> bool:
+    if spec.startswith(("npm:", "workspace:")) or (spec.startswith("$") and ":" not in spec):  # `$name`: as asked for above
+        return True
+    is_path = spec.startswith(".") or spec.endswith((".tgz", ".tar.gz", ".tar"))
+    return not is_path and ":" not in spec and "/" not in spec
+
+
+def _object(where: str, text: str) -> dict[str, object]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InstallFailed(f"{where} is no valid JSON: {str(error)[:200]}") from error
+    if not isinstance(value, dict):
+        raise InstallFailed(f"{where} holds no object")
+    return value
+
+
+async def _text(path: str, files: Read) -> str | None:
+    try:
+        return (await files(path)).decode("utf-8-sig", "replace")
+    except (FileNotFoundError, ValueError):
+        return None

@@ -1,0 +1,112 @@
+"""What npm is told inside: how it makes a tree aside, how that is held against its lock, and how it gets into a folder.
+
+A tree is made of nothing but what is asked for; nothing of a repository runs here. Knows neither sandboxes nor registries.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from sandbox.host.tree import INSTALLED
+
+OPTIONS = (
+    "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--include=dev",
+    "--git=/bin/false",
+)  # fmt: skip
+_MARK = "selfheal made: "
+# npm ends well although an optional package could not be fetched. What may be missing is what is not for this machine, and
+# what is only there for the sake of that, as npm leaves the whole of such a set out.
+_WHOLE = """
+const fs = require("fs"), [mark, strict] = process.argv.slice(1);
+let packages = {};
+try { packages = JSON.parse(fs.readFileSync("package-lock.json", "utf8")).packages || {}; } catch (_) {}
+try { packages = JSON.parse(fs.readFileSync("npm-shrinkwrap.json", "utf8")).packages || {}; } catch (_) {}
+const libc = () => process.report.getReport().header.glibcVersionRuntime ? "glibc" : "musl";
+function suits(wanted, mine) {
+  const names = [].concat(wanted === undefined ? [] : wanted).map(String);
+  const yes = names.filter((name) => name[0] !== "!");
+  return !names.includes("!" + mine) && (!yes.length || yes.includes(mine) || yes.includes("any"));
+}
+const fits = (one) => suits(one.os, process.platform) && suits(one.cpu, process.arch) && (!one.libc || suits(one.libc, libc()));
+const name = (path) => path.split("node_modules/").pop();
+const missing = Object.entries(packages).filter(([path, one]) =>
+  path.split("/").includes("node_modules") && !one.link && !one.extraneous && !fs.existsSync(path + "/package.json"));
+const excused = new Set(missing.filter(([, one]) => one.optional && !fits(one)).map(([path]) => path));
+const needs = ([, one]) => Object.keys({...one.dependencies, ...one.optionalDependencies});
+for (let before = -1; before !== excused.size;) {
+  before = excused.size;
+  const names = new Set([...excused].map(name));
+  const needed = new Set(missing.filter(([path]) => excused.has(path)).flatMap(needs));
+  for (const one of missing) {
+    const related = needs(one).some((other) => names.has(other)) || needed.has(name(one[0]));
+    if (one[1].optional && related) excused.add(one[0]);
+  }
+}
+const left = missing.map(([path]) => path).filter((path) => !excused.has(path));
+console.log("\\n" + mark + JSON.stringify([strict === "yes", left.length, left.slice(0, 5).map(name)]));
+"""
+# A lock that does not fit its manifest is what `npm ci` refuses; CI would too, but its cache of modules may hide that.
+MAKE = f"""
+cp -R "$1/project/." "$2/" && cd "$2" || exit 1
+locked=$3; shift 3
+cache=$(mktemp -d)
+set -- "$@" --cache "$cache" --userconfig "$cache/none" --globalconfig "$cache/nothing"
+strict=yes
+if [ "$locked" = locked ] && ! npm ci "$@" --no-save; then strict=no; fi
+if [ "$locked" = free ] || [ "$strict" = no ]; then npm install "$@" --save; fi
+ended=$?
+rm -rf "$cache"
+[ "$ended" = 0 ] && node -e '{_WHOLE}' "{_MARK}" "$strict"
+"""
+COPY = """
+to=$(cd "$2" && pwd) && cd "$1" || exit 1
+find . -name node_modules -type d -prune | while read -r one; do
+    rm -rf "$to/$one" && mkdir -p "$to/${one%node_modules}" && cp -a --reflink=auto "$one" "$to/$one" || exit 1
+    : >"$to/$one/@INSTALLED@" || exit 1
+done
+""".replace("@INSTALLED@", INSTALLED)
+# Both in one command, where nothing can be made aside for all.
+ALONE = f"""
+asked=$1 folder=$2 locked=$3; shift 3
+here=$(pwd) made=$(mktemp -d) || exit 1
+(set -- "$asked" "$made" "$locked" "$@"
+{MAKE}) && (cd "$here" && set -- "$made" "$folder"
+{COPY})
+ended=$?
+rm -rf "$made"
+exit $ended
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What `MAKE` says of its tree: whether it is what was asked for to the letter, and what is not there, as far as named."""
+
+    strict: bool = False
+    missing: int = 0
+    names: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        return self.strict and not self.missing
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """For people: how it differs from what was asked for."""
+        notes = []
+        if not self.strict:
+            notes.append("`npm ci` refused the lock; `npm install` took its place, which may bring other versions")
+        if self.missing:
+            named = ", ".join(self.names) + (", …" if self.missing > len(self.names) else "")
+            notes.append(f"npm left out {self.missing} optional packages that are for this machine too: {named}")
+        return tuple(notes)
+
+
+def told(output: str) -> Made:
+    """What `MAKE` or `ALONE` said last; where it did not get so far, nothing of its tree counts as whole."""
+    for line in reversed(output.splitlines()):
+        if line.startswith(_MARK):
+            strict, missing, names = json.loads(line.removeprefix(_MARK))
+            return Made(strict, missing, tuple(str(name)[:100] for name in names))
+    return Made()

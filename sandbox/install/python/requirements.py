@@ -1,0 +1,162 @@
+"""What a repository says it needs, read as data: nothing of it is executed here.
+
+Only names with versions and markers pass. Options, local paths, URLs and version control addresses are left out: they could
+make the package client outside read files of this machine or run code, so they are for the installer inside. What nobody
+could read without running out of stack is refused (`InstallFailed`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import tomllib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from sandbox.base import InstallFailed
+from sandbox.host.tree import parts_of
+
+Read = Callable[[str], Awaitable[bytes]]
+MAX_FILES = 50
+_HASH = re.compile(r"\s(--hash=[a-z0-9]+:[0-9a-f]+)(?!\S)")
+_BACKEND_NEEDS = {"hatchling.build": ("editables",), "setuptools.build_meta": ("wheel",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Requirements and constraints that are safe to hand to a package client outside.
+
+    `hashes` are (requirement, the hash options behind it); `partial`: there is more, which only the installer inside may read.
+    """
+
+    requirements: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    hashes: tuple[tuple[str, str], ...] = ()
+    partial: bool = False
+
+
+def plain(line: str) -> str | None:
+    """The requirement of `line` if it is a name with an optional version and marker.
+
+    None of these needs a `$`, and pip puts the worker's own variables where it finds `${NAME}`; nor a character that ends a
+    line for pip (there are more than the newline), behind which an option of its own could stand.
+    """
+    text = _HASH.sub("", line.split(" #")[0]).strip()
+    if "$" in text:
+        return None
+    try:
+        requirement = Requirement(text)
+    except (InvalidRequirement, RecursionError):
+        return None
+    return None if requirement.url or not str(requirement).isprintable() else str(requirement)
+
+
+async def from_files(paths: tuple[str, ...], constraint_paths: tuple[str, ...], read: Read) -> Lines:
+    """The plain lines of requirement files and of those that they include. A file that cannot be read is only a part."""
+    found: dict[bool, list[str]] = {False: [], True: []}
+    hashes: list[tuple[str, str]] = []
+    partial = False
+    waiting = [(path, False) for path in paths] + [(path, True) for path in constraint_paths]
+    seen: set[tuple[str, bool]] = set()
+    while waiting and len(seen) < MAX_FILES:
+        path, constrains = waiting.pop(0)
+        if (path, constrains) in seen:
+            continue
+        seen.add((path, constrains))
+        text = await _text(path, read)
+        partial |= not text
+        for line in text.replace("\\\n", " ").splitlines():
+            option, _, value = line.strip().replace("=", " ", 1 if line.strip().startswith("--") else 0).partition(" ")
+            if option in ("-r", "--requirement", "-c", "--constraint"):
+                below = posixpath.normpath(posixpath.join(posixpath.dirname(path), value.strip()))
+                waiting.append((below, constrains or option in ("-c", "--constraint")))
+            elif safe := plain(line):
+                found[constrains].append(safe)
+                if asked := _HASH.findall(line.split(" #")[0]):
+                    hashes.append((safe, " ".join(asked)))
+            else:
+                partial |= bool(line.split("#")[0].strip())
+    return Lines(tuple(found[False]), tuple(found[True]), tuple(hashes), partial or bool(waiting))
+
+
+async def from_project(project: str, read: Read) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(what the project at `project` ("." or "sub[extra]") says statically that it needs, what building it needs)."""
+    folder, extras = split_extras(project)
+    table = await _toml(posixpath.join(folder, "pyproject.toml"), read)
+    system = _table(table, "build-system")
+    building = [*_texts(system.get("requires", ["setuptools", "wheel"]))]
+    building += _BACKEND_NEEDS.get(str(system.get("build-backend", "setuptools.build_meta")), ())
+    static = _table(table, "project")
+    needed = [*_texts(static.get("dependencies"))]
+    optional = _table(static, "optional-dependencies")
+    for extra in extras:
+        needed += _texts(optional.get(extra))
+    return _plain_ones(needed), _plain_ones(building)
+
+
+async def from_groups(groups: tuple[str, ...], read: Read) -> Lines:
+    """The requirements of dependency groups (PEP 735) of the root pyproject.toml, with the groups they include."""
+    table = _table(await _toml("pyproject.toml", read), "dependency-groups")
+    return named(tuple(group_members(table, groups)))
+
+
+def group_members(groups: Mapping[str, object], names: Iterable[str]) -> list[str]:
+    """The requirements of dependency groups (PEP 735), with those of the groups that they include."""
+    found: list[str] = []
+    waiting, seen = list(names), set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        members = groups.get(name)
+        for member in members if isinstance(members, list) else []:
+            if isinstance(member, str):
+                found.append(member)
+            elif isinstance(member, dict) and isinstance(member.get("include-group"), str):
+                waiting.append(member["include-group"])
+    return found
+
+
+def named(lines: tuple[str, ...]) -> Lines:
+    """Requirements that are named one by one."""
+    safe = _plain_ones(list(lines))
+    return Lines(safe, partial=len(safe) < len(lines))
+
+
+def split_extras(project: str) -> tuple[str, tuple[str, ...]]:
+    """`sub[a,b]` → ("sub", ("a", "b"))."""
+    folder, _, extras = project.partition("[")
+    return folder or ".", tuple(extra.strip() for extra in extras.rstrip("]").split(",") if extra.strip())
+
+
+def _plain_ones(lines: list[str]) -> tuple[str, ...]:
+    return tuple(safe for line in lines if (safe := plain(line)))
+
+
+def _table(table: dict[str, Any], name: str) -> dict[str, Any]:
+    found = table.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _texts(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+async def _toml(path: str, read: Read) -> dict[str, Any]:
+    try:
+        return tomllib.loads(await _text(path, read))
+    except ValueError:  # a number too long for Python is one as well
+        return {}
+    except RecursionError as error:
+        raise InstallFailed(f"{path[:200]} cannot be read: what it holds is nested too deeply") from error
+
+
+async def _text(path: str, read: Read) -> str:
+    try:
+        return (await read("/".join(parts_of(path)))).decode(errors="replace")
+    except (OSError, ValueError):
+        return ""

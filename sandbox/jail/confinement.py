@@ -1,0 +1,121 @@
+"""One command inside bubblewrap: the chain of programs that leads there, and what its end means.
+
+worker → sh (joins the control group) → nsenter (the stage) → setpriv (drops root) → bwrap → prlimit → command. Each replaces
+the one before, so there is one process to kill and bwrap dies with the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from secrets import token_hex
+
+from sandbox.base import Completed, DeadlinePassed, LimitExceeded, Limits, SandboxLost, SandboxUnavailable
+from sandbox.host import bounds, launch
+from sandbox.jail import bubblewrap, seccomp
+from sandbox.jail.bubblewrap import Mount
+from sandbox.jail.cgroup import Group
+from sandbox.jail.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A command with the view that it gets."""
+
+    argv: Sequence[str]
+    mounts: Sequence[Mount]
+    env: Mapping[str, str]
+    cwd: str  # absolute, as seen inside
+    timeout: float  # seconds
+    stdin: bytes = b""
+    output_limit: int = 1 << 20  # bytes per stream
+    hosts: Sequence[str] = ()  # names that lead to the sandbox itself
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What every command of one sandbox shares. `uid` is the slot's when the worker is root."""
+
+    stage: Stage
+    uid: int | None
+    group: Group | None
+    limits: Limits
+
+    async def run(self, job: Job) -> Completed:
+        """Raises `DeadlinePassed`, `LimitExceeded`, `SandboxLost`, `SandboxUnavailable`."""
+        group = None
+        try:
+            if self.group is not None:
+                group = await asyncio.to_thread(self.group.child, token_hex(6))
+            with ExitStack() as opened:
+                return await self._run(job, group, opened)
+        except OSError as error:
+            raise SandboxLost(f"the sandbox's own files are gone: {error}", tuple(job.argv)) from error
+        finally:
+            if group is not None:
+                await asyncio.shield(asyncio.to_thread(group.remove))
+
+    async def _run(self, job: Job, group: Group | None, opened: ExitStack) -> Completed:
+        hosts = _memory_file(opened, bubblewrap.hosts_file(job.hosts).encode()) if job.hosts else None
+        told = bubblewrap.isolation_arguments(self.limits, job.mounts, job.env, job.cwd, hosts)
+        arguments = _memory_file(opened, "\0".join(told).encode() + b"\0")
+        filter_ = _memory_file(opened, seccomp.program())
+        # bwrap writes a few short lines here; the pipe holds them until it has ended.
+        reading, status = os.pipe()
+        opened.callback(os.close, reading)
+        closing = opened.enter_context(ExitStack())
+        closing.callback(os.close, status)
+        argv = (
+            *(() if group is None else (*group.join, "/usr/bin/env", "-i")),  # the shell of `join` exports its folder
+            *self.stage.enter,
+            *self._drop_root(),
+            *(bubblewrap.BWRAP, "--args", str(arguments), "--seccomp", str(filter_), "--json-status-fd", str(status), "--"),
+            *bounds.bounded(self.limits, job.argv),
+        )
+        ended = await launch.run(
+            launch.Launch(
+                argv,
+                {},
+                job.timeout,
+                job.stdin,
+                job.output_limit,
+                (arguments, filter_, status, *(() if hosts is None else (hosts,))),
+                cwd="/",
+            )
+        )
+        closing.close()
+        os.set_blocking(reading, False)
+        return self._judge(job, ended, os.read(reading, 1 << 16), group)
+
+    def _judge(self, job: Job, ended: launch.Ended, status: bytes, group: Group | None) -> Completed:
+        """A command's own end is a result; anything else is infrastructure."""
+        if ended.late:
+            raise DeadlinePassed(job.timeout, ended.stdout, ended.stderr)
+        code, starved = bubblewrap.exit_code(status), group is not None and group.memory_kills() > 0
+        if code is not None:
+            return Completed(code, ended.stdout, ended.stderr, ended.seconds, ended.truncated, starved)
+        if starved:
+            raise LimitExceeded("memory", self.limits.memory)
+        if ended.returncode < 0:
+            raise SandboxLost(f"the sandbox was killed from outside (signal {-ended.returncode})", tuple(job.argv))
+        raise SandboxUnavailable(bubblewrap.why_it_failed(ended.stderr.decode(errors="replace")))
+
+    def _drop_root(self) -> tuple[str, ...]:
+        if self.uid is None:
+            return ()
+        uid = str(self.uid)
+        return (
+            *("/usr/bin/setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"),
+            *("--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs", "--"),
+        )
+
+
+def _memory_file(opened: ExitStack, content: bytes) -> int:
+    descriptor = os.memfd_create("arguments")
+    opened.callback(os.close, descriptor)
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

@@ -1,0 +1,88 @@
+"""The figures over all tasks."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.bench.score import Entry, entry, failed, quantile, reliability, share, skipped, summary
+from agent.bench.specimen import Judgement
+from agent.contract.outcome import Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair  # fmt: skip
+from agent.contract.proposal import Diagnosis, FileChange  # fmt: skip
+from agent.contract.usage import RungCost, Usage  # fmt: skip
+
+EDITS = (FileChange("a.py", "x = 1\n", "x = 2\n"),)
+
+
+def log(*rungs: RungCost) -> ReflectionLog:
+    return ReflectionLog(None, (Iteration(1, "patterns", "title", "", "verified"),), (), rungs)
+
+
+def healed(id_: str, seconds: float, right: bool | None, confidence: float = 0.9, group: str = "one") -> Entry:
+    rungs = log(RungCost("tools", 1.0, 2, 0, Usage()), RungCost("patterns", 1.0, 40, 1, Usage()))
+    repair = Repair(
+        EDITS, "`1` becomes `2`", Diagnosis("", "", 0.5, ""), Evidence((), ""), confidence, Usage(10, 5, 1, 0.25), rungs
+    )
+    return entry(id_, group, repair, seconds, Judgement(right, "3 held-out tests"))
+
+
+def ended(id_: str, outcome: Outcome, group: str = "one") -> Entry:
+    return entry(id_, group, NoRepair(outcome, "because", "", Usage(), log(RungCost("patterns", 1, 7, 0, Usage()))), 60.0, None)
+
+
+def test_an_entry_says_what_a_repair_cost_and_how_it_was_judged() -> None:
+    one = healed("a", 2.5, True)
+    assert (one.outcome, one.plausible, one.heldout_correct, one.judged_by) == ("healed", True, True, "3 held-out tests")
+    assert (one.seconds, one.candidates, one.tokens, one.cost, one.iterations) == (2.5, 42, 15, 0.25, 1)
+    assert (one.rung, one.title, one.confidence, one.error) == ("patterns", "`1` becomes `2`", 0.9, None)
+    assert one.diff is not None
+    assert "+x = 2" in one.diff
+
+
+def test_the_summary_counts_what_was_healed_and_nothing_else() -> None:
+    entries = [
+        healed("a", 2.0, True), healed("b", 4.0, False), healed("c", 12.0, None, group="two"), ended("d", Outcome.GAVE_UP),
+        ended("e", Outcome.INFRASTRUCTURE), failed("f", "two", Outcome.ERROR, "it broke"), skipped("g", "two", "green"),
+    ]  # fmt: skip
+    total = summary(entries)
+    assert (total.tasks, total.skipped, total.plausible, total.heldout_correct, total.judged, total.failed) == (
+        6,
+        1,
+        3,
+        1,
+        2,
+        2,
+    )
+    assert (total.median_s, total.p90_s) == (4.0, 10.4)
+    assert (total.candidates, total.tokens, total.cost) == (3 * 42 + 2 * 7, 45, 0.75)
+    assert {name: shares["plausible"].of for name, shares in total.groups.items()} == {"one": 4, "two": 2}
+    assert total.rungs == {"patterns": 3}
+    assert [entry.error for entry in entries if entry.error] == ["because", "it broke"]
+
+
+def test_nothing_done_gives_figures_of_nothing() -> None:
+    total = summary([])
+    assert (total.tasks, total.plausible, total.median_s, total.p90_s, total.cost) == (0, 0, None, None, 0.0)
+
+
+# As told by R's `binom::binom.confint(x, n, methods="wilson")`.
+@pytest.mark.parametrize(
+    ("count", "of", "low", "high"),
+    [(8, 10, 0.4902, 0.9433), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (78, 82, 0.8812, 0.9809)],
+)
+def test_the_interval_is_wilsons(count: int, of: int, low: float, high: float) -> None:
+    told = share(count, of)
+    assert (told.low, told.high) == (pytest.approx(low, abs=2e-4), pytest.approx(high, abs=2e-4))
+
+
+def test_quantiles_lie_between_neighbours() -> None:
+    assert quantile([], 0.5) is None
+    assert quantile([3.0], 0.9) == 3.0
+    assert quantile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.5
+
+
+def test_the_reliability_table_sets_confidence_beside_what_was_right() -> None:
+    entries = [healed("a", 1, True, 0.95), healed("b", 1, True, 1.0), healed("c", 1, False, 0.92), healed("d", 1, False, 0.3)]
+    low, high = reliability([*entries, healed("e", 1, None, 0.95), ended("f", Outcome.GAVE_UP)])
+    assert (low.low, low.high, low.correct.count, low.correct.of) == (0.0, 0.5, 0, 1)
+    assert (high.low, high.high, high.correct.count, high.correct.of) == (0.9, 1.0, 2, 3)
+    assert high.mean_confidence == pytest.approx((0.95 + 1.0 + 0.92) / 3, abs=1e-4)

@@ -1,0 +1,118 @@
+import pytest
+
+from agent.ci.project.configuration import Configuration, Problem, read_configuration
+from agent.contract.budget import Budget
+from agent.question import Autonomy
+from agent.task import Policy
+from sandbox.base import Packages
+
+
+def read(text: str) -> Configuration:
+    found = read_configuration(text)
+    assert isinstance(found, Configuration), found
+    return found
+
+
+def test_an_empty_file_asks_for_nothing() -> None:
+    assert read("") == Configuration()
+    assert read("# nothing\n") == Configuration()
+
+
+def test_all_keys_are_read() -> None:
+    found = read("""
+enabled: false
+test:
+  - {name: unit, run: make test, kind: pytest, timeout: 90}
+  - {name: lint, run: ruff check .}
+install: {requirements: [requirements.txt, "attrs>=23"], extras: [test], groups: [dev]}
+python: "3.12"
+allow_test_edits: true
+protected: ["docs/**"]
+rungs: [patterns]
+budget: {cost: 0.5}
+branches: {only: [main, "release/*"], ignore: ["release/old*"]}
+""")
+    assert not found.enabled
+    assert [(t.name, t.kind, t.timeout) for t in found.tests] == [("unit", "pytest", 90.0), ("lint", None, 600.0)]
+    assert found.packages == Packages(
+        ("attrs>=23",), ("requirements.txt",), groups=("dev",), projects=(".[test]",), python="3.12"
+    )
+    assert found.wants_branch("release/1")
+    assert not found.wants_branch("release/old1")
+    assert not found.wants_branch("feature")
+
+
+def test_one_command_is_enough() -> None:
+    assert [t.run for t in read("test: pytest -q\n").tests] == ["pytest -q"]
+
+
+def test_it_narrows_and_never_widens() -> None:
+    found = read("rungs: [tools, model]\nbudget: {iterations: 99, cost: 0.5}\nprotected: [a]\nallow_test_edits: true\n")
+    policy, budget = found.narrow(Policy(rungs=("patterns", "tools"), protected=("b",)), Budget(iterations=3, cost=1.0))
+    assert policy.rungs == ("tools",)
+    assert policy.protected == ("b", "a")
+    assert policy.allow_test_edits
+    assert (budget.iterations, budget.cost, budget.tokens) == (3, 0.5, Budget().tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "line", "what"),
+    [
+        ("enabled: true\ntests: x\n", "tests", 2, "unknown key"),
+        ("enabled: maybe\n", "enabled", 1, "boolean"),
+        ("test:\n  - name: a\n    run: x\n    timeout: -1\n", "test.0.timeout", 4, "greater than 0"),
+        ("python: 3.10\n", "python", 1, "quotes"),
+        ("budget:\n  cost: .nan\n", "budget.cost", 2, "finite"),
+        ("test: [{run: a}, {run: b}]\n", "test", 1, "name of its own"),
+        ("a: &a [1]\nb: *a\n", "", 2, "aliases"),
+        ("[" * 1000, "", 1, "deeply"),
+        ("- a\n", "", 1, "keys and values"),
+        ("a: 'x\n", "", 2, "end of stream"),
+        ("!!python/object/apply:os.system [ls]\n", "", 1, "constructor"),
+        ("protected: 2020-99-99\n", "", None, "month"),
+    ],
+)
+def test_a_problem_names_the_key_and_the_line(text: str, key: str, line: int | None, what: str) -> None:
+    problem = read_configuration(text)
+    assert isinstance(problem, Problem)
+    assert (problem.key, problem.line) == (key, line), problem
+    assert what in problem.sentence
+    assert problem.sentence.startswith(".github/selfheal.yml")
+
+
+def test_a_huge_file_is_refused() -> None:
+    assert isinstance(read_configuration("#" * 100_000), Problem)
+
+
+def test_snapshots_may_be_written_anew_when_the_repository_says_so() -> None:
+    assert not read("enabled: true\n").narrow(Policy(), Budget())[0].allow_snapshots
+    assert read("snapshots: true\n").narrow(Policy(), Budget())[0].allow_snapshots
+
+
+@pytest.mark.parametrize(
+    ("operator", "wish", "asked"),
+    [
+        ("full", "", "full"),
+        ("full", "autonomy: review_publish", "review_publish"),
+        ("review_repairs", "autonomy: full", "review_repairs"),
+        ("review_publish", "autonomy: review_all", "review_all"),
+        ("review_all", "", "review_all"),
+    ],
+)
+def test_a_repository_can_only_ask_for_more_review(operator: Autonomy, wish: str, asked: Autonomy) -> None:
+    policy, _ = read(wish).narrow(Policy(autonomy=operator), Budget())
+    assert policy.autonomy == asked
+
+
+def test_an_unknown_autonomy_and_a_rung_that_is_no_name_are_problems() -> None:
+    for text, words in (("autonomy: never", "autonomy"), ("rungs: [Patterns!]", "rungs.0")):
+        problem = read_configuration(text)
+        assert isinstance(problem, Problem)
+        assert words in problem.sentence
+
+
+def test_guidance_reaches_the_policy_and_is_bounded() -> None:
+    told = read_configuration("guidance: Keep Python 3.8 syntax.\n")
+    assert isinstance(told, Configuration)
+    assert told.narrow(Policy(), Budget())[0].guidance == "Keep Python 3.8 syntax."
+    assert isinstance(read_configuration(f"guidance: {'x' * 2001}\n"), Problem)

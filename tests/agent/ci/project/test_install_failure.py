@@ -1,0 +1,78 @@
+"""Who is to blame for an install step that is red; the texts are what uv 0.8 and pip 26 said on small failing projects."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.ci.project import install_failure as uninstallable
+from agent.contract.outcome import Outcome
+from sandbox.base import InstallFailed
+
+NONE = """Using Python 3.11.7 environment at: /env
+error: No solution found when resolving dependencies
+  cause: Because nosuchpkg-zzz was not found in the package registry and you require nosuchpkg-zzz==9.9.9, we can conclude \
+that your requirements are unsatisfiable.
+"""
+CONFLICT = """error: No solution found when resolving dependencies
+  cause: Because pytest==8.0.0 depends on pluggy>=1.3.0,<2.0 and you require pytest==8.0.0, we can conclude that you require \
+pluggy>=1.3.0,<2.0.
+         And because you require pluggy==0.5, we can conclude that your requirements are unsatisfiable.
+"""
+BUILD = """error: The build backend returned an error
+  cause: Call to `setuptools.build_meta:__legacy__.prepare_metadata_for_build_wheel` failed (exit status: 1)
+
+         [stderr]
+         Traceback (most recent call last):
+           File "<string>", line 8, in <module>
+         RuntimeError: no luck here
+"""
+PIP = """ERROR: Could not find a version that satisfies the requirement pytest==99.1 (from versions: 2.0.0, 2.0.1)
+ERROR: No matching distribution found for pytest==99.1
+"""
+AWAY = """error: Failed to fetch: http://127.0.0.1:9/simple/pytest/
+  cause: error sending request for url (http://127.0.0.1:9/simple/pytest/)
+  cause: tcp connect error
+  cause: Connection refused (os error 111)
+"""
+OFF = """error: No solution found when resolving dependencies
+  cause: Because pytest was not found in the provided package locations and you require pytest, we can conclude that your \
+requirements are unsatisfiable.
+
+hint: Packages were unavailable because index lookups were disabled and no additional package locations were provided
+"""
+HEADER = """error: Failed to build `psycopg2==2.9.9`
+  cause: The build backend returned an error
+         [stderr]
+         Error: pg_config executable not found.
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "failing", "message"),
+    [
+        (NONE, "nosuchpkg-zzz", "Because nosuchpkg-zzz was not found in the package registry"),
+        (CONFLICT, "pluggy", "And because you require pluggy==0.5"),
+        (BUILD, "install", "it ended"),
+        (PIP, "pytest==99.1", "it ended"),
+    ],
+)
+def test_what_the_repository_asks_for_is_a_red_run_with_the_installers_words(said: str, failing: str, message: str) -> None:
+    failed = InstallFailed("it ended", said)
+    run = uninstallable.run_of(failed)
+    assert run is not None
+    assert run.red == {failing}
+    assert message in run.failures[0].message
+    assert "\n" not in run.failures[0].message
+    ending = uninstallable.unmet(failed, was_met=False)
+    assert ending.outcome is Outcome.GAVE_UP
+    assert "class dependency" in ending.reason
+    assert uninstallable.unmet(failed, was_met=True).outcome is Outcome.NOT_REPRODUCED
+
+
+@pytest.mark.parametrize("said", [AWAY, OFF, HEADER, "npm took longer than 900 s", ""])
+def test_what_the_machine_lacks_is_its_own_trouble(said: str) -> None:
+    failed = InstallFailed("it ended", said)
+    assert uninstallable.run_of(failed) is None
+    ending = uninstallable.out_of_reach(failed)
+    assert ending.outcome is Outcome.INFRASTRUCTURE
+    assert ending.reason.count("could not be installed") == 1

@@ -1,0 +1,72 @@
+"""Which runtime of another language ran, and in the place of which."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agent.ci.job.actions import meaning_of
+from agent.ci.project import runtimes
+from agent.contract.verdicts import Check
+from tests.sandbox.conftest import make, tarball
+
+
+@pytest.mark.parametrize(
+    ("wanted", "version", "is_told"),
+    [
+        ("18", "20.20.2", True), ("20", "20.20.2", False), ("20.x", "20.20.2", False), ("v20.20", "20.20.2", False),
+        ("2", "20.20.2", True), ("20.20.20", "20.20.2", True), ("lts/*", "20.20.2", False), (">=18", "20.20.2", False),
+        ("18", "", True), ("lts/*", "", True),
+    ],
+)  # fmt: skip
+def test_another_version_is_told(wanted: str, version: str, is_told: bool) -> None:
+    notes = runtimes.told({"Node.js": wanted}, {"Node.js": version})
+    assert bool(notes) is is_told
+    assert all(wanted in note and "Node.js" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("uses", "inputs", "runtime"),
+    [
+        ("actions/setup-node@v4", {"node-version": "18"}, ("Node.js", "18")),
+        ("actions/setup-go@v5", {"go-version": "1.21"}, ("Go", "1.21")),
+        ("actions/setup-java@v4", {"java-version": "21", "distribution": "temurin"}, ("Java", "21")),
+        ("dtolnay/rust-toolchain@1.70", {}, ("Rust", "1.70")),
+        ("dtolnay/rust-toolchain@stable", {}, None),
+        ("actions-rs/toolchain@v1", {"toolchain": "1.60.0"}, ("Rust", "1.60.0")),
+        ("actions/setup-node@v4", {}, None),
+        ("actions/setup-python@v5", {"python-version": "3.12"}, None),
+    ],
+)
+def test_what_an_action_asks_for(uses: str, inputs: dict[str, str], runtime: tuple[str, str] | None) -> None:
+    assert meaning_of(uses, inputs).runtime == runtime
+
+
+def test_what_a_check_calls_is_needed() -> None:
+    assert runtimes.needed((Check("tests", "npm test", "javascript"),), {}) == ("Node.js",)
+    assert runtimes.needed((Check("tests", "pytest tests/node_test.py", "pytest"),), {}) == ()
+    assert runtimes.needed((Check("tests", "make build && cargo test", "exit"),), {"Go": "1.21"}) == ("Go", "Rust")
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("v20.20.2 ", "20.20.2"), ("go version go1.22.1 linux/amd64", "1.22.1"),
+        ("rustc 1.70.0 (90c541806 2023-05-31)", "1.70.0"),
+        ('openjdk version "17.0.9" 2023-10-17', "17.0.9"),
+        ("sh: 1: go: not found", ""), ("/bin/sh: line 2: rustc: not found", ""),
+    ],
+)  # fmt: skip
+def test_versions_are_read_from_what_the_programs_say(line: str, version: str) -> None:
+    assert runtimes._version(line) == version
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+async def test_the_sandbox_is_asked(tmp_path: Path) -> None:
+    async with make("process", tmp_path).open("runtimes") as sandbox:
+        await sandbox.unpack(tarball({"a": b""}))
+        found = await runtimes.versions(sandbox.base, ("Node.js", "Go"))
+    assert found.keys() == {"Node.js", "Go"}
+    assert found["Node.js"].count(".") == 2

@@ -1,0 +1,44 @@
+# ruff: noqa: E501 - files, written as text
+import pytest
+
+from agent.ci.runners.default_tests import detected
+from tests.agent.ci.runners.project import project
+
+NOX = "import nox\n@nox.session\ndef lint(session):\n    session.run('ruff')\n@nox.session\ndef go(session):\n    session.run('pytest')\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "command"),
+    [
+        (
+            {"tox.ini": "[tox]\nenvlist=lint,py{310,311}\n[testenv]\ncommands=pytest\n[testenv:lint]\ncommands=ruff check\n"},
+            "tox -e py310",
+            "pytest",
+        ),
+        ({"setup.cfg": "[tox:tox]\nenvlist=py\n[testenv]\ncommands=python -m unittest\n"}, "tox -e py", "python -m unittest"),
+        ({"noxfile.py": NOX}, "nox -s go", "pytest"),
+        ({"Makefile": "test:\n\truff check\ncheck:\n\tpytest -q\n"}, "make check", "pytest -q"),
+        ({"pyproject.toml": "[tool.pdm.scripts]\ntest = 'pytest -x'\n"}, "pdm run test", "pytest -x"),
+        (
+            {"pyproject.toml": "[tool.hatch.envs.test]\ndetached = true\nscripts.unit = 'pytest a'\n"},
+            "hatch run test:unit",
+            "pytest a",
+        ),
+    ],
+)
+def test_the_tests_are_found_as_the_repositorys_runner_has_them(files: dict[str, str], line: str, command: str) -> None:
+    found = detected(project(files), "3.10")
+    assert found is not None
+    assert (found[1], found[0].command) == (line, command)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"tox.ini": "[testenv]\ncommands = ruff check\n"},
+        {"tox.ini": "[broken", "noxfile.py": "def (", "pyproject.toml": "", "Makefile": "test:\n\techo none\n"},
+    ],
+)
+def test_a_runner_without_tests_is_none(files: dict[str, str]) -> None:
+    assert detected(project(files)) is None

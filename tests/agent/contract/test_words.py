@@ -1,0 +1,58 @@
+"""The words that people read: numbers, durations and names agree with each other."""
+
+import pytest
+
+from agent import words
+from agent.contract.outcome import Outcome
+from agent.contract.proposal import Span
+from agent.contract.usage import RungCost, Usage
+from agent.graph import STEPS
+from agent.report.endings import gave_up
+
+
+def test_numbers_agree_with_their_nouns() -> None:
+    assert [words.counted(n, "test") for n in (0, 1, 2, 1200)] == ["0 tests", "1 test", "2 tests", "1,200 tests"]
+    assert [words.opening(n, "test") for n in (0, 1, 10, 11)] == ["No tests", "One test", "Ten tests", "11 tests"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.04, "0.0 s"), (1.26, "1.3 s"), (9.96, "10 s"), (119, "119 s"), (301, "5 min")]
+)
+def test_durations_are_rounded_as_people_do(seconds: float, shown: str) -> None:
+    assert words.took(seconds) == shown
+
+
+def test_every_step_is_told_in_words_and_not_by_its_name() -> None:
+    takes_no_time = {"recall", "climb", "select", "approve", "approve_round"}  # what they do has events of its own
+    for name in STEPS.keys() - takes_no_time:
+        for rung in ("", "patterns", "tools", "model:x"):
+            told = words.step(name, rung)
+            assert " " in told
+            assert told[0].isupper()
+            assert "\n" not in told
+    assert words.step("propose", "model:x") == "Asking the model `x` for a change"
+
+
+def test_giving_up_says_what_each_rung_did_and_where_to_start() -> None:
+    rungs = [
+        RungCost("patterns", 19.3, 402, 0, Usage()),
+        RungCost("model:x", 3.0, 1, 0, Usage(10, 1, 1)),
+        RungCost("model:x", 4.0, 1, 0, Usage(10, 1, 1)),
+    ]
+    suspects = (Span("src/a.py", 3, 9, 0.9, "in the traceback", "parse"),)
+    ending = gave_up(2, rungs, suspects)
+    assert ending.outcome is Outcome.GAVE_UP
+    assert ending.reason == (
+        "The search through small changes tried 402 changes in 19 s; none of them makes the failing tests pass; the model `x` "
+        "proposed 2 changes in 7.0 s. 2 changes were put to the full check, and none passed."
+    )
+    assert ending.next_step == (
+        "Start at `parse` in src/a.py, lines 3 to 9, the likeliest place; a stronger model may get further."
+    )
+
+
+def test_giving_up_without_a_model_and_without_a_place_still_has_a_next_step() -> None:
+    ending = gave_up(0, [RungCost("patterns", 0.0, 0, 0, Usage(), "no Python file is suspicious")], ())
+    assert ending.reason == "The search through small changes got no turn (no Python file is suspicious)."
+    assert ending.next_step == "Start from the diagnosis; with a model Selfheal may get further."
+    assert "No rung" in gave_up(0, [], ()).reason

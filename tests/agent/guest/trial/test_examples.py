@@ -1,0 +1,70 @@
+"""What docstrings promise, as far as it can be tried."""
+
+import time
+
+import pytest
+
+from agent.guest.trial import examples
+from agent.guest.trial.forks import Forked
+from agent.guest.trial.limits import Limit
+
+DOCUMENT = """Adds.
+
+>>> add(1, 2)
+3
+>>> print(add(1, 1))
+2
+
+add(2, 3) == 5
+add(0, 1) ➞ 1
+add(1, 1) => 2  # why not
+add(1, 3) = 5
+other(1) == 3
+"""
+
+
+def kept(document: str, namespace: dict[str, object]) -> list[int]:
+    """In a fork: the timers belong to the process."""
+
+    def work(write: object) -> None:
+        found = examples.of(document, "add")
+        write([examples.kept(found, namespace, Limit()), len(found)])  # type: ignore[operator]
+
+    fork = Forked(work)
+    try:
+        word: list[int] = fork.word(time.monotonic() + 20)
+    finally:
+        fork.end()
+    return word
+
+
+@pytest.mark.parametrize(
+    ("add", "wanted"),
+    [(lambda a, b: a + b, [5, 5]), (lambda a, b: a - b, [0, 5]), (lambda a, b: 1 / 0, [0, 5])],
+    ids=["right", "wrong", "raises"],
+)
+def test_promises_are_counted(add: object, wanted: list[int]) -> None:
+    assert kept(DOCUMENT, {"add": add}) == wanted
+
+
+def test_an_endless_example_is_not_kept() -> None:
+    def add(a: int, b: int) -> int:
+        while True:
+            try:
+                while True:
+                    a += 1
+            except BaseException:  # noqa: BLE001 - as hostile as it gets
+                pass
+        return a
+
+    def honest(a: int, b: int) -> int:
+        while a >= 0:
+            a += 1
+        return b
+
+    assert kept(">>> add(1, 2)\n3\n", {"add": honest}) == [0, 1]
+    fork = Forked(lambda write: write([Limit().run(lambda: add(1, 2), 0.05, 1.0)]))
+    try:
+        assert fork.word(time.monotonic() + 20) in ([None], None), "it got out, or the kernel has ended it"
+    finally:
+        fork.end()

@@ -1,0 +1,93 @@
+"""What code under test leaves behind in a process that tries many changes."""
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import pytest
+
+from agent.guest.trial.process_state import Keeper
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Iterator[ModuleType]:
+    made = ModuleType("kept")
+    made.__file__ = str(tmp_path.resolve() / "kept.py")
+
+    class Registry:
+        known: ClassVar[dict[str, int]] = {"a": 1}
+
+        def __init__(self) -> None:
+            self.items = [1, 2]
+
+    def remember(value: int, memory: list[int] = []) -> list[int]:  # noqa: B006 - what is to be noticed
+        memory.append(value)
+        return memory
+
+    @functools.cache
+    def doubled(value: int) -> int:
+        return 2 * value
+
+    Registry.__module__ = "kept"
+    vars(made).update(
+        table={"a": [1]}, order=[1, 2], count=0, Registry=Registry, registry=Registry(), remember=remember, doubled=doubled
+    )
+    sys.modules["kept"] = made
+    yield made
+    del sys.modules["kept"]
+
+
+def keeper(tmp_path: Path) -> Keeper:
+    return Keeper(str(tmp_path.resolve()), {"kept.py"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.table.update(b=2),
+        lambda m: m.table.update(a=2),
+        lambda m: m.order.reverse(),
+        lambda m: m.Registry.known.clear(),
+        lambda m: m.registry.items.pop(),
+        lambda m: m.remember(1),
+        lambda m: m.doubled(3),
+    ],
+    ids=["new key", "other value", "order", "a class's table", "an object's list", "a mutable default", "a cache"],
+)
+def test_small_changes_are_put_back(tmp_path: Path, module: ModuleType, change: Callable[[Any], None]) -> None:
+    kept = keeper(tmp_path)
+    change(module)
+    assert kept.restore()
+    assert (module.table, module.order, module.Registry.known) == ({"a": [1]}, [1, 2], {"a": 1})
+    assert (module.registry.items, module.remember.__defaults__, module.doubled.cache_info().currsize) == ([1, 2], ([],), 0)
+
+
+def test_a_changed_name_ends_the_process(tmp_path: Path, module: ModuleType) -> None:
+    kept = keeper(tmp_path)
+    assert kept.restore()
+    module.count = 7
+    assert not kept.restore()
+
+
+def test_a_thread_that_stays_ends_the_process(tmp_path: Path, module: ModuleType) -> None:
+    kept, done = keeper(tmp_path), threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        assert not kept.restore()
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_what_belongs_to_python_is_left_alone(tmp_path: Path, module: ModuleType) -> None:
+    builtins = {"len": len}
+    vars(module)["__builtins__"] = builtins
+    kept = keeper(tmp_path)
+    builtins["_"] = len
+    assert kept.restore()
+    assert "_" in builtins

@@ -1,0 +1,250 @@
+"""What a model sees: the failing test and the likely functions whole, what they use as signatures, nothing twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from agent.contract.proposal import Diagnosis, Span
+from agent.models.router import Models
+from agent.models.values import ModelSettings
+from agent.prompts import diagnose as prompting
+from agent.prompts import failures as failing
+from agent.prompts.excerpts import failing_tests, view
+from agent.prompts.similarity import affinities
+from agent.proposer import Situation
+from agent.proposers.model import DIRECT, ModelProposer
+from sandbox.base import Sandbox
+from tests.agent.stage import situation
+from tests.agent.workbench import PYTEST, sandbox_with
+
+MANY = "".join(f"\n\ndef other_{n}(text):\n    return text * {n}\n" for n in range(60))
+FILES = {
+    "pkg/__init__.py": "",
+    "pkg/blocks.py": (
+        "import re\nfrom pkg.text import clean\n\nQUOTE = re.compile('>+')\nUNUSED = 1\n\n\nclass Renderer:\n"
+        "    def quote(self, text: str) -> str:\n        return QUOTE.sub('', clean(text)).rstrip('> ')\n\n"
+        "    def heading(self, text: str) -> str:\n        return '# ' + text\n" + MANY
+    ),
+    "pkg/text.py": "def clean(text, *, strict=False):\n    return ' '.join(text.split())\n",
+    "pkg/site.py": "from pkg.blocks import Renderer\n\n\ndef page(text):\n    return Renderer().quote(text)\n",
+    "tests/test_blocks.py": (
+        "import pytest\nfrom pkg.blocks import Renderer\nfrom pkg.site import page\n\n\n"
+        "def check(text, wanted):\n    assert page(text) == wanted\n\n\n"
+        "@pytest.mark.parametrize('end', ['>', '>>', ' >'])\ndef test_quote_keeps_its_end(end):\n"
+        "    # the mark at the end belongs to the text\n    check('> a ' + end, 'a ' + end)\n\n\n"
+        "def test_heading():\n    assert Renderer().heading('a') == '# a'\n"
+    ),
+}
+
+
+async def staged(sandbox: Sandbox) -> Situation:
+    return await situation(sandbox, PYTEST.command, env=PYTEST.env, seconds=60.0)
+
+
+async def test_what_fails_is_shown_whole_with_what_it_uses_and_nothing_twice(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        now = await staged(sandbox)
+        shown = await prompting.repair(replace(now, strategy=DIRECT), 12_000, "")
+    text = shown.prompt.messages[1]["content"]
+    assert "# the mark at the end belongs to the text" in text
+    assert text.count("def test_quote_keeps_its_end") == 1
+    assert text.count("return QUOTE.sub('', clean(text)).rstrip('> ')") == 1
+    assert "def check(text, wanted)" in text, "the helper in the traceback"
+    assert "QUOTE = re.compile('>+')" in text
+    assert "def clean(text" in text
+    assert "UNUSED" not in text
+    assert "other_1" not in text
+    assert "pkg/blocks.py" in shown.paths
+    assert not any("test" in path for path in shown.paths)
+    assert len(text) // 4 < 1_000
+
+
+async def test_the_budget_keeps_the_failing_test_and_the_likeliest_function(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        found = (await view(await staged(sandbox), 10)).excerpts
+        test = await failing_tests(await staged(sandbox), 300)
+    assert len(found) == 2
+    assert "test_quote_keeps_its_end" in found[0].text
+    assert test.startswith("@pytest.mark.parametrize")
+    assert test == found[0].text
+
+
+async def test_what_the_diagnosis_points_at_comes_first(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        places = ("nowhere.py::x", "pkg/blocks.py::Renderer.heading", "pkg/blocks.py:99999")
+        known = Diagnosis("x", "logic", 0.9, "model:m", places=places)
+        found = (await view(replace(await staged(sandbox), diagnosis=known), 3_000)).excerpts
+    titles = [excerpt.title for excerpt in found]
+    assert any("Renderer.heading" in title and "believed" in title for title in titles)
+
+
+async def test_a_sure_diagnosis_leaves_little_room_for_what_lies_elsewhere(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        now = await staged(sandbox)
+        known = Diagnosis("x", "logic", 0.9, "model:m", places=("pkg/blocks.py::QUOTE", "pkg/blocks.py::other_7"))
+        sure, unsure = [await view(replace(now, diagnosis=replace(known, confidence=c)), 400) for c in (0.9, 0.2)]
+    shown = {"pkg/blocks.py::QUOTE", "pkg/blocks.py::other_7", "tests/test_blocks.py::test_quote_keeps_its_end"}
+    assert shown <= sure.shown
+    assert shown <= unsure.shown
+    assert "pkg/blocks.py::Renderer.quote" in unsure.shown - sure.shown
+    assert any(excerpt.text == "QUOTE = re.compile('>+')" for excerpt in sure.excerpts), "a constant"
+    assert "pkg/blocks.py::Renderer.quote" in sure.others, "it is named, so that it can be asked for"
+
+
+async def test_lines_that_run_at_import_are_not_suspicious_beside_functions(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        now = await staged(sandbox)
+        at_import = Span("pkg/blocks.py", 5, 5, 1.0, "runs in failing tests only", "")
+        found = await view(replace(now, suspects=(at_import, *now.suspects)), 3_000)
+    assert not any("UNUSED" in excerpt.text for excerpt in found.excerpts)
+
+
+STEPS = {
+    "pkg/__init__.py": "",
+    "pkg/steps.py": "\n\n".join(f"def {name}(n):\n    return n + 1\n" for name in ("cut", "glue", "trim_margin", "sort")),
+    "pkg/run.py": "from pkg.steps import *\n\n\ndef run(n):\n    return cut(n) + glue(n) + trim_margin(n) + sort(n)\n",
+    "tests/test_run.py": "from pkg.run import run\n\n\ndef test_it():\n    # trims each margin once\n    assert run(0) == 3\n",
+}
+
+
+async def test_the_comments_of_a_failing_test_say_what_it_is_about(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, STEPS) as sandbox:
+        found = await view(await staged(sandbox), 190)
+    assert "pkg/steps.py::trim_margin" in found.shown
+    assert "pkg/steps.py::sort" in found.others
+
+
+TABLE = {
+    "pkg/__init__.py": "",
+    "pkg/table.py": "class Table(dict):\n" + "\n".join(
+        f"    def {name}(self, *args):\n        return dict.{name}(self, *args)  # {name}\n        # as it is there\n"
+        for name in ("__init__", "__getitem__", "__repr__", "__len__", "__setitem__")
+    ) + "\n\ndef filled(table):\n    return repr(table) + str(table[1] + len(table))\n",
+    "tests/test_table.py": (
+        "from pkg.table import Table, filled\n\n\n"
+        "def test_it():\n    t = Table()\n    t[1] = 2\n    assert filled(t) == '{1: 2}4'\n"
+    ),
+}  # fmt: skip
+
+
+async def test_what_the_failing_test_does_by_an_operator_counts_as_called(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, TABLE) as sandbox:
+        found = await view(await staged(sandbox), 230)
+    assert "pkg/table.py::Table.__setitem__" in found.shown
+    assert "pkg/table.py::Table.__repr__" in found.others
+
+
+async def test_a_long_helper_between_test_and_code_is_a_signature(tmp_path: Path) -> None:
+    body = "".join(f"    step_{n} = {n}\n" for n in range(9))
+    files = {**FILES, "tests/test_blocks.py": FILES["tests/test_blocks.py"].replace("wanted):\n", f"wanted):\n{body}", 1)}
+    async with sandbox_with(tmp_path, files) as sandbox:
+        found = await view(await staged(sandbox), 3_000)
+    (helper,) = [excerpt for excerpt in found.excerpts if "`check`" in excerpt.title]
+    assert helper.text == "def check(text, wanted):"
+
+
+async def test_without_suspects_what_the_test_names_is_shown(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        now = replace(await staged(sandbox), suspects=())
+        now = replace(
+            now, red=tuple(replace(run, failures=tuple(replace(f, frames=()) for f in run.failures)) for run in now.red)
+        )
+        found = (await view(now, 3_000)).excerpts
+    assert any("`page`, named by the failing test" in excerpt.title for excerpt in found)
+
+
+async def test_cases_that_fail_alike_are_told_together_and_their_traceback_once(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        told = failing.told(failing.red(await staged(sandbox)), 600)
+    assert told.count("--- tests/test_blocks.py") == 1
+    assert "def test_quote_keeps_its_end" not in told
+    assert told.count("::test_quote_keeps_its_end[") >= 3
+
+
+async def test_a_failure_without_anything_to_go_by_is_diagnosed_first(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, FILES) as sandbox:
+        now = await staged(sandbox)
+    hosted, local = (ModelProposer(Models(ModelSettings(name))) for name in ("openai/x", "ollama_chat/x"))
+    lost = replace(
+        now,
+        suspects=(),
+        red=tuple(replace(run, failures=tuple(replace(f, frames=()) for f in run.failures)) for run in now.red),
+    )
+    unsure = Diagnosis("a", "logic", 0.2, "model:m", hypotheses=("b", "c", "d"))
+    sure = Diagnosis("a", "logic", 0.9, "model:m")
+    assert hosted.strategies(now) == ("direct",)
+    assert hosted.strategies(lost) == ("diagnosed",)
+    assert hosted.strategies(replace(now, refuted=("x",))) == ("diagnosed",)
+    assert hosted.strategies(replace(now, diagnosis=unsure)) == ("hypothesis:0", "hypothesis:1", "hypothesis:2")
+    assert hosted.strategies(replace(now, diagnosis=unsure, refuted=("a",))) == ("hypothesis:1", "hypothesis:2", "hypothesis:3")
+    assert hosted.strategies(replace(now, diagnosis=unsure, calls=2)) == ("hypothesis:0",), "each may take a second asking"
+    assert local.strategies(replace(now, diagnosis=unsure)) == ("hypothesis:0",), "it answers one at a time"
+    assert hosted.strategies(replace(now, diagnosis=sure, round=2)) == ("targeted",), "a second way only where that failed"
+    half = replace(sure, confidence=0.6)
+    assert hosted.strategies(replace(now, diagnosis=half, round=2)) == ("targeted", "another")
+    for place, second in (("a.py::Class.method", "function"), ("a.py::LIMIT", "another"), ("a.py::Class", "another")):
+        ways = hosted.strategies(replace(now, diagnosis=replace(sure, places=(place,)), round=4))
+        assert ways == ("targeted", second, "minimal")
+    assert hosted.strategies(replace(now, diagnosis=sure, round=3, stuck=1))[0] == "afresh"
+
+
+def test_names_that_say_what_a_test_is_about_weigh_more_than_those_that_all_places_share() -> None:
+    places = [
+        "pkg/renderers/markdown.py MarkdownRenderer.block_quote",
+        "pkg/renderers/html.py HTMLRenderer.link",
+        "pkg/core.py f",
+    ]
+    found = affinities("tests/test_renderers.py::TestMarkdownRenderer::test_block_quote_ends", places)
+    assert found[0] > found[1] > found[2] == 0.0
+    assert affinities("tests/x.py::test_y", places) == [0.0] * 3
+
+
+LONG = {
+    "pkg/__init__.py": "",
+    "pkg/reader.py": (
+        "from pkg.counting import Counter\n\n\nclass Reader:\n    def __init__(self):\n        self._counter = Counter()\n\n"
+        "    def read(self, text):\n        for line in text.split('\\r\\n'):\n            self._check(line)\n"
+        "        return self._counter\n\n"
+        "    def _check(self, line):\n        self._counter.feed(line)\n"
+    ),
+    "pkg/counting.py": (
+        "class Counter:\n    def __init__(self):\n        self._count = 0\n\n"
+        "    @property\n    def count(self):\n        return self._count\n\n"
+        "    def feed(self, line):\n        self._count += 2\n\n    def elsewhere(self):\n        return 3\n\n\n"
+        "def long(value):\n" + "".join(f"    value += {n}  # filled\n" for n in range(120)) + "    return value\n"
+    ),
+    "tests/test_reader.py": (
+        "from pkg.reader import Reader\n\n\ndef test_lines():\n    assert Reader().read('a\\r\\nb').count == 2\n\n\n"
+        "def test_none():\n    assert Reader()\n"
+    ),
+}
+
+
+async def test_what_the_likely_code_calls_and_what_lessons_name_are_shown(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, LONG) as sandbox:
+        now = replace(
+            await staged(sandbox), lessons=("x (pkg/counting.py:80): 1 stays red `tests/test_reader.py::test_lines`",)
+        )
+        found = {excerpt.title: excerpt.text for excerpt in (await view(now, 1_200)).excerpts}
+    told = "\n".join(found)
+    assert "`Counter.feed`" in told, "called through a delegator"
+    assert "`Counter.__init__`" in told, "it sets what the getter hands out"
+    assert "elsewhere" not in told
+    (long,) = [text for title, text in found.items() if "`long`, changed by an earlier try" in title]
+    assert "[… lines" in long
+    assert 30 < len(long.splitlines()) < 50, "the place with some lines around, where the whole does not fit"
+
+
+async def test_what_runs_in_many_passing_tests_is_shown_only_where_shown_code_calls_it(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, LONG) as sandbox:
+        now = await staged(sandbox)
+        common = [
+            Span("pkg/counting.py", line, line, 0.1, "runs in 1 failing and 99 passing tests", name)
+            for line, name in ((7, "Counter.count"), (10, "Counter.feed"), (13, "Counter.elsewhere"), (20, "long"))
+        ]
+        found = (await view(replace(now, suspects=(*now.suspects, *common)), 3_000)).excerpts
+    told = "\n".join(excerpt.title for excerpt in found)
+    assert "`Counter.feed`" in told
+    assert "elsewhere" not in told
+    assert "`long`" not in told

@@ -1,0 +1,105 @@
+"""What is red for want of something in the sandbox is told from what is red by itself: words of really run tests and steps."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.checks.oracle import EXIT
+from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.verdicts import Check, CheckRun, Failure, Verdict
+from agent.reproduce.sandbox_limits import Lack, alike, lack_behind
+from agent.reproducing import Red
+from sandbox.base import Sandbox
+from tests.agent.conftest import RunCheck
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TESTS = {
+    "test_net.py": """
+import errno, os, socket, urllib.request
+from unittest import mock
+import pytest
+
+def lookup(): return socket.getaddrinfo("example.invalid", 80)
+
+def test_network(): socket.create_connection(("example.invalid", 80), 2)
+def test_url(): urllib.request.urlopen("http://example.invalid/", timeout=2)
+def test_large():
+    with open("big", "wb") as file: file.truncate(3 << 40)
+def test_loopback(): socket.create_connection(("127.0.0.1", 9), 2)
+def test_mocked():
+    with mock.patch("socket.getaddrinfo", side_effect=socket.gaierror(-3, "Temporary failure in name resolution")): lookup()
+def test_replaced(monkeypatch):
+    def gone(*given): raise socket.gaierror(-3, "Temporary failure in name resolution")
+    monkeypatch.setattr(socket, "getaddrinfo", gone)
+    lookup()
+def test_told(): assert "Could not resolve host" == "fine"
+def test_full(): raise OSError(errno.ENOSPC, "No space left on device")
+def test_memory(): raise MemoryError
+"""
+}
+
+
+async def test_only_what_the_system_itself_said_is_a_lack_of_the_sandbox(run_check: RunCheck) -> None:
+    run = await run_check(TESTS)
+    check = Check("tests", "pytest", "pytest")
+    found = {failure.id.partition("::")[2]: lack_behind(failure, run, check) for failure in run.failures}
+    assert {name: lack.what for name, lack in found.items() if lack is not None} == {
+        "test_network": "network", "test_url": "network", "test_large": "file size",
+    }  # fmt: skip
+    assert len(found) == 9
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        ("python -c \"open('big', 'wb').truncate(3 * 1024**4)\"", "file size"),
+        ("truncate -s 3T big", "file size"),
+        ("dd if=/dev/zero of=big bs=1M count=1 seek=3000000", "file size"),
+        ("python -c \"import urllib.request; urllib.request.urlopen('http://example.invalid')\"", "network"),
+        ("python -c \"import socket; socket.create_connection(('127.0.0.1', 9))\"", None),
+        ("echo No space left on device; for n in $(seq 20); do echo $n; done; exit 3", None),
+    ],
+)
+async def test_a_step_that_ends_at_a_limit(run_check: RunCheck, script: str, what: str | None) -> None:
+    run = await run_check({}, script, "exit")
+    assert run.red == {EXIT}, run.output
+    lack = lack_behind(run.failures[0], run, Check("step", script, "exit"))
+    assert (lack and lack.what) == what, run.output
+
+
+async def test_a_step_that_was_killed_for_its_memory() -> None:
+    run = CheckRun("step", "out_of_memory", {EXIT: Verdict.FAILED}, (Failure(EXIT, "exit code 137: "),), 1.0, exit_code=137)
+    lack = lack_behind(run.failures[0], run, Check("step", "./big", "exit"))
+    assert lack is not None
+    assert lack.what == "memory"
+
+
+async def test_what_ci_says_too_is_no_lack_of_ours() -> None:
+    lack = Lack("disk", "No space left on device")
+    assert alike(lack, ("cp: error writing 'x': No space left on device",))
+    assert not alike(lack, ("E  assert 1 == 2",))
+    assert not alike(lack, ())
+
+
+BIG = "def test_big(tmp_path):\n    with open(tmp_path / 'big', 'wb') as file: file.truncate(3 << 40)\n"
+CASES = [
+    ({"test_big.py": BIG}, {}, Outcome.INFRASTRUCTURE),
+    ({"test_big.py": BIG}, {"hints": ("E   OSError: [Errno 27] File too large",)}, None),
+    ({"test_big.py": BIG + "def test_bug(): assert 1 == 2\n"}, {}, None),
+]
+
+
+@pytest.mark.parametrize(("files", "known", "outcome"), CASES)
+async def test_a_limit_ends_the_attempt_only_where_it_explains_all_and_ci_does_not_tell_it(
+    sandbox: Sandbox, tmp_path: Path, files: dict[str, str], known: dict[str, object], outcome: Outcome | None
+) -> None:
+    from tests.agent.reproduce.test_flakiness import Case
+
+    result = await Case(tmp_path, files, sandbox).seen(**known)
+    if outcome is None:
+        assert isinstance(result, Red), result
+        return
+    assert isinstance(result, NoRepair), result
+    assert result.outcome is outcome
+    assert "its file size" in result.reason

@@ -1,0 +1,98 @@
+"""What is read of a failure, from a real stand-in: also when half of it is gone, and never a secret."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from app.attempt.gather import Gathered, Head, gather
+from app.clock import SystemClock
+from app.github import GitHub, Repository
+from app.settings import load
+from app.store.store import Store, open_store
+from app.store.values import Attempt
+from tests.app.requests import taken
+from tests.standins import github as standin
+from webhooks.intake import RepairRequest, RepositoryRef
+
+NAME = "acme/boiler"
+TOKEN = "ghp_" + "a1" * 18
+WORKFLOW = f"""\
+name: CI
+on: [push]
+jobs:
+  tests:
+    runs-on: ubuntu-latest
+    steps:
+      - name: Test
+        run: echo "error {TOKEN} and open-sesame"; exit 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Red:
+    """A commit whose one workflow run is red."""
+
+    github: standin.GitHub
+    repository: Repository
+    store: Store
+    head: Head
+    ref: RepositoryRef
+
+    async def attempt(self) -> Attempt:
+        installation = self.github.installation("acme").id
+        (run,) = self.github.runs(NAME)
+        asked = RepairRequest("workflow_run", installation, self.ref, self.head.sha, "main", run_id=run.id, title="CI")
+        attempt = await self.store.attempt(await taken(self.store, asked))
+        assert attempt is not None
+        return attempt
+
+    async def gathered(self) -> Gathered:
+        found = await gather(await self.attempt(), self.head, self.repository, ("open-sesame",))
+        assert isinstance(found, Gathered)
+        return found
+
+
+@pytest.fixture
+async def red(tmp_path: Path, database_url: str | None) -> AsyncIterator[Red]:
+    async with (
+        standin.GitHub() as github,
+        open_store(load(data_dir=tmp_path, database_url=database_url), SystemClock()) as store,
+        GitHub(github.app_id, github.private_key, api_url=github.url) as client,
+    ):
+        made = await github.create_repository(NAME, {"boiler.py": "HOT = True\n"})
+        sha = await github.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW})
+        await github.settled()
+        ref = RepositoryRef(made.id, NAME, "main")
+        repository = client.repository(github.installation("acme").id, ref)
+        yield Red(github, repository, store, Head(sha, "main"), ref)
+
+
+async def test_what_a_failing_job_says_is_told_without_secrets(red: Red) -> None:
+    gathered = await red.gathered()
+    (job,) = gathered.jobs
+    assert (job.name, job.failed_step) == ("tests", "Test")
+    (hint,) = gathered.hints
+    assert "error [redacted] and [redacted]" in hint
+    assert TOKEN not in hint
+    assert "open-sesame" not in hint
+
+
+async def test_a_log_that_has_expired_is_named_as_gone(red: Red) -> None:
+    red.github.faults.status("GET", f"/repos/{NAME}/actions/jobs/*", 410, times=9)
+    gathered = await red.gathered()
+    assert [job.name for job in gathered.jobs] == ["tests"]
+    assert gathered.hints == ("The log of the failing job tests is gone.",)
+
+
+async def test_a_run_that_was_deleted_leaves_what_else_is_known(red: Red) -> None:
+    (run,) = red.github.runs(NAME)
+    red.github.faults.status("GET", f"/repos/{NAME}/actions/runs/{run.id}/jobs", 404, times=9)
+    assert (await red.gathered()).jobs == ()
+    run.conclusion = "success"  # so that the listing of red runs does not name it
+    red.github.faults.status("GET", f"/repos/{NAME}/actions/runs/{run.id}", 404, times=9)
+    gathered = await red.gathered()
+    assert (gathered.jobs, gathered.title) == ((), "CI")

@@ -1,0 +1,369 @@
+"""What GitHub answers on an attempt's way becomes an outcome or a wait, and nothing goes on spinning there."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+import structlog
+from langchain_core.runnables import RunnableConfig
+from sqlalchemy import select, update
+
+from agent.blobs import Blobs
+from agent.case import Case, without_a_run
+from agent.contract.events import Emit, Remembered, StepStarted
+from agent.contract.memory import Memory
+from agent.contract.outcome import NoRepair, Outcome
+from agent.engine import Engine
+from agent.question import Reply
+from app.github import Repository
+from app.jobs import heal
+from app.store.leases.heartbeat import LeaseLost
+from app.store.leases.notifications import Telling
+from app.store.models import BlobRow
+from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
+from tests.app.plant import NAME, Plant
+from tests.app.requests import taken
+
+
+async def test_an_attempt_waits_while_github_is_away(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    plant.github.faults.status("GET", f"/repos/{NAME}/*", 502, times=20)
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.store.attempt(attempt_id)
+    assert attempt is not None
+    assert (attempt.status, attempt.tries) == ("queued", 0)
+    assert await plant.store.due() == []
+
+
+async def test_an_attempt_waits_while_the_key_is_wrong(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    plant.github.faults.status("POST", "/app/installations/*/access_tokens", 401, times=20)
+    # Hours in the queue are no waiting for GitHub.
+    await plant.change(attempt_id, created_at=plant.store.clock.now() - timedelta(hours=7))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert (attempt.status, attempt.tries) == ("queued", 0)
+    assert await plant.store.due() == []
+
+
+async def test_the_log_tells_that_a_worker_was_stopped_in_the_middle(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    asked, stopped = asyncio.Event(), asyncio.Event()
+
+    async def is_asked(*_: str) -> None:
+        asked.set()
+        await stopped.wait()
+
+    plant.github.faults.on("GET", f"/repos/{NAME}/*", is_asked, "before")
+    with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars]) as logged:
+        working = asyncio.create_task(heal(attempt_id, plant.deps))
+        await asked.wait()
+        working.cancel()
+        await asyncio.wait({working})
+    stopped.set()
+
+    assert (await plant.attempt(attempt_id)).status == "queued"
+    told = {line["event"]: line["attempt"] for line in logged if line["event"].startswith("attempt ")}
+    assert told == {"attempt claimed": attempt_id, "attempt interrupted; it is queued again": attempt_id}
+
+
+async def test_a_permission_that_the_app_lacks_is_named(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    plant.github.installation("acme").permissions["checks"] = "read"
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.store.attempt(attempt_id)
+    assert attempt is not None
+    assert attempt.outcome is Outcome.REFUSED
+    assert "permission" in (attempt.next_step or "")
+
+
+async def test_a_repository_that_is_gone_ends_its_attempt(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    plant.github.remove_repository(NAME)
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.store.attempt(attempt_id)
+    assert attempt is not None
+    assert attempt.outcome is Outcome.CANCELLED
+    assert NAME in (attempt.reason or "")
+
+
+async def test_an_attempt_that_fails_for_good_closes_its_check_run(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+
+    async def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setattr(Engine, "heal", broken)
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.store.attempt(attempt_id)
+    assert attempt is not None
+    assert attempt.outcome is Outcome.ERROR
+    (run,) = plant.github.check_runs(NAME)
+    assert (run.status, run.conclusion) == ("completed", "neutral")
+
+
+async def test_a_commit_without_tests_is_told_so(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.store.attempt(attempt_id)
+    assert attempt is not None
+    assert attempt.outcome is Outcome.NOTHING_FAILED
+    (run,) = plant.github.check_runs(NAME)
+    assert "test:" in run.output["summary"]
+
+
+async def test_a_second_command_of_a_busy_head_waits(plant: Plant) -> None:
+    first = await taken(plant.store, plant.request)
+    async with plant.store.lease(first, "w0"):
+        plant.github.add_collaborator(NAME, "maria", "write")
+        pull = await plant.github.open_pull(NAME, "main", base="old")
+        comment = await plant.github.comment(NAME, pull.number, "maria", "/heal")
+        command = replace(plant.request, source="comment", head_sha=None, head_branch=None, sender="maria")
+        second = await taken(plant.store, replace(command, pull_number=pull.number, comment_id=comment.id))
+
+        await heal(second, plant.deps)
+
+        waiting = await plant.store.attempt(second)
+        assert waiting is not None
+        assert (waiting.status, waiting.tries) == ("queued", 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "conclusion"),
+    [(404, Outcome.CANCELLED, "cancelled"), (403, Outcome.REFUSED, "neutral"), (422, Outcome.ERROR, "neutral")],
+)
+async def test_what_github_ends_on_the_way_is_shown_there(plant: Plant, status: int, outcome: Outcome, conclusion: str) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    plant.github.faults.status("GET", f"/repos/{NAME}/actions/runs", status)
+
+    await heal(attempt_id, plant.deps)
+
+    assert (await plant.attempt(attempt_id)).outcome is outcome
+    assert plant.shown() == [("completed", conclusion)]
+    assert await plant.store.due() == []
+
+
+async def test_an_attempt_that_a_webhook_cancels_while_it_waits_is_told(plant: Plant) -> None:
+    attempt_id = await plant.postponed()
+    await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
+    assert await plant.store.due() == [attempt_id]
+
+    await heal(attempt_id, plant.deps)
+
+    assert plant.shown() == [("completed", "neutral")]
+    assert await plant.store.due() == []
+
+
+async def test_an_attempt_that_is_cancelled_after_its_worker_died_is_told(plant: Plant) -> None:
+    attempt_id = await plant.postponed()
+    past = plant.store.clock.now() - timedelta(seconds=1)
+    await plant.change(attempt_id, status="running", lease_owner="dead", lease_expires_at=past)
+    await plant.store.cancel(attempt_id, Outcome.CANCELLED, "Selfheal was removed.")
+
+    await heal(attempt_id, plant.deps)
+
+    assert (await plant.attempt(attempt_id)).outcome is Outcome.CANCELLED
+    assert plant.shown() == [("completed", "cancelled")]
+    assert await plant.store.due() == []
+
+
+async def test_an_end_that_cannot_be_told_now_is_told_later(plant: Plant) -> None:
+    attempt_id = await plant.postponed()
+    await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
+    plant.github.faults.status("GET", f"/repos/{NAME}/commits/*/check-runs", 502, times=2)
+
+    await heal(attempt_id, plant.deps)
+
+    assert plant.shown() == [("queued", None)]
+    assert await plant.store.due() == []  # not before a while
+    await plant.change(attempt_id, due_at=None)
+    assert await plant.store.due() == [attempt_id]
+    await heal(attempt_id, plant.deps)
+    assert plant.shown() == [("completed", "neutral")]
+    assert await plant.store.due() == []
+
+
+async def test_an_end_is_told_by_one_worker_at_a_time(plant: Plant) -> None:
+    attempt_id = await plant.postponed()
+    await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
+    async with plant.store.telling(attempt_id, "w2") as telling:
+        assert await plant.store.due() == []
+
+        await heal(attempt_id, plant.deps)
+
+        assert plant.shown() == [("queued", None)]
+        telling.later(0.0)
+    await heal(attempt_id, plant.deps)
+    assert plant.shown() == [("completed", "neutral")]
+
+
+async def test_who_may_have_lost_the_telling_writes_nothing(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt_id = await plant.postponed()
+    await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
+
+    def late(telling: Telling) -> None:
+        raise LeaseLost
+
+    monkeypatch.setattr(Telling, "check", late)
+
+    with pytest.raises(LeaseLost):
+        await heal(attempt_id, plant.deps)
+
+    assert plant.shown() == [("queued", None)]
+    assert not (await plant.attempt(attempt_id)).told
+
+
+async def test_of_a_repository_that_is_gone_nothing_is_left_to_tell(plant: Plant) -> None:
+    attempt_id = await plant.postponed()
+    await plant.store.cancel(attempt_id, Outcome.CANCELLED, "Selfheal was removed.")
+    plant.github.remove_repository(NAME)
+
+    await heal(attempt_id, plant.deps)
+
+    assert await plant.store.due() == []
+
+
+async def test_an_expired_log_does_not_keep_a_commit_from_its_repair(plant: Plant) -> None:
+    workflow = "name: CI\non: [push]\njobs:\n  tests:\n    runs-on: ubuntu-latest\n    steps:\n      - run: exit 1\n"
+    sha = await plant.github.push(NAME, "main", {".github/workflows/ci.yml": workflow})
+    await plant.github.settled()
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=sha))
+    plant.github.faults.status("GET", f"/repos/{NAME}/actions/jobs/*", 410, times=9)
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is not Outcome.CANCELLED
+    steps = [getattr(stored.event, "step", "") for stored in await plant.store.timeline(attempt_id)]
+    assert any("unpack" in step for step in steps)
+
+
+async def test_an_archive_that_is_too_big_is_refused(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    archive = Repository.archive
+    monkeypatch.setattr(Repository, "archive", lambda self, ref: archive(self, ref, limit=10))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.REFUSED
+    assert "larger than 10 bytes" in (attempt.reason or "")
+    assert plant.shown() == [("completed", "neutral")]
+
+
+@dataclass(frozen=True, slots=True)
+class NoSandbox:
+    """A machine on which nothing can be opened."""
+
+    retry_after: float | None
+
+    @property
+    def isolation(self) -> Isolation:
+        return Isolation("full", untrusted=True)
+
+    def open(self, label: str, limits: Limits) -> AbstractAsyncContextManager[Sandbox]:
+        raise SandboxUnavailable("all slots are in use", self.retry_after)
+
+
+async def test_a_full_machine_costs_no_try(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    full = replace(plant.deps, engine=replace(plant.deps.engine, sandboxes=NoSandbox(30.0)))
+
+    await heal(attempt_id, full)
+
+    attempt = await plant.attempt(attempt_id)
+    assert (attempt.status, attempt.tries) == ("queued", 0)
+    assert await plant.store.due() == []
+
+
+async def test_a_repair_that_could_not_be_published_is_published_without_another_run(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+    plant.github.faults.primary_limit("POST", f"/repos/{NAME}/git/refs", reset_in=3600)
+    await heal(attempt_id, plant.deps)
+    assert (await plant.attempt(attempt_id)).status == "queued"
+    await plant.change(attempt_id, due_at=None)
+
+    await heal(attempt_id, replace(plant.deps, engine=replace(plant.deps.engine, sandboxes=NoSandbox(None))))
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.HEALED, attempt.reason
+    assert plant.shown() == [("completed", "success")]
+
+
+async def test_what_an_attempt_was_made_from_is_dropped_days_after_its_end(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.HEALED, attempt.reason
+    thread: RunnableConfig = {"configurable": {"thread_id": attempt_id}}
+    async with plant.store.database.read() as session:
+        kept = list(await session.scalars(select(BlobRow.sha256)))
+    assert kept
+    assert await plant.deps.engine.checkpointer.aget_tuple(thread) is not None
+    assert await plant.store.due() == []
+
+    long_ago = plant.store.clock.now() - timedelta(days=15)
+    await plant.change(attempt_id, ended_at=long_ago, created_at=long_ago)
+    async with plant.store.database.write() as session:
+        await session.execute(update(BlobRow).where(BlobRow.sha256 != kept[0]).values(created_at=long_ago))
+    younger = await taken(plant.store, replace(plant.request, head_sha="f" * 40))
+    assert await plant.store.due() == [younger, attempt_id], "whoever waits comes before what is only to be dropped"
+    await heal(attempt_id, plant.deps)
+
+    assert await plant.deps.engine.checkpointer.aget_tuple(thread) is None
+    assert await plant.store.due() == [younger]
+    async with plant.store.database.read() as session:
+        assert list(await session.scalars(select(BlobRow.sha256))) == [kept[0]], "what a younger attempt put again stays"
+
+
+async def test_a_later_attempt_learns_from_an_earlier_one_of_its_repository(plant: Plant) -> None:
+    first = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+    await heal(first, plant.deps)
+    await plant.github.push(NAME, "main", {"notes.txt": "Something else."})
+    second = await taken(plant.store, replace(plant.request, head_sha=await plant.broken("protected: [notes.txt]\n")))
+
+    await heal(second, plant.deps)
+
+    assert (await plant.attempt(second)).outcome is Outcome.HEALED
+    told = [stored.event for stored in await plant.store.timeline(second) if isinstance(stored.event, Remembered)]
+    assert [event.attempts for event in told] == [[first]]
+    assert told[0].text == f"Learned from attempt {first[:12]}"
+    learned = [pull for pull in plant.github.pull_requests(NAME) if f"Learned from attempt {first[:12]}." in pull.body]
+    assert len(learned) == 1
+    assert len(await plant.store.memories(repository=NAME)) == 2
+
+
+async def test_progress_that_github_does_not_take_does_not_hold_up_the_work(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    plant.github.faults.primary_limit("PATCH", f"/repos/{NAME}/check-runs/*", reset_in=50)
+    monkeypatch.setattr("app.telling.STEP_SECONDS", 0.1)
+
+    async def stepping(
+        _: Engine, __: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None, memory: Memory | None
+    ) -> NoRepair:
+        await emit(StepStarted(step="unpack", text="Unpacking the repository"))
+        return without_a_run(Outcome.NOTHING_FAILED, "Nothing is red.", "Nothing to do.")
+
+    monkeypatch.setattr(Engine, "heal", stepping)
+    async with asyncio.timeout(30):
+        await heal(attempt_id, plant.deps)
+
+    assert plant.shown() == [("completed", "neutral")]

@@ -1,0 +1,210 @@
+"""A checkout as the engine gets it, and the repair as the checkout gets it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from agent.contract.proposal import FileChange
+from app.cli.checkout.checkout import CheckoutChanged, CheckoutUnreadable, CheckoutUnwritable, apply, packed
+from sandbox.host.archive import unpack
+from sandbox.host.tree import FOLDER, Tree
+
+
+def git(folder: Path, *argv: str) -> None:
+    subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", *argv], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def repository(checkout: Path) -> Path:
+    git(checkout, "init", "-q")
+    return checkout
+
+
+def write(folder: Path, *paths: str, content: bytes = b"x\n") -> None:
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+
+
+async def arrived(checkout: Path) -> dict[str, bytes | str]:
+    """What a sandbox has of the checkout: content of files, target of links."""
+    target = checkout.parent / "arrived"
+    target.mkdir()
+    descriptor = os.open(target, FOLDER)
+    try:
+        await unpack(packed(checkout), Tree(descriptor))
+    finally:
+        os.close(descriptor)
+    return {
+        path.relative_to(target).as_posix(): str(path.readlink()) if path.is_symlink() else path.read_bytes()
+        for path in target.rglob("*")
+        if path.is_symlink() or path.is_file()
+    }
+
+
+async def test_it_is_what_git_sees(repository: Path) -> None:
+    write(repository, "tracked.py", "gone.py", "folder/deep.py")
+    (repository / ".gitignore").write_text(".env\n*.log\n/data/\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "first")
+    (repository / "gone.py").unlink()
+    write(repository, "untracked.py", ".env", "a.log", "data/big.bin")
+    assert set(await arrived(repository)) == {".gitignore", "tracked.py", "folder/deep.py", "untracked.py"}
+
+
+async def test_a_folder_inside_a_repository_is_taken_alone(repository: Path) -> None:
+    write(repository, "other/a.py", "part/b.py", "part/.env")
+    (repository / ".gitignore").write_text(".env\n")
+    assert set(await arrived(repository / "part")) == {"b.py"}
+
+
+async def test_without_git_what_tools_make_is_left_out(checkout: Path) -> None:
+    write(checkout, "a.py", "src/b.py", ".venv/c.py", "env/pyvenv.cfg", "src/__pycache__/b.pyc", "node_modules/d.js", ".env")
+    assert set(await arrived(checkout)) == {"a.py", "src/b.py"}
+
+
+async def test_gits_variables_do_not_lead_elsewhere(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(repository, "here.py")
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert set(await arrived(repository)) == {"here.py"}
+
+
+async def test_looking_at_a_checkout_runs_nothing_of_it(repository: Path, tmp_path: Path) -> None:
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
+    write(repository, "a.py")
+    git(repository, "config", "core.fsmonitor", str(hook))
+    assert set(await arrived(repository)) == {"a.py"}
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("is_git", [True, False])
+async def test_links_stay_links_and_those_that_lead_outside_stay_out(checkout: Path, is_git: bool) -> None:
+    if is_git:
+        git(checkout, "init", "-q")
+    write(checkout, "package/a.py")
+    (checkout / "inner").symlink_to("package")
+    (checkout / "outer").symlink_to("/etc")
+    (checkout / "package/up").symlink_to("../../..")
+    os.mkfifo(checkout / "pipe")
+    assert await arrived(checkout) == {"package/a.py": b"x\n", "inner": "package"}
+
+
+async def test_a_second_name_of_a_file_is_a_file(checkout: Path) -> None:
+    write(checkout, "a.bin", content=b"\x00\xff")
+    os.link(checkout / "a.bin", checkout / "b.bin")
+    assert await arrived(checkout) == {"a.bin": b"\x00\xff", "b.bin": b"\x00\xff"}
+
+
+async def test_names_that_are_no_text_travel(repository: Path) -> None:
+    (repository / os.fsdecode(b"caf\xe9.txt")).write_text("x")
+    assert [os.fsencode(name) for name in await arrived(repository)] == [b"caf\xe9.txt"]
+
+
+async def test_an_empty_folder_is_an_empty_archive(checkout: Path) -> None:
+    whole = b"".join([chunk async for chunk in packed(checkout)])
+    with tarfile.open(fileobj=BytesIO(whole)) as tar:
+        assert tar.getnames() == ["checkout"]
+
+
+async def test_a_file_that_cannot_be_read_is_named() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        checkout = Path(folder)
+        checkout.chmod(0o755)
+        write(checkout, "a.py", "secret.py")
+        (checkout / "secret.py").chmod(0)
+        with nobody_special(), pytest.raises(CheckoutUnreadable, match=r"secret\.py cannot be read: Permission denied"):
+            [chunk async for chunk in packed(checkout)]
+
+
+@contextmanager
+def nobody_special() -> Iterator[None]:
+    """Without root's power to read everything."""
+    before = os.geteuid()
+    if before != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+async def test_a_change_is_written_with_its_bytes_and_mode(checkout: Path) -> None:
+    write(checkout, "run.py", content=b"a = 1\r\nb = '\xc3\xa9'\r\n")
+    (checkout / "run.py").chmod(0o750)
+    write(checkout, "old.py")
+    await apply(
+        checkout,
+        (
+            FileChange("run.py", "a = 1\r\nb = 'é'\r\n", "a = 2\r\nb = 'é'\r\n"),
+            FileChange("new/made.py", None, "c = 3\n"),
+            FileChange("old.py", "x\n", None),
+        ),
+    )
+    assert (checkout / "run.py").read_bytes() == b"a = 2\r\nb = '\xc3\xa9'\r\n"
+    assert (checkout / "run.py").stat().st_mode & 0o777 == 0o750
+    assert sorted(path.relative_to(checkout).as_posix() for path in checkout.rglob("*.py")) == ["new/made.py", "run.py"]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [FileChange("b.py", "what it was\n", "y\n"), FileChange("b.py", None, "y\n"), FileChange("gone.py", "x\n", None)],
+    ids=["changed", "appeared", "removed"],
+)
+async def test_nothing_is_written_when_one_file_changed_meanwhile(checkout: Path, second: FileChange) -> None:
+    write(checkout, "a.py", "b.py")
+    with pytest.raises(CheckoutChanged) as caught:
+        await apply(checkout, (FileChange("a.py", "x\n", "y\n"), second))
+    assert caught.value.path == second.path
+    assert second.path in str(caught.value)
+    assert (checkout / "a.py").read_text() == (checkout / "b.py").read_text() == "x\n"
+
+
+async def test_nothing_is_written_when_one_file_cannot_be(checkout: Path) -> None:
+    name = "n" * 250  # a draft's name would be longer than a name may be
+    write(checkout, "a.py", name)
+    with pytest.raises(CheckoutUnwritable, match=f"{name} cannot be written: File name too long; nothing was changed"):
+        await apply(checkout, (FileChange("a.py", "x\n", "y\n"), FileChange(name, "x\n", "y\n")))
+    assert {path.name: path.read_text() for path in checkout.iterdir()} == {"a.py": "x\n", name: "x\n"}
+
+
+@pytest.mark.parametrize("path", ["outer/made.py", "link.py", "../made.py"])
+async def test_nothing_is_written_outside_of_the_checkout(checkout: Path, tmp_path: Path, path: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (checkout / "outer").symlink_to(elsewhere)
+    (checkout / "link.py").symlink_to(elsewhere / "made.py")
+    with pytest.raises(CheckoutChanged):
+        await apply(checkout, (FileChange(path, None, "x = 1\n"),))
+    assert not list(tmp_path.rglob("made.py"))
+
+
+async def test_a_checkout_of_two_gigabytes_is_refused_before_it_is_packed(checkout: Path) -> None:
+    write(checkout, "a.bin")
+    with (checkout / "b.bin").open("wb") as file:
+        file.truncate(2048 << 20)
+    with pytest.raises(CheckoutUnreadable, match="with it the checkout is larger than 2048 MiB") as refused:
+        [chunk async for chunk in packed(checkout)]
+    assert refused.value.path == "b.bin"

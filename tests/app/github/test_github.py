@@ -1,0 +1,457 @@
+"""The gateway against the local GitHub, over real sockets; every call is judged by GitHub's own description."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+
+import pytest
+
+from app.github import (
+    PUBLISHING,
+    READING,
+    BadCredentials,
+    Conflict,
+    Forbidden,
+    GitHub,
+    Invalid,
+    NotFound,
+    Patience,
+    RateLimited,
+    Repository,
+    TooLarge,
+    Unavailable,
+)
+from app.github.channel import Token
+from app.github.retries import Pace
+from app.github.types import CheckReport, FileWrite, NewCommit, NewPull, Permission
+from tests.standins.github import GitHub as StandIn
+from tests.standins.github.auth import private_pem
+from tests.standins.github.faults import Fault
+from tests.standins.github.git import Signature
+from tests.standins.github.routing import Refusal
+from tests.standins.github.state import App, CheckRun, CheckSuite
+from webhooks.intake import RepositoryRef
+
+NAME = "acme/sample"
+WORKFLOW = """\
+name: CI
+on: [push]
+jobs:
+  good:
+    runs-on: ubuntu-latest
+    steps:
+      - run: echo fine
+  bad:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - name: Test it
+        run: echo told-you-so; exit 3
+"""
+QUICK = Patience(tries=4, first_delay=0.01, longest_delay=0.02, longest_rate_limit=1.5, timeout=5, download=5, write_interval=0)
+
+
+@pytest.fixture
+async def standin() -> AsyncIterator[StandIn]:
+    async with StandIn() as standin:
+        await standin.create_repository(NAME, {"a.py": "x = 1\n", "pkg/b.py": "y = 1\n"})
+        yield standin
+
+
+@pytest.fixture
+async def github(standin: StandIn) -> AsyncIterator[GitHub]:
+    async with GitHub(standin.app_id, standin.private_key, api_url=standin.url, patience=QUICK) as github:
+        yield github
+
+
+def ref(standin: StandIn, name: str = NAME) -> RepositoryRef:
+    return RepositoryRef(standin.repository(name).id, name)
+
+
+@pytest.fixture
+def reader(standin: StandIn, github: GitHub) -> Repository:
+    return github.repository(standin.installation("acme").id, ref(standin), READING)
+
+
+@pytest.fixture
+def writer(standin: StandIn, github: GitHub) -> Repository:
+    return github.repository(standin.installation("acme").id, ref(standin), PUBLISHING)
+
+
+def count(standin: StandIn, request: str) -> int:
+    return sum(line.startswith(request) for line in standin.requests)
+
+
+# Reads
+
+
+async def test_a_red_run_is_read_down_to_the_failed_step_and_its_log(standin: StandIn, reader: Repository) -> None:
+    sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW}, "Add CI")
+    await standin.settled()
+    [run] = await reader.failing_runs(sha)
+    assert (run.name, run.path, run.head_sha, run.head_branch, run.conclusion) == (
+        "CI", ".github/workflows/ci.yml", sha, "main", "failure",
+    )  # fmt: skip
+    assert await reader.run(run.id) == run
+    [job] = await reader.failed_jobs(run)
+    assert (job.name, job.workflow_path, job.head_sha) == ("bad", run.path, sha)
+    assert [step.name for step in job.failed_steps] == ["Test it"]
+    log = await reader.job_log(job.id)
+    assert "told-you-so" in log.text
+    assert not log.truncated
+
+
+async def test_a_long_log_keeps_its_head_and_its_tail(standin: StandIn, reader: Repository) -> None:
+    noisy = WORKFLOW.replace("echo told-you-so; exit 3", "echo first-words; seq 1 40000; echo last-words; exit 1")
+    sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": noisy}, "Add CI")
+    await standin.settled()
+    [run] = await reader.failing_runs(sha)
+    [job] = await reader.failed_jobs(run)
+    log = await reader.job_log(job.id, limit=8000)
+    assert log.truncated
+    assert log.size > 200_000
+    assert len(log.text) < 8200
+    assert "last-words" in log.text
+    assert "bytes are left out here" in log.text
+
+
+async def test_the_archive_comes_from_the_other_host_without_our_token(standin: StandIn, reader: Repository) -> None:
+    head = await reader.branch_head("main")
+    assert head is not None
+    data = b"".join([chunk async for chunk in reader.archive(head)])
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        assert {name.partition("/")[2] for name in tar.getnames()} >= {"a.py", "pkg/b.py"}
+    assert standin.downloads.served
+    assert standin.downloads.leaks == []
+
+
+async def test_an_archive_that_is_too_large_is_cut_off(standin: StandIn, reader: Repository) -> None:
+    with pytest.raises(TooLarge):
+        async for _ in reader.archive("main", limit=50):
+            pass
+
+
+async def test_files_are_bytes_and_absence_is_none(standin: StandIn, reader: Repository) -> None:
+    sha = await standin.push(NAME, "topic/a#1", {"d/ü ?#%20.bin": b"\xff\x00", "big.txt": b"0123456789" * 150_000})
+    assert await reader.file("d/ü ?#%20.bin", sha) == b"\xff\x00"
+    assert await reader.file("big.txt", sha) == b"0123456789" * 150_000
+    assert await reader.file("missing.py", sha) is None
+    assert await reader.file("pkg", sha) is None
+    assert await reader.branch_head("topic/a#1") == sha
+    assert await reader.branch_head("no/such") is None
+    commit = await reader.commit(sha)
+    assert commit.parents == ((await standin.branches(NAME))["main"],)
+
+
+async def test_permissions_of_people(standin: StandIn, reader: Repository) -> None:
+    standin.add_collaborator(NAME, "wendy", "write")
+    standin.add_collaborator(NAME, "rita", "read")
+    assert await reader.permission("acme") is Permission.ADMIN
+    assert (await reader.permission("wendy")).can_write
+    assert not (await reader.permission("rita")).can_write
+    assert await reader.permission("nobody-at-all") in (Permission.NONE, Permission.READ)
+
+
+async def test_a_pull_request_tells_its_head_and_where_it_comes_from(standin: StandIn, reader: Repository) -> None:
+    sha = await standin.push(NAME, "topic", {"a.py": "x = 2\n"})
+    pull = await standin.open_pull(NAME, "topic")
+    read = await reader.pull(pull.number)
+    assert (read.head_sha, read.head_branch, read.base_branch, read.head_repository, read.state) == (
+        sha, "topic", "main", NAME, "open",
+    )  # fmt: skip
+
+
+async def test_red_checks_of_other_apps_only(standin: StandIn, reader: Repository, writer: Repository) -> None:
+    sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW}, "Add CI")
+    await standin.settled()
+    await writer.report_check(CheckReport("Selfheal", sha, "a1", "completed", "t", "s", "failure"))
+    assert await reader.failing_checks(sha) == ()
+    world, of = standin.world, standin.repository(NAME)
+    other = App(world.next_id(), "other-ci", "Other CI", world.account("other"))
+    suite = CheckSuite(world.next_id(), other, sha, "main", status="completed", conclusion="failure")
+    of.suites[suite.id] = suite
+    for name, conclusion in (("lint", "failure"), ("docs", "success")):
+        run = CheckRun(world.next_id(), suite, name, sha, "completed", conclusion, completed=suite.created)
+        run.output = {"title": "2 findings", "summary": "pkg/a.py"}
+        of.check_runs[run.id] = run
+    [check] = await reader.failing_checks(sha)
+    assert (check.name, check.app, check.title, check.summary) == ("lint", "other-ci", "2 findings", "pkg/a.py")
+
+
+async def test_a_read_is_repeated_until_github_answers(standin: StandIn, reader: Repository) -> None:
+    standin.faults.status("GET", "*/git/ref/*", 502, times=2)
+    standin.faults.reset("GET", "*/git/ref/*")
+    assert await reader.branch_head("main") is not None
+    assert count(standin, "GET /repos/acme/sample/git/ref") == 4
+
+
+async def test_a_read_is_given_up_in_the_end(standin: StandIn, reader: Repository) -> None:
+    standin.faults.status("GET", "*/git/ref/*", 503, times=99)
+    with pytest.raises(Unavailable, match="503"):
+        await reader.branch_head("main")
+    assert count(standin, "GET /repos/acme/sample/git/ref") == QUICK.tries
+
+
+async def test_a_repository_that_is_gone_is_not_found(standin: StandIn, reader: Repository) -> None:
+    await reader.branch_head("main")
+    standin.remove_repository(NAME)
+    with pytest.raises(NotFound):
+        await reader.run(1)
+
+
+# Tokens
+
+
+async def test_a_token_is_for_one_repository_and_what_was_asked(standin: StandIn, github: GitHub, reader: Repository) -> None:
+    other = await standin.create_repository("acme/secret", {"a": "1"}, private=True)
+    await reader.branch_head("main")
+    [token] = [t for t in standin.tokens.known.values() if t.expires is not None]
+    assert token.actor.repository_ids == {reader.ref.id}
+    assert other.id not in token.actor.repository_ids
+    assert set(token.actor.permissions.values()) == {"read"}
+    with pytest.raises(Forbidden):
+        await reader.react(1, "eyes")
+
+
+async def test_a_token_is_kept_and_renewed_when_it_expired(standin: StandIn, github: GitHub, reader: Repository) -> None:
+    again = github.repository(standin.installation("acme").id, reader.ref, READING)
+    for _ in range(2):
+        await reader.branch_head("main")
+        await again.branch_head("main")
+    assert count(standin, "POST /app/installations") == 1
+    standin.expire_tokens()
+    assert await reader.branch_head("main") is not None
+    assert count(standin, "POST /app/installations") == 2
+
+
+def test_a_token_is_renewed_before_it_expires() -> None:
+    now = datetime.now(UTC)
+    assert Token("t", now + timedelta(minutes=30)).fresh
+    assert not Token("t", now + timedelta(minutes=4)).fresh
+
+
+async def test_a_write_that_met_an_expired_token_is_made_once(standin: StandIn, writer: Repository) -> None:
+    issue = await standin.open_issue(NAME, "hello")
+    await writer.branch_head("main")
+    standin.expire_tokens()
+    await writer.find_or_create_comment(issue.number, "<!-- m -->", "hi <!-- m -->")
+    assert len(standin.comments(NAME, issue.number)) == 1
+
+
+async def test_an_unknown_app_and_a_broken_key_are_bad_credentials(standin: StandIn) -> None:
+    for app_id, key in ((1, standin.private_key), (standin.app_id, "not a key")):
+        async with GitHub(app_id, key, api_url=standin.url, patience=QUICK) as github:
+            with pytest.raises(BadCredentials) as caught:
+                await github.repository(1, ref(standin)).branch_head("main")
+            assert "BEGIN" not in str(caught.value)
+
+
+async def test_a_suspended_installation_is_told(standin: StandIn, reader: Repository) -> None:
+    await reader.branch_head("main")
+    standin.tell_installation("acme", "suspend")
+    with pytest.raises(Forbidden, match="suspended"):
+        await reader.branch_head("main")
+
+
+async def test_github_that_cannot_be_reached_is_unavailable() -> None:
+    async with GitHub(1, private_pem(), api_url="http://127.0.0.1:9", patience=QUICK) as github:
+        with pytest.raises(Unavailable):
+            await github.repository(1, RepositoryRef(1, NAME, "main")).branch_head("main")
+
+
+async def test_no_token_shows_in_a_repr_or_an_error(standin: StandIn, github: GitHub, reader: Repository) -> None:
+    await reader.branch_head("main")
+    channel = reader._channel
+    token = channel._current[0]  # type: ignore[attr-defined]
+    standin.faults.status("GET", "*/git/ref/*", 500, times=99)
+    with pytest.raises(Unavailable) as caught:
+        await reader.branch_head("main")
+    for text in (repr(token), repr(reader), repr(github), repr(caught.value), repr(caught.value.__cause__)):
+        assert token.value not in text
+        assert "ghs_" not in text
+
+
+# Rate limits
+
+
+async def test_a_short_rate_limit_is_waited_for_even_by_a_write(standin: StandIn, writer: Repository) -> None:
+    issue = await standin.open_issue(NAME, "hello")
+    standin.faults.secondary_limit("POST", "*/comments", retry_after=1)
+    standin.faults.primary_limit("GET", "*/comments", reset_in=1)
+    await writer.find_or_create_comment(issue.number, "<!-- m -->", "hi <!-- m -->")
+    assert len(standin.comments(NAME, issue.number)) == 1
+
+
+async def test_a_long_rate_limit_is_raised_with_its_time(standin: StandIn, writer: Repository) -> None:
+    standin.faults.secondary_limit("GET", "*/git/ref/*", retry_after=120)
+    with pytest.raises(RateLimited) as caught:
+        await writer.branch_head("main")
+    assert caught.value.retry_after == 120
+    standin.faults.secondary_limit("GET", "*/git/ref/*", retry_after=None)
+    with pytest.raises(RateLimited) as caught:
+        await writer.branch_head("main")
+    assert caught.value.retry_after >= 60
+
+
+# Writes
+
+
+def strike(standin: StandIn, fault: str, path: str) -> None:
+    match fault:
+        case "answered 502 before":
+            standin.faults.status("POST", path, 502)
+        case "answered 502 although done":
+            standin.faults.status("POST", path, 502, applied=True)
+        case "reset although done":
+            standin.faults.reset("POST", path, applied=True)
+
+
+async def committed(writer: Repository, text: str = "x = 2\n") -> str:
+    head = await writer.branch_head("main")
+    assert head is not None
+    tree = await writer.create_tree(head, (FileWrite("a.py", text),))
+    return await writer.create_commit(NewCommit(head, tree, "Change a"))
+
+
+@pytest.mark.parametrize("fault", ["answered 502 before", "answered 502 although done", "reset although done"])
+async def test_a_lost_answer_doubles_nothing(standin: StandIn, writer: Repository, fault: str) -> None:
+    for path in ("*/git/trees", "*/git/commits", "*/git/refs", "*/pulls", "*/comments", "*/check-runs"):
+        strike(standin, fault, path)
+    sha = await committed(writer)
+    await writer.create_branch("selfheal/x", sha)
+    pull = await writer.find_or_create_pull(NewPull("t", "b", "selfheal/x", "main"))
+    comment = await writer.find_or_create_comment(pull.number, "<!-- m -->", "hi <!-- m -->")
+    check = await writer.report_check(CheckReport("Selfheal", sha, "a1", "queued", "t", "s"))
+    assert (await standin.branches(NAME))["selfheal/x"] == sha
+    assert [p.number for p in standin.pull_requests(NAME, "all")] == [pull.number]
+    assert [c.id for c in standin.comments(NAME, pull.number)] == [comment.id]
+    assert [c.id for c in standin.check_runs(NAME)] == [check.id]
+
+
+async def test_a_lost_answer_and_a_replica_that_lags_double_no_pull_request(standin: StandIn, writer: Repository) -> None:
+    await writer.create_branch("selfheal/x", await committed(writer))
+    standin.faults.status("POST", "*/pulls", 502, applied=True)
+    standin.faults.lag("POST /repos/*/pulls", "/repos/*/pulls", times=1)
+    pull = await writer.find_or_create_pull(NewPull("t", "b", "selfheal/x", "main"))
+    assert [p.number for p in standin.pull_requests(NAME, "all")] == [pull.number]
+
+
+async def test_a_commit_keeps_modes_and_other_files_and_is_signed_as_the_apps(standin: StandIn, writer: Repository) -> None:
+    git = standin.repository(NAME).git
+    head = (await standin.branches(NAME))["main"]
+    tree = await git.write_tree(head, {"run.sh": ("100755", await git.write_blob(b"#!/bin/sh\n"))})
+    await git.run("update-ref", "refs/heads/main", await _raw_commit(standin, tree, head))
+    head = (await standin.branches(NAME))["main"]
+    files = (FileWrite("run.sh", "#!/bin/sh\r\nexit 0\r\n"), FileWrite("pkg/b.py", None), FileWrite("new/c.py", "é\n"))
+    sha = await writer.create_commit(NewCommit(head, await writer.create_tree(head, (*files, FileWrite("none", None))), "m"))
+    entries = {e.path: e.mode for e in await git.entries(sha, recursive=True) if e.kind == "blob"}
+    assert entries == {"a.py": "100644", "run.sh": "100755", "new/c.py": "100644"}
+    assert await standin.file(NAME, "run.sh", sha) == b"#!/bin/sh\r\nexit 0\r\n"
+    assert await standin.file(NAME, "new/c.py", sha) == "é\n".encode()
+    assert sha in standin.repository(NAME).verified
+    assert (await writer.commit(sha)).parents == (head,)
+
+
+async def _raw_commit(standin: StandIn, tree: str, parent: str) -> str:
+    who = Signature("alice", "alice@example.com", datetime(2026, 1, 1, tzinfo=UTC))
+    return await standin.repository(NAME).git.write_commit(tree, (parent,), "Raw", who, who)
+
+
+async def test_a_link_is_never_written_over(standin: StandIn, writer: Repository) -> None:
+    git = standin.repository(NAME).git
+    head = (await standin.branches(NAME))["main"]
+    tree = await git.write_tree(head, {"link": ("120000", await git.write_blob(b"/etc/passwd"))})
+    sha = await _raw_commit(standin, tree, head)
+    await git.run("update-ref", "refs/heads/main", sha)
+    with pytest.raises(Conflict, match="link"):
+        await writer.create_tree(sha, (FileWrite("link", "x"),))
+
+
+async def test_a_branch_of_that_name_with_other_content_is_a_conflict(standin: StandIn, writer: Repository) -> None:
+    sha = await committed(writer)
+    await standin.push(NAME, "selfheal/x", {"a.py": "x = 3\n"})
+    with pytest.raises(Conflict, match="points to"):
+        await writer.create_branch("selfheal/x", sha)
+    await writer.move_branch("selfheal/x", sha)
+    assert (await standin.branches(NAME))["selfheal/x"] == sha
+
+
+async def test_a_comment_of_somebody_else_with_our_marker_is_not_ours(standin: StandIn, writer: Repository) -> None:
+    issue = await standin.open_issue(NAME, "hello")
+    await standin.comment(NAME, issue.number, "mallory", "<!-- m --> mine")
+    await writer.find_or_create_comment(issue.number, "<!-- m -->", "one <!-- m -->")
+    await writer.find_or_create_comment(issue.number, "<!-- m -->", "two <!-- m -->")
+    assert [c.body for c in standin.comments(NAME, issue.number)] == ["<!-- m --> mine", "two <!-- m -->"]
+
+
+async def test_a_check_run_goes_from_queued_to_its_conclusion(standin: StandIn, writer: Repository) -> None:
+    sha = (await standin.branches(NAME))["main"]
+    for status, conclusion in (("queued", None), ("in_progress", None), ("completed", "neutral")):
+        await writer.report_check(
+            CheckReport("Selfheal", sha, "a1", status, "t", "s", conclusion, details_url="https://x.example/")
+        )  # type: ignore[arg-type]
+    await writer.report_check(CheckReport("Selfheal", sha, "a2", "queued", "t", "s"))
+    shown = [(c.name, c.external_id, c.status, c.conclusion) for c in standin.check_runs(NAME)]
+    assert shown == [("Selfheal", "a1", "completed", "neutral"), ("Selfheal", "a2", "queued", None)]
+
+
+async def test_a_refused_pull_request_is_told_in_githubs_words(standin: StandIn, writer: Repository) -> None:
+    with pytest.raises(Invalid) as caught:
+        await writer.find_or_create_pull(NewPull("t", "b", "no-such-branch", "main"))
+    assert "422" in str(caught.value)
+
+
+async def test_a_plan_without_drafts_gets_an_ordinary_pull_request(standin: StandIn, writer: Repository) -> None:
+    await writer.create_branch("selfheal/x", await committed(writer))
+    refusal = Refusal(422, "Draft pull requests are not supported in this repository.").answer()
+    standin.faults.waiting.append(Fault("POST", "*/pulls", 1, "answer", answer=refusal))
+    pull = await writer.find_or_create_pull(NewPull("t", "b", "selfheal/x", "main"))
+    assert not pull.draft
+    assert [p.draft for p in standin.pull_requests(NAME)] == [False]
+
+
+def test_writes_after_a_burst_are_spaced() -> None:
+    pace, now = Pace(burst=3, interval=1.0), monotonic()
+    assert [round(pace.reserve(now)) for _ in range(6)] == [0, 0, 0, 1, 2, 3]
+    assert round(pace.reserve(now + 100)) == 0
+
+
+def test_waiting_is_bounded_and_writes_are_repeated_after_rate_limits_only() -> None:
+    patience = Patience(tries=3, longest_rate_limit=60)
+    assert patience.delay(Unavailable("502"), 1, False) is None
+    assert patience.delay(Unavailable("502"), 1, True) is not None
+    assert patience.delay(Unavailable("502"), 3, True) is None
+    assert (patience.delay(RateLimited("slow", 20), 1, False) or 0) >= 20
+    assert patience.delay(RateLimited("slow", 61), 1, True) is None
+    assert patience.delay(NotFound("no"), 1, True) is None
+    assert max(patience.backoff(n) for n in range(1, 50)) <= patience.longest_delay
+
+
+async def test_a_reaction_is_there_once(standin: StandIn, writer: Repository) -> None:
+    issue = await standin.open_issue(NAME, "hello")
+    comment = await standin.comment(NAME, issue.number, "alice", "/heal")
+    standin.faults.status("POST", "*/reactions", 502, applied=True)
+    await writer.react(comment.id, "eyes")
+    assert [r.content for r in standin.reactions(NAME)] == ["eyes"]
+
+
+async def test_a_fenced_write_is_not_sent_and_not_repeated(standin: StandIn, github: GitHub) -> None:
+    """The fence falls between the first sending and its repetition."""
+    asked = 0
+
+    def fence() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            raise InterruptedError
+
+    writer = github.repository(standin.installation("acme").id, ref(standin), PUBLISHING, fence)
+    standin.faults.status("POST", "/repos/*/git/trees", 502)
+    with pytest.raises(InterruptedError):
+        await committed(writer)
+    assert count(standin, "POST /repos/acme/sample/git/trees") == 1
+    assert count(standin, "GET") > 0, "reading is nobody's harm"

@@ -1,0 +1,315 @@
+"""What people read: complete, bounded, and harmless whatever the code under test and the model wrote."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from markdown_it import MarkdownIt
+
+from agent.contract.outcome import CheckEvidence, Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair
+from agent.contract.proposal import Diagnosis, FileChange
+from agent.contract.usage import RungCost, Usage
+from agent.contract.verdicts import VerdictId
+from agent.question import Question
+from app.endings import ENDINGS
+from app.publish import messages
+from app.publish.messages import BODY_LIMIT, Publication
+from tests.app.tokens import SECRETS
+
+EVIL = "@octocat fixes #1 </details> ``` <script>alert(1)</script> | a | \u202e ghp_" + "a1B2" * 9
+
+
+def publication(**changes: object) -> Publication:
+    known = Publication(
+        attempt_id="att_1",
+        number=1,
+        repository="octo/calc",
+        head_sha="0123456789abcdef0123456789abcdef01234567",
+        head_branch="main",
+        run_title="CI / tests",
+        run_url="https://github.com/octo/calc/actions/runs/7",
+        details_url="https://selfheal.example/attempts/att_1",
+    )
+    return replace(known, **changes)
+
+
+def evidence(checks: int = 1, ids: int = 2, word: str = "tests/test_calc.py::test_add") -> Evidence:
+    one = CheckEvidence(
+        check="tests",
+        command="pytest -q",
+        target=tuple(VerdictId(f"{word}[{i}]") for i in range(ids)),
+        base_red=ids,
+        base_green=28,
+        base_seconds=1.25,
+        with_red=0,
+        with_green=28 + ids,
+        with_seconds=1.5,
+        without_red=ids,
+        without_seconds=1.0,
+    )
+    return Evidence(
+        tuple(replace(one, check=f"tests {n}") if n else one for n in range(checks)), "Python 3.11.7, sandbox local"
+    )
+
+
+def log(iterations: int = 1, text: str = "`<` becomes `<=`", diff: str = "-a < b\n+a <= b") -> ReflectionLog:
+    return ReflectionLog(
+        diagnosis=Diagnosis("The bound is excluded.", "boundary", 0.8, "model:x"),
+        iterations=tuple(Iteration(n, "patterns", text, diff, "verified", text) for n in range(1, iterations + 1)),
+        lessons=(text,),
+        rungs=(RungCost("patterns", 2.5, 40, 1, Usage(), text),),
+        notes=(text,),
+    )
+
+
+def repair(**changes: object) -> Repair:
+    known = Repair(
+        edits=(FileChange("calc/core.py", "a < b\nsame\n", "a <= b\nsame\n"),),
+        title="`<` becomes `<=` in in_range",
+        diagnosis=Diagnosis("The upper bound was excluded.", "boundary", 0.8, "verdicts and change"),
+        evidence=evidence(),
+        confidence=0.92,
+        usage=Usage(1000, 200, 3, 0.0042),
+        log=log(),
+    )
+    return replace(known, **changes)
+
+
+def no_repair(outcome: Outcome = Outcome.GAVE_UP, **changes: object) -> NoRepair:
+    return replace(NoRepair(outcome, "Forty changes were tried.", "Set a model.", Usage(), log()), **changes)
+
+
+def tags(markdown: str) -> list[str]:
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    flat = [t for token in parser.parse(markdown) for t in (token, *(token.children or []))]
+    found = [t.content for t in flat if t.type in ("html_block", "html_inline")]
+    return [tag for part in found for tag in re.findall(r"<!--.*?-->|</?\w[^>]*>", part)]
+
+
+def test_the_body_tells_the_whole_story() -> None:
+    body = messages.pull_body(publication(), repair())
+    for words in (
+        "CI / tests", "[see the run](https://github.com/octo/calc/actions/runs/7)",
+        "tests/test_calc.py::test_add[0]", "pytest -q",
+        "2 failing tests", "The upper bound was excluded", "a wrong boundary", "without a model", "`calc/core.py`: +1 −1",
+        "2 red, 28 green, 1.2 s", "0 red, **30 green**, 1.5 s",
+        "2 of 2 red again, 1.0 s", "Python 3.11.7, sandbox local", "very sure", "(92%)",
+        "3 model calls, 1,200 tokens", "$0.0042",
+        "no other change", "Before you merge", "<summary>Reflection log",
+        messages.pull_marker("att_1"),
+    ):  # fmt: skip
+        assert words in body, words
+
+
+def test_alternatives_and_an_unknown_price_are_said() -> None:
+    body = messages.pull_body(publication(), repair(alternatives=3, confidence=0.5, usage=Usage(1, 1, 1, None)))
+    assert "unsure (50%): 3 other changes pass too, so the tests alone do not decide" in body
+    assert "price not known" in body
+    partly = messages.pull_body(publication(), repair(usage=Usage(1, 1, 3, 0.5, unpriced=1)))
+    assert "at least $0.50 (the price of 1 call is not known)" in partly
+    assert "no model was asked, $0" in messages.pull_body(publication(), repair(usage=Usage()))
+
+
+def test_outside_text_cannot_act_anywhere_in_the_body() -> None:
+    evil = repair(
+        edits=(FileChange(EVIL, None, EVIL),),
+        title=EVIL,
+        diagnosis=Diagnosis(EVIL, EVIL, 0.5, EVIL),
+        evidence=replace(
+            evidence(), checks=(replace(evidence(word=EVIL).checks[0], check=EVIL, command=EVIL),), environment=EVIL
+        ),
+        log=replace(log(text=EVIL, diff=EVIL), diagnosis=Diagnosis(EVIL, EVIL, 0.5, EVIL)),
+    )
+    where = publication(head_branch=EVIL, run_title=EVIL)
+    own = {messages.pull_marker("att_1"), messages.comment_marker("att_1"), "<code>", "</code>"}
+    own |= {"<details>", "<summary>", "</summary>", "</details>"}
+    texts = [
+        messages.pull_body(where, evil),
+        messages.healed_summary(where, evil, "https://github.com/octo/calc/pull/1"),
+        messages.no_repair_summary(where, no_repair(reason=EVIL, next_step=EVIL, log=evil.log)),
+        messages.no_repair_comment(where, no_repair(reason=EVIL, next_step=EVIL)),
+        messages.progress_summary(where, EVIL),
+    ]
+    for text in texts:
+        assert set(tags(text)) <= own
+        assert tags(text).count("</details>") == tags(text).count("<details>")
+    for text in [*texts, messages.title(where, evil), messages.commit_message(where, evil)]:
+        assert "ghp_" not in text
+        assert "\u202e" not in text
+        assert not re.search(r"fixes #1", text)
+    for text in (messages.title(where, evil), messages.commit_message(where, evil)):
+        assert not re.search(r"@octocat|#1", text)
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
+def test_no_known_shape_of_token_is_published(secret: str) -> None:
+    told = Diagnosis(secret, "logic", 0.5, secret)
+    leaking = repair(title=secret, diagnosis=told, log=replace(log(text=secret, diff=f"+x = {secret}"), diagnosis=told))
+    failing = no_repair(
+        reason=secret, next_step=secret, log=replace(leaking.log, iterations=(Iteration(1, secret, secret, secret, secret),))
+    )
+    where = publication(run_title=secret)
+    for text in (
+        messages.title(where, leaking),
+        messages.commit_message(where, leaking),
+        messages.pull_body(where, leaking),
+        messages.healed_summary(where, leaking, "https://github.com/octo/calc/pull/1"),
+        messages.no_repair_summary(where, failing),
+        messages.no_repair_comment(where, failing),
+        messages.progress_summary(where, secret),
+    ):
+        assert secret not in text
+        for line in secret.splitlines():
+            assert line not in text
+
+
+def test_the_first_three_lines_tell_what_failed_what_was_changed_and_how_sure() -> None:
+    marker, blank, failed, changed, sure, *_ = messages.pull_body(publication(), repair()).splitlines()
+    assert (marker, blank) == (messages.pull_marker("att_1"), "")
+    assert failed.startswith("- **Failed:** `CI / tests` on `main` at `0123456789`: 2 failing tests ([see the run](https")
+    assert changed == "- **Changed:** `<` becomes `<=` in in_range (`calc/core.py`)."
+    assert sure == "- **How sure:** very sure (92%): no other change was found that passes."
+
+
+def test_doubts_are_told_and_below_sure_a_plain_sentence_is_said() -> None:
+    doubted = repair(confidence=0.59, doubts=("it changes 40 lines", "the step `localize` had to fall back to <b>less</b>"))
+    for text in (messages.pull_body(publication(), doubted), messages.healed_summary(publication(), doubted, "https://x/4")):
+        assert "**Doubts:** it changes 40 lines; the step" in text
+        assert "**Selfheal is not sure of this change.**" in text
+        assert "<b>" not in text
+    sure = messages.pull_body(publication(), repair(confidence=0.6))
+    assert "not sure of this change" not in sure
+    assert "Doubts" not in sure
+
+
+def test_a_question_shows_the_change_and_how_it_is_answered() -> None:
+    hostile = Question("publish", "May it be published? <img src=x> @octo", "```\n<!-- out -->\n" + "+ü🙂" * 100_000)
+    asked = messages.question_summary(publication(), hostile)
+    assert len(asked.encode()) < messages.BODY_LIMIT
+    assert "selfheal attempts approve att_1\n" in asked
+    assert "selfheal attempts reject att_1 --why" in asked
+    assert "learned from" in asked
+    assert not tags(asked)
+    about_round = messages.question_summary(publication(), Question("round", "May `patterns` propose?"))
+    assert "A rejection ends the attempt." in about_round
+
+
+def test_without_a_run_none_is_spoken_of() -> None:
+    body = messages.pull_body(publication(run_url=""), repair(evidence=evidence(ids=1)))
+    assert "2 failing" not in body
+    assert "at `0123456789`: 1 failing test.\n" in body
+    assert "the run" not in body.partition("###")[0]
+
+
+def test_what_is_empty_is_left_out() -> None:
+    empty = ReflectionLog(None, (), (), ())
+    body = messages.pull_body(publication(), repair(log=empty, evidence=replace(evidence(), environment=" ")))
+    for words in ("<details>", "Found by", "Environment", "Lessons"):
+        assert words not in body
+    summary = messages.no_repair_summary(publication(), no_repair(log=empty))
+    for words in ("###", "<details>", "Cost"):
+        assert words not in summary
+
+
+def test_the_log_repeats_neither_the_repairs_diff_nor_its_diagnosis() -> None:
+    healed = repair()
+    log_ = replace(
+        log(2),
+        diagnosis=healed.diagnosis,
+        iterations=(
+            Iteration(1, "patterns", "first", "-a\n+failed_try", "1 of 1 failing test stays red", "Look elsewhere."),
+            Iteration(2, "patterns", healed.title, "-a < b\n+the_repair", "verified"),
+        ),
+        lessons=("first (calc/core.py): 1 of 1 failing test stays red. Look elsewhere.", "Of another kind."),
+    )
+    body = messages.pull_body(publication(), replace(healed, log=log_))
+    assert "+failed_try" in body
+    assert "+the_repair" not in body
+    assert body.count("The upper bound was excluded") == 1
+    assert body.count("Look elsewhere") == 1
+    assert "Of another kind" in body
+    assert "after 1 change that failed" in body
+
+
+def test_giving_up_tells_the_diagnosis_and_why_each_try_is_not_the_repair() -> None:
+    failed = Iteration(
+        1, "patterns", "`<` becomes `>`", "-a\n+b", "it mends the failing tests, but breaks `test_b`", "Keep it."
+    )
+    told = replace(log(), iterations=(failed,), notes=("Places to look at: `f` in calc/core.py, line 3.",))
+    text = messages.no_repair_summary(publication(), no_repair(log=told))
+    order = (
+        "**Why:**", "**Next:** Set a model.", "Best diagnosis so far", "The bound is excluded.", "a wrong boundary",
+        "- `<` becomes `>`: it mends the failing tests, but breaks `test_b`", "Places to look at", "<details>", "+b",
+    )  # fmt: skip
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+
+
+def test_a_title_is_one_line_that_fits_a_list() -> None:
+    assert "\n" not in messages.title(publication(), repair(title="a\nb"))
+    assert (
+        messages.title(publication(), repair(title="`<` becomes `<=` in `f` (calc/core.py:3)"))
+        == "Heal CI: `<` becomes `<=` in `f`"
+    )
+    assert messages.title(publication(), repair(title=" ")) == "Heal CI: make the failing checks pass"
+    for length in range(1, 120):
+        long = repair(title=f"`{'x ' * length}` becomes `{'y ' * length}` in `f`")
+        subject, blank, *_ = messages.commit_message(publication(), long).split("\n")
+        assert blank == ""
+        for line in (subject, messages.title(publication(), long)):
+            assert len(line) <= 72
+            assert line.count("`") % 2 == 0
+
+
+def test_our_commits_are_known_by_their_trailer() -> None:
+    assert messages.is_ours(messages.commit_message(publication(), repair()))
+    assert not messages.is_ours("Fix\n\nSelfheal-Attempt: att_1 was wrong\n\nSigned-off-by: a person")
+
+
+@pytest.mark.parametrize("iterations", [1, 40, 2000])
+def test_a_long_log_is_cut_and_the_evidence_is_not(iterations: int) -> None:
+    body = messages.pull_body(publication(), repair(log=log(iterations, diff="+é\n" * 3000)))
+    assert len(body.encode()) <= BODY_LIMIT
+    assert "2 of 2 red again, 1.0 s" in body
+    assert body.rstrip().endswith("</details>")
+    assert f"**Try {iterations}**" in body  # the latest ones are kept
+
+
+def test_very_many_verdicts_and_checks_still_fit() -> None:
+    body = messages.pull_body(publication(), repair(evidence=evidence(60, 5000, "t" * 3000), log=log(500)))
+    assert len(body.encode()) <= BODY_LIMIT
+    assert "… and 30 more checks." in body
+    assert re.search(r"… and \d+ more\.", body)
+    assert "5000 of 5000 red" in body
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_outcome_has_a_sentence_a_next_step_and_an_ending_that_blocks_nobody(outcome: Outcome) -> None:
+    ending = ENDINGS[outcome]
+    assert ending.sentence.endswith(".")
+    assert ending.next_step.endswith(".")
+    assert ending.conclusion != "failure"
+    text = messages.no_repair_summary(publication(), no_repair(outcome, next_step=" "))
+    assert ending.sentence in text
+    assert ending.next_step in text
+    assert "Forty changes were tried" in text
+
+
+def test_the_reason_and_next_step_of_the_case_are_told() -> None:
+    for text in (
+        messages.no_repair_summary(publication(), no_repair()),
+        messages.no_repair_comment(publication(), no_repair()),
+    ):
+        assert "Forty changes were tried." in text
+        assert "Set a model." in text
+
+
+def test_an_explanation_fits_into_a_check_run() -> None:
+    text = messages.no_repair_summary(publication(), no_repair(reason="x" * 10**6, log=log(3000)))
+    assert len(text.encode()) < BODY_LIMIT
+
+
+def test_configured_secrets_are_hidden_and_not_in_the_repr() -> None:
+    where = publication(secrets=("webhook-secret-1",))
+    assert "webhook-secret-1" not in messages.pull_body(where, repair(title="webhook-secret-1"))
+    assert "webhook-secret-1" not in repr(where)

@@ -1,0 +1,309 @@
+"""Publishing to the local GitHub: one branch, one commit, one pull request, one comment, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from agent.contract.outcome import CheckEvidence, Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair
+from agent.contract.proposal import Diagnosis, FileChange
+from agent.contract.usage import Usage
+from agent.contract.verdicts import VerdictId
+from app.endings import ENDINGS
+from app.github import PUBLISHING, Conflict, GitHub, Patience, Repository
+from app.publish import messages, publish
+from app.publish.messages import Publication
+from app.publish.publish import Published
+from tests.standins.github import GitHub as StandIn
+from tests.standins.github.faults import ConnectionReset
+from tests.standins.github.git import Signature
+from webhooks.intake import RepositoryRef
+
+NAME = "acme/sample"
+BROKEN, FIXED = "def add(a, b):\n    return a - b\n", "def add(a, b):\n    return a + b\n"
+QUICK = Patience(tries=4, first_delay=0.01, longest_delay=0.02, longest_rate_limit=1.5, timeout=5, write_interval=0)
+LOG = ReflectionLog(None, (Iteration(1, "patterns", "`-` becomes `+`", "-a\n+b", "verified"),), (), ())
+
+
+@pytest.fixture
+async def standin() -> AsyncIterator[StandIn]:
+    async with StandIn() as standin:
+        await standin.create_repository(NAME, {"calc.py": "def add(a, b):\n    return a + b\n", "dos.txt": "a\r\nb\r\n"})
+        yield standin
+
+
+@pytest.fixture
+async def repository(standin: StandIn) -> AsyncIterator[Repository]:
+    async with GitHub(standin.app_id, standin.private_key, api_url=standin.url, patience=QUICK) as github:
+        ref = RepositoryRef(standin.repository(NAME).id, NAME)
+        yield github.repository(standin.installation("acme").id, ref, PUBLISHING)
+
+
+@pytest.fixture
+async def publication(standin: StandIn) -> Publication:
+    """A person asked for a repair of the pull request `topic`."""
+    sha = await standin.push(NAME, "topic", {"calc.py": BROKEN})
+    pull = await standin.open_pull(NAME, "topic")
+    return Publication(
+        attempt_id="att-1",
+        number=1,
+        repository=NAME,
+        head_sha=sha,
+        head_branch="topic",
+        run_title="CI / tests",
+        pull_number=pull.number,
+        by_command=True,
+    )
+
+
+def repair(*edits: FileChange, title: str = "`-` becomes `+` in add") -> Repair:
+    test = (VerdictId("test_calc.py::test_add"),)
+    evidence = Evidence((CheckEvidence("tests", "pytest", test, 1, 3, 1.0, 0, 4, 1.0, 1, 1.0),), "Python 3.11")
+    diagnosis = Diagnosis("The operator is wrong.", "logic", 0.9, "verdicts and change")
+    return Repair(edits or (FileChange("calc.py", BROKEN, FIXED),), title, diagnosis, evidence, 0.95, Usage(), LOG)
+
+
+def no_repair(outcome: Outcome = Outcome.GAVE_UP) -> NoRepair:
+    return NoRepair(outcome, "Forty changes were tried.", "Set a model.", Usage(), LOG)
+
+
+async def published_once(standin: StandIn, publication: Publication, result: Published) -> None:
+    branches = {name: sha for name, sha in (await standin.branches(NAME)).items() if name.startswith("selfheal/")}
+    assert branches == {result.branch: result.commit_sha}
+    assert [c.sha for c in await standin.commits(NAME, f"topic..{result.branch}")] == [result.commit_sha]
+    assert await standin.file(NAME, "calc.py", result.branch) == FIXED.encode()
+    [pull] = [p for p in standin.pull_requests(NAME, "all") if p.head_branch.startswith("selfheal/")]
+    assert (pull.number, pull.head_sha, pull.base_branch, pull.draft) == (result.number, result.commit_sha, "topic", True)
+    [comment] = standin.comments(NAME, publication.pull_number or 0)
+    assert f"#{pull.number}" in comment.body
+    [check] = standin.check_runs(NAME)
+    assert (check.name, check.head_sha, check.conclusion) == ("Selfheal", publication.head_sha, "success")
+
+
+async def test_a_repair_becomes_a_draft_pull_request(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    await publish.progress(publication, repository, None)
+    await publish.progress(publication, repository, "verify")
+    result = await publish.pull_request(publication, repair(), repository)
+    assert isinstance(result, Published)
+    assert result.branch == f"selfheal/topic-{publication.head_sha[:8]}"
+    await published_once(standin, publication, result)
+    [commit] = await standin.commits(NAME, f"topic..{result.branch}")
+    assert commit.parents == (publication.head_sha,)
+    assert commit.sha in standin.repository(NAME).verified
+    pull = standin.repository(NAME).issues[result.number]
+    assert pull.title == "Heal CI: `-` becomes `+` in add"
+    assert [label.name for label in pull.labels] == ["selfheal"]
+    assert "1 of 1" in (pull.body or "")
+
+
+async def test_publishing_again_writes_nothing_anew(standin: StandIn, repository: Repository, publication: Publication) -> None:
+    first = await publish.pull_request(publication, repair(), repository)
+    before = len(standin.requests)
+    assert await publish.pull_request(publication, repair(), repository) == first
+    writes = [r for r in standin.requests[before:] if r.startswith(("POST", "PATCH", "PUT"))]
+    assert not [w for w in writes if "/git/trees" not in w and "/check-runs/" not in w]
+    assert isinstance(first, Published)
+    await published_once(standin, publication, first)
+
+
+WRITES = ("/git/trees", "/git/commits", "/git/refs", "/pulls", "/issues/*/labels", "/check-runs", "/issues/*/comments")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("write", WRITES)
+async def test_killed_at_any_write_and_run_again_leaves_one_of_everything(
+    standin: StandIn, repository: Repository, publication: Publication, write: str, moment: str
+) -> None:
+    killed = asyncio.Event()
+    running = asyncio.create_task(publish.pull_request(publication, repair(), repository))
+
+    async def kill(method: str, path: str) -> None:
+        if not killed.is_set():
+            killed.set()
+            running.cancel()
+            await asyncio.wait([running])
+            if moment == "before":
+                raise ConnectionReset  # the request never arrived
+
+    standin.faults.on("POST", f"/repos/*{write}", kill, moment)  # type: ignore[arg-type]
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert killed.is_set()
+    result = await publish.pull_request(publication, repair(), repository)
+    assert isinstance(result, Published)
+    await published_once(standin, publication, result)
+
+
+async def test_the_late_branch_of_a_worker_that_died_is_taken_over(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    git, late = standin.repository(NAME).git, []
+
+    async def arrive(method: str, path: str) -> None:
+        tree = await git.write_tree(publication.head_sha, {"calc.py": ("100644", await git.write_blob(FIXED.encode()))})
+        who = Signature("selfheal[bot]", "selfheal@example.com", datetime(2026, 1, 1, tzinfo=UTC))
+        message = messages.commit_message(publication, repair())
+        late.append(await git.write_commit(tree, (publication.head_sha,), message, who, who))
+        await git.set_ref(f"refs/heads/{publish.branch_name(publication)}", late[0])
+
+    standin.faults.on("POST", "/repos/*/git/refs", arrive, "before")
+    result = await publish.pull_request(publication, repair(), repository)
+    assert isinstance(result, Published)
+    assert [result.commit_sha] == late
+    await published_once(standin, publication, result)
+
+
+@pytest.mark.parametrize("fault", ["502", "reset"])
+async def test_every_answer_lost_although_the_write_took_effect_leaves_one_of_everything(
+    standin: StandIn, repository: Repository, publication: Publication, fault: str
+) -> None:
+    for write in WRITES:
+        if fault == "502":
+            standin.faults.status("POST", f"/repos/*{write}", 502, applied=True)
+        else:
+            standin.faults.reset("POST", f"/repos/*{write}", applied=True)
+    result = await publish.pull_request(publication, repair(), repository)
+    assert isinstance(result, Published)
+    await published_once(standin, publication, result)
+    assert all(fault_.times == 0 for fault_ in standin.faults.waiting)
+
+
+async def test_another_repair_of_the_same_attempt_renews_what_is_there(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    await publish.pull_request(publication, repair(FileChange("calc.py", BROKEN, "other = 1\n"), title="Another"), repository)
+    result = await publish.pull_request(publication, repair(), repository)
+    assert isinstance(result, Published)
+    await published_once(standin, publication, result)
+    assert "becomes" in standin.repository(NAME).issues[result.number].title
+
+
+async def test_a_further_attempt_renews_the_one_pull_request_of_the_head(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    first = await publish.pull_request(publication, repair(FileChange("calc.py", BROKEN, "other = 1\n")), repository)
+    second = await publish.pull_request(replace(publication, attempt_id="att-2", number=2), repair(), repository)
+    assert isinstance(first, Published)
+    assert isinstance(second, Published)
+    assert (second.number, second.branch) == (first.number, first.branch)
+    assert messages.pull_marker("att-2") in (standin.repository(NAME).issues[second.number].body or "")
+
+
+async def test_a_closed_pull_request_stays_closed_and_a_further_attempt_gets_its_own(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    first = await publish.pull_request(publication, repair(), repository)
+    assert isinstance(first, Published)
+    await standin.close_pull(NAME, first.number)
+    assert await publish.pull_request(publication, repair(), repository) == replace(first, state="closed")
+    second = await publish.pull_request(replace(publication, attempt_id="att-2", number=2), repair(), repository)
+    assert isinstance(second, Published)
+    assert second.branch == f"{first.branch}-2"
+    assert [p.number for p in standin.pull_requests(NAME) if p.head_branch.startswith("selfheal/")] == [second.number]
+
+
+async def test_a_persons_commits_on_our_branch_are_not_touched(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    first = await publish.pull_request(publication, repair(), repository)
+    assert isinstance(first, Published)
+    theirs = await standin.push(NAME, first.branch, {"more.py": "z = 1\n"})
+    again = await publish.pull_request(publication, repair(title="Another"), repository)
+    assert isinstance(again, Published)
+    assert again.number == first.number
+    assert (await standin.branches(NAME))[first.branch] == theirs
+
+
+async def test_a_foreign_branch_of_that_name_is_a_conflict(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    theirs = await standin.push(NAME, publish.branch_name(publication), {"mine.py": "z = 1\n"})
+    with pytest.raises(Conflict, match="not touched"):
+        await publish.pull_request(publication, repair(), repository)
+    assert (await standin.branches(NAME))[publish.branch_name(publication)] == theirs
+
+
+async def test_a_branch_that_was_deleted_meanwhile_is_superseded(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    result = await publish.pull_request(replace(publication, head_branch="gone"), repair(), repository)
+    assert isinstance(result, NoRepair)
+    assert result.outcome is Outcome.SUPERSEDED
+    assert not [r for r in standin.requests if r.startswith("POST /repos")]
+
+
+async def test_line_ends_of_the_commit_are_kept(standin: StandIn, repository: Repository, publication: Publication) -> None:
+    edits = (FileChange("calc.py", BROKEN, FIXED), FileChange("dos.txt", "a\nb\n", "a\nc\n"), FileChange("new.py", None, "n\n"))
+    result = await publish.pull_request(publication, repair(*edits), repository)
+    assert isinstance(result, Published)
+    assert await standin.file(NAME, "dos.txt", result.branch) == b"a\r\nc\r\n"
+    assert await standin.file(NAME, "new.py", result.branch) == b"n\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [FileChange("calc.py", "something else\n", "x\n"), FileChange("calc.py", None, "x\n"), FileChange("none.py", "a\n", None)],
+)
+async def test_a_repair_that_does_not_fit_the_commit_is_refused(
+    standin: StandIn, repository: Repository, publication: Publication, change: FileChange
+) -> None:
+    with pytest.raises(Conflict):
+        await publish.pull_request(publication, repair(change), repository)
+    assert not [r for r in standin.requests if r.startswith("POST /repos")]
+
+
+async def test_an_explanation_ends_the_check_and_answers_only_who_asked(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    for _ in range(2):
+        await publish.explanation(publication, no_repair(), repository)
+    [check] = standin.check_runs(NAME)
+    assert (check.status, check.conclusion) == ("completed", "neutral")
+    assert "Forty changes were tried" in check.output["summary"]
+    [comment] = standin.comments(NAME, publication.pull_number or 0)
+    assert "Set a model" in comment.body
+
+
+async def test_nobody_is_bothered_who_did_not_ask(standin: StandIn, repository: Repository, publication: Publication) -> None:
+    await publish.explanation(replace(publication, by_command=False), no_repair(), repository)
+    await publish.explanation(replace(publication, pull_number=None), no_repair(), repository)
+    assert standin.comments(NAME, publication.pull_number or 0) == []
+
+
+async def test_github_takes_the_ending_of_every_outcome(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    for outcome in Outcome:
+        await publish.explanation(replace(publication, attempt_id=f"att-{outcome}"), no_repair(outcome), repository)
+    checks = standin.check_runs(NAME)
+    assert [check.status for check in checks] == ["completed"] * len(Outcome)
+    assert {check.output["title"] for check in checks} == {ENDINGS[outcome].sentence for outcome in Outcome}
+
+
+async def test_no_token_reaches_what_is_published(standin: StandIn, repository: Repository, publication: Publication) -> None:
+    await repository.branch_head("main")
+    secrets = tuple(standin.tokens.known)
+    evil = repair(title=f"use {secrets[0]} and k3y-of-ours")
+    result = await publish.pull_request(replace(publication, secrets=("k3y-of-ours",)), evil, repository)
+    assert isinstance(result, Published)
+    issue = standin.repository(NAME).issues[result.number]
+    [commit] = await standin.commits(NAME, f"topic..{result.branch}")
+    for text in (issue.title, issue.body or "", commit.message, str(standin.check_runs(NAME)[0].output)):
+        assert "k3y-of-ours" not in text
+        assert not any(secret in text for secret in secrets)
+
+
+def test_branch_names_are_safe_and_tell_their_origin() -> None:
+    for branch in ("feature/Über-cool", "a..b.lock", "-x", "~^:?*[", "x" * 300):
+        where = Publication("a", 1, NAME, "f" * 40, branch, "t")
+        name = publish.branch_name(where)
+        assert name.startswith("selfheal/")
+        assert set(name.removeprefix("selfheal/")) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+        assert name == publish.branch_name(replace(where, attempt_id="b"))
+        assert publish.branch_name(where, 3) == f"{name}-3"

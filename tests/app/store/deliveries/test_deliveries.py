@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import func, select
+
+from agent.contract.outcome import Outcome
+from app.intake import StoreIntake
+from app.queue.queue import Queue
+from app.settings import Settings
+from app.store.leases.leases import AttemptCancelled
+from app.store.models import DeliveryRow, RepositoryRow
+from app.store.store import Store
+from app.store.values import PullRequest
+from tests.app.requests import COMMAND, REPOSITORY, RUN, SHA, delivery, run_of, taken
+from webhooks.intake import Ignored, InstallationChange, PullRequestChange, RepositoryRef
+
+NEWER = "b" * 40
+PUSHED = PullRequestChange("synchronize", 11, REPOSITORY, 3, NEWER, "fix", merged=False, closed=False, before=SHA)
+CLOSED = PullRequestChange("closed", 11, REPOSITORY, 3, SHA, "fix", merged=False, closed=True)
+
+
+@pytest.fixture
+def intake(store: Store, settings: Settings, redis_url: str) -> StoreIntake:
+    return StoreIntake(store, Queue.to(redis_url, settings))
+
+
+async def test_a_delivery_is_handled_once_also_when_it_arrives_ten_times_at_once(store: Store, intake: StoreIntake) -> None:
+    guid = str(uuid.uuid4())
+    results = await asyncio.gather(*(intake.take(delivery(guid), COMMAND) for _ in range(10)))
+    assert sorted(result.duplicate for result in results) == [False] + [True] * 9
+    assert len({result.attempt_id for result in results}) == 1
+    assert len(await store.attempts()) == 1
+
+
+async def test_a_comment_under_many_guids_at_once_is_one_command(store: Store, intake: StoreIntake) -> None:
+    for comment in range(20, 25):
+        command = replace(COMMAND, comment_id=comment)
+        results = await asyncio.gather(*(intake.take(delivery(), command) for _ in range(4)))
+        assert len({result.attempt_id for result in results}) == 1
+    assert len(await store.attempts()) == 5
+
+
+async def test_fifty_deliveries_at_once_are_all_taken(store: Store, intake: StoreIntake) -> None:
+    decisions = [run_of(f"{number:040x}") for number in range(25)] * 2
+    results = await asyncio.gather(*(intake.take(delivery(), decision) for decision in decisions))
+    assert not any(result.duplicate for result in results)
+    attempts = await store.attempts(limit=100)
+    assert len(attempts) == 25
+    assert all(len(attempt.requests) == 2 and attempt.number == 1 for attempt in attempts)
+
+
+async def test_a_head_has_one_automatic_attempt_and_its_work_grows(store: Store) -> None:
+    one = await taken(store, RUN)
+    two = await taken(store, replace(RUN, run_id=2, title="lint"))
+    assert one == two
+    attempt = await store.attempt(one)
+    assert attempt is not None
+    assert [request.run_id for request in attempt.requests] == [1, 2]
+
+
+async def test_the_same_sha_in_another_repository_is_another_attempt(store: Store) -> None:
+    fork = replace(RUN, repository=RepositoryRef(8, "octo/other"))
+    assert await taken(store, RUN) != await taken(store, fork)
+
+
+async def test_each_command_makes_an_attempt_but_a_comment_only_one(store: Store) -> None:
+    automatic = await taken(store, RUN)
+    first = await taken(store, COMMAND)
+    again = await taken(store, COMMAND)  # a replay under a new GUID
+    second = await taken(store, replace(COMMAND, comment_id=6))
+    assert first == again
+    assert len({automatic, first, second}) == 3
+
+
+async def test_ignored_and_refused_deliveries_are_noted(store: Store) -> None:
+    await taken(store, Ignored("nothing to do"))
+    await taken(store, Ignored("a fork", refused=True))
+    async with store.database.read() as session:
+        rows = list(await session.scalars(select(DeliveryRow).order_by(DeliveryRow.decision)))
+    assert [(row.decision, row.reason) for row in rows] == [("ignored", "nothing to do"), ("refused", "a fork")]
+    assert await store.attempts() == []
+
+
+async def test_a_push_supersedes_the_attempt_on_the_head_it_left(store: Store) -> None:
+    old, new = await taken(store, run_of(SHA, head_branch="fix")), await taken(store, run_of(NEWER, head_branch="fix"))
+    await taken(store, PUSHED)
+    left, current = await store.attempt(old), await store.attempt(new)
+    assert left is not None
+    assert current is not None
+    assert (left.outcome, current.status) == (Outcome.SUPERSEDED, "queued")
+
+
+async def test_a_late_push_event_does_not_end_the_newer_heads_attempt(store: Store) -> None:
+    newest = await taken(store, run_of("c" * 40, head_branch="fix"))
+    await taken(store, PUSHED)
+    attempt = await store.attempt(newest)
+    assert attempt is not None
+    assert attempt.status == "queued"
+
+
+async def test_a_running_attempt_is_superseded_at_its_next_heartbeat(store: Store) -> None:
+    attempt_id = await taken(store, run_of(SHA, head_branch="fix"))
+    with pytest.raises(AttemptCancelled):  # noqa: PT012
+        async with store.lease(attempt_id, "w1"):
+            await taken(store, PUSHED)
+            await asyncio.sleep(10)
+    attempt = await store.attempt(attempt_id)
+    assert attempt is not None
+    assert attempt.outcome is Outcome.SUPERSEDED
+
+
+async def test_closing_a_pull_request_cancels_its_attempt_but_never_one_of_the_default_branch(store: Store) -> None:
+    theirs = await taken(store, run_of(SHA, head_branch="fix"))
+    main = await taken(store, run_of(NEWER, head_branch="main"))
+    await taken(store, CLOSED)
+    await taken(store, replace(CLOSED, head_branch="main", head_sha=NEWER))
+    closed, kept = await store.attempt(theirs), await store.attempt(main)
+    assert closed is not None
+    assert kept is not None
+    assert (closed.outcome, kept.status) == (Outcome.CANCELLED, "queued")
+
+
+async def test_our_own_pull_request_takes_its_new_state(store: Store) -> None:
+    attempt_id = await taken(store, RUN)
+    async with store.lease(attempt_id, "w1") as lease:
+        await lease.record_pull_request(PullRequest(3, "selfheal/x", "https://example.org/3"))
+        await lease.end(Outcome.HEALED, "done")
+    await taken(store, replace(CLOSED, merged=True, head_branch="selfheal/x", head_sha=NEWER))
+    attempt = await store.attempt(attempt_id)
+    assert attempt is not None
+    assert attempt.pull_request is not None
+    assert attempt.pull_request.state == "merged"
+
+
+async def test_uninstalling_cancels_what_waits(store: Store) -> None:
+    attempt_id = await taken(store, RUN)
+    await taken(store, InstallationChange("deleted", 11, "octo", removed=(REPOSITORY,)))
+    attempt = await store.attempt(attempt_id)
+    assert attempt is not None
+    assert attempt.outcome is Outcome.CANCELLED
+
+
+async def test_an_installation_event_does_not_forget_the_default_branch(store: Store) -> None:
+    await taken(store, replace(RUN, repository=replace(REPOSITORY, default_branch="trunk")))
+    await taken(store, InstallationChange("added", 11, "octo", added=(REPOSITORY, RepositoryRef(9, "octo/new"))))
+    async with store.database.read() as session:
+        branches = list(await session.scalars(select(RepositoryRow.default_branch).order_by(RepositoryRow.id)))
+        assert await session.scalar(select(func.count()).select_from(RepositoryRow)) == 2
+    assert branches == ["trunk", "main"]

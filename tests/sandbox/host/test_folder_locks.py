@@ -1,0 +1,61 @@
+"""A lock on a folder is ours, another's, or cannot be told; only the last is an error."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sandbox import folders
+from sandbox.host.folder_locks import abandoned, locked
+from sandbox.install import shelf
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open("/dev/null", os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_anothers_lock_and_a_folder_that_is_gone_are_no_errors(tmp_path: Path) -> None:
+    assert locked(tmp_path / "gone", fcntl.LOCK_EX) is None
+    first = locked(tmp_path, fcntl.LOCK_SH)
+    assert first is not None
+    assert locked(tmp_path, fcntl.LOCK_EX) is None
+    os.close(first)
+    again = locked(tmp_path, fcntl.LOCK_EX)
+    assert again is not None
+    os.close(again)
+
+
+def test_what_cannot_be_told_is_an_error_and_never_abandoned(tmp_path: Path) -> None:
+    with no_descriptor_left():
+        with pytest.raises(OSError, match="Too many open files"):
+            locked(tmp_path, fcntl.LOCK_EX)
+        assert abandoned(tmp_path) is None
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert abandoned(tmp_path / "link") is None
+
+
+def test_without_a_free_descriptor_one_folder_is_made_and_then_it_fails(tmp_path: Path) -> None:
+    with no_descriptor_left():
+        with pytest.raises(OSError, match="Too many open files"):
+            folders.make(tmp_path / "open", "a label")
+        with pytest.raises(OSError, match="Too many open files"):
+            shelf.begin(tmp_path / "shelf", "q")
+    assert len(list((tmp_path / "open").iterdir())) == 1
+    assert len(list((tmp_path / "shelf").iterdir())) == 1
+    folders.sweep(tmp_path / "open")
+    shelf.clear(tmp_path / "shelf")
+    assert not [*(tmp_path / "open").iterdir(), *(tmp_path / "shelf").iterdir()], "nobody holds them"

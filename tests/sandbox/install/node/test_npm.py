@@ -1,0 +1,300 @@
+"""What npm brings: from the registry alone, by nobody's scripts, once for everybody who asks for the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandbox.base import Command, Completed, InstallFailed, Packages, Sandbox, SandboxUnavailable, Workspace
+from sandbox.install import npm
+from sandbox.install.index.access import configured
+from sandbox.install.node import manifests
+from sandbox.install.node import registry as npm_registry
+from sandbox.install.node import scripts as npm_scripts
+from sandbox.install.packages import Shop
+from sandbox.local import LocalSandboxes
+from sandbox.process import ProcessSandboxes
+from tests.sandbox.conftest import tarball
+from tests.standins.npm import NpmRegistry, serving
+
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm")
+SMALL = {"name": "small", "version": "1.0.0", "dependencies": {"is-number": "7.0.0"}}
+
+
+async def install(sandbox: Sandbox, files: Mapping[str, str], *folders: str) -> str:
+    await sandbox.unpack(tarball({name: text.encode() for name, text in files.items()}))
+    try:
+        return " ".join((await sandbox.install(Packages(node=folders or (".",)))).notes)
+    except InstallFailed as failed:
+        if any(sign in failed.output for sign in ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN")):
+            pytest.skip("needs a package registry")
+        raise
+
+
+async def ask(workspace: Workspace, script: str) -> Completed:
+    return await workspace.run(Command(("/usr/bin/env", "node", "-e", script), 30.0))
+
+
+@needs_npm
+@pytest.mark.parametrize("kind", ["local", "process"])
+async def test_the_code_finds_what_its_manifest_names(tmp_path: Path, kind: str) -> None:
+    shop = Shop(tmp_path / "cache", await configured())
+    sandboxes = LocalSandboxes(tmp_path / "open", shop) if kind == "local" else ProcessSandboxes(tmp_path / "open", shop)
+    try:
+        async with sandboxes.open("npm") as sandbox:
+            await install(sandbox, {"web/package.json": json.dumps(SMALL), ".npmrc": "registry=http://192.0.2.1/\n"}, "web")
+            async with sandbox.candidate() as workspace:
+                said = await ask(workspace, "console.log(require('./web/node_modules/is-number')(5))")
+                assert (said.exit_code, said.stdout) == (0, b"true\n"), said.stderr
+                assert all("node_modules" not in entry.path for entry in await workspace.files())
+    except SandboxUnavailable as missing:
+        pytest.skip(f"needs bubblewrap: {missing}")
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> LocalSandboxes:
+    return LocalSandboxes(tmp_path / "open", Shop(tmp_path / "cache", await configured()))
+
+
+@needs_npm
+async def test_the_same_lock_is_downloaded_once_for_all_attempts(shop: LocalSandboxes, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bool] = []
+    really = npm.Kitchen.run
+
+    async def counted(self: npm.Kitchen, start: npm.Start, *told: str) -> bool:
+        made.append(True)
+        return await really(self, start, *told)
+
+    monkeypatch.setattr(npm.Kitchen, "run", counted)
+    try:
+        seconds = []
+        for _ in range(2):
+            async with shop.open("npm") as sandbox:
+                started = time.monotonic()
+                await install(sandbox, {"package.json": json.dumps(SMALL)})
+                seconds.append(time.monotonic() - started)
+                async with sandbox.candidate() as workspace:
+                    assert (await ask(workspace, "require('is-number')")).exit_code == 0
+    except SandboxUnavailable as missing:
+        pytest.skip(f"needs bubblewrap: {missing}")
+    assert len(made) == 1
+    print("cold, warm:", seconds)
+
+
+@needs_npm
+async def test_what_one_candidate_writes_among_its_modules_no_other_sees(shop: LocalSandboxes) -> None:
+    try:
+        async with shop.open("npm") as sandbox:
+            await install(sandbox, {"package.json": json.dumps(SMALL)})
+            async with sandbox.candidate() as one:
+                spoil = "require('fs').writeFileSync('node_modules/is-number/index.js', 'module.exports = 1')"
+                assert (await ask(one, spoil)).exit_code == 0
+            async with sandbox.candidate() as other:
+                assert (await ask(other, "if (!require('is-number')(5)) throw 1")).exit_code == 0
+    except SandboxUnavailable as missing:
+        pytest.skip(f"needs bubblewrap: {missing}")
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[NpmRegistry]:
+    with serving() as registry:
+        real = npm_registry.configured()
+        hosts = frozenset({registry.host})
+        here = replace(real, url=f"{registry.url}/", hosts=hosts, named=hosts)
+        monkeypatch.setattr(npm_registry, "configured", lambda: here)
+        monkeypatch.setattr(npm_scripts, "OPTIONS", (*npm_scripts.OPTIONS, "--fetch-retries=0"))
+        yield registry
+
+
+def locked(packages: Mapping[str, Mapping[str, object]], **manifest: object) -> dict[str, str]:
+    """A manifest and its lock; a package is called by its name alone."""
+    top = {"name": "top", "version": "1.0.0", **manifest}
+    entries = {"": top, **{f"node_modules/{name}": entry for name, entry in packages.items()}}
+    lock = {**top, "lockfileVersion": 3, "requires": True, "packages": entries}
+    return {"package.json": json.dumps(top), "package-lock.json": json.dumps(lock)}
+
+
+async def modules(sandboxes: LocalSandboxes, files: Mapping[str, str]) -> tuple[str, list[str]]:
+    """(what the install step notes, the packages that the code then has)."""
+    try:
+        async with sandboxes.open("npm") as sandbox:
+            note = await install(sandbox, files)
+            async with sandbox.candidate() as workspace:
+                listed = await workspace.run(Command(("ls", "node_modules"), 20.0))
+                return note, listed.stdout.decode().split()
+    except SandboxUnavailable as missing:
+        pytest.skip(f"needs bubblewrap: {missing}")
+
+
+@needs_npm
+async def test_what_the_registry_failed_to_give_is_told_and_asked_for_again(
+    shop: LocalSandboxes, registry: NpmRegistry
+) -> None:
+    packages = {
+        "wanted": registry.add("wanted"),
+        "helper": {**registry.add("helper"), "optional": True},
+        "foreign": {**registry.add("foreign", os=["none"]), "optional": True},
+    }
+    files = locked(packages, dependencies={"wanted": "1.0.0"}, optionalDependencies={"helper": "1.0.0", "foreign": "1.0.0"})
+    registry.failing.add("helper")
+    note, found = await modules(shop, files)
+    assert found == ["wanted"]
+    assert "npm left out 1 optional packages that are for this machine too: helper" in note
+    registry.failing.clear()
+    assert await modules(shop, files) == ("", ["helper", "wanted"]), "nothing incomplete was kept"
+    asked = len(registry.asked)
+    assert await modules(shop, files) == ("", ["helper", "wanted"])
+    assert len(registry.asked) == asked, "what is whole is kept, although what is for another system is not there"
+
+
+@needs_npm
+async def test_what_is_there_for_the_sake_of_another_systems_package_may_be_missing_with_it(
+    shop: LocalSandboxes, registry: NpmRegistry
+) -> None:
+    packages = {
+        "watcher": {**registry.add("watcher", dependencies={"foreign": "1.0.0", "below": "1.0.0"}), "optional": True},
+        "foreign": {**registry.add("foreign", os=["none"]), "optional": True},
+        "below": {**registry.add("below"), "optional": True},
+    }
+    note, found = await modules(shop, locked(packages, optionalDependencies={"watcher": "1.0.0"}))
+    assert (note, found) == ("", [])
+
+
+@needs_npm
+async def test_without_a_lock_too_what_is_missing_is_not_kept(shop: LocalSandboxes, registry: NpmRegistry) -> None:
+    registry.add("wanted")
+    registry.add("helper")
+    manifest = {"name": "top", "dependencies": {"wanted": "1.0.0"}, "optionalDependencies": {"helper": "1.0.0"}}
+    files = {"package.json": json.dumps(manifest)}
+    registry.failing.add("helper")
+    note, found = await modules(shop, files)
+    assert ("helper" in note, found) == (True, ["wanted"])
+    registry.failing.clear()
+    assert await modules(shop, files) == ("", ["helper", "wanted"])
+
+
+@needs_npm
+async def test_a_lock_that_does_not_fit_is_told_and_what_took_its_place_is_not_kept(
+    shop: LocalSandboxes, registry: NpmRegistry
+) -> None:
+    old = registry.add("wanted", "1.0.0")
+    registry.add("wanted", "2.0.0")
+    files = locked({"wanted": old}, dependencies={"wanted": "1.0.0"})
+    files["package.json"] = json.dumps({"name": "top", "version": "1.0.0", "dependencies": {"wanted": "2.0.0"}})
+    for _ in range(2):
+        asked = len(registry.asked)
+        note, found = await modules(shop, files)
+        assert (found, len(registry.asked) > asked) == (["wanted"], True)
+        assert "`npm ci` refused the lock" in note
+
+
+async def project(files: Mapping[str, object]) -> manifests.Project:
+    async def read(path: str) -> bytes:
+        if path not in files:
+            raise FileNotFoundError(path)
+        return json.dumps(files[path]).encode()
+
+    return await manifests.read(".", read, frozenset({"registry.example:443"}))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "git+ssh://git@host.example/a.git", "git://host.example/a", "https://host.example/a.tgz", "file:../a", "owner/repo",
+        "github:owner/repo", "link:../../etc",
+    ],
+)  # fmt: skip
+async def test_a_dependency_from_elsewhere_is_refused_by_its_name(spec: str) -> None:
+    with pytest.raises(InstallFailed, match="odd"):
+        await project({"package.json": {"devDependencies": {"odd": spec}}})
+    lock = {"packages": {"": {}, "node_modules/a": {"version": "1.0.0", "dependencies": {"odd": spec}}}}
+    with pytest.raises(InstallFailed, match="odd"):
+        await project({"package.json": {}, "package-lock.json": lock})
+
+
+@pytest.mark.parametrize("spec", ["1.0.0", "^1 || ~2.3", "latest", ">=1 <2", "npm:other@^2", "*", ""])
+async def test_versions_tags_and_aliases_are_the_registrys(spec: str) -> None:
+    assert not (await project({"package.json": {"dependencies": {"a": spec}}})).locked
+
+
+@pytest.mark.parametrize("resolved", ["git+https://host.example/a.git#abc", "file:a.tgz", "ssh://host.example/a"])
+async def test_a_lock_that_leads_elsewhere_is_refused(resolved: str) -> None:
+    lock = {"packages": {"node_modules/a": {"resolved": resolved}}}
+    with pytest.raises(InstallFailed, match="not the registry"):
+        await project({"package.json": {}, "package-lock.json": lock})
+
+
+@pytest.mark.parametrize(
+    "resolved", ["https://other.example/a.tgz", "https://registry.example:8443/a.tgz", "https://[/", "http://a:x/"]
+)
+async def test_a_lock_whose_packages_are_at_another_host_is_refused_by_its_name(resolved: str) -> None:
+    lock: dict[str, object] = {"packages": {"node_modules/a": {"resolved": "https://registry.example/a.tgz"}}}
+    assert (await project({"package.json": {}, "package-lock.json": lock})).locked
+    lock = {"packages": {"node_modules/a": {"resolved": resolved}}}
+    with pytest.raises(InstallFailed, match="not the registry") as refused:
+        await project({"package.json": {}, "package-lock.json": lock})
+    assert resolved in str(refused.value)
+
+
+@pytest.mark.parametrize("spec", ["git+https://host.example/a.git", "file:../a", "./a", "..", "a.tgz", "$a/git:b"])
+@pytest.mark.parametrize("deep", [0, 1, 50])
+async def test_overrides_and_peers_from_elsewhere_are_refused_too(spec: str, deep: int) -> None:
+    with pytest.raises(InstallFailed, match="odd"):
+        await project({"package.json": {"peerDependencies": {"odd": spec}}})
+    overrides: dict[str, object] = {"odd": spec}
+    for _ in range(deep):
+        overrides = {"above": overrides, ".": "1.0.0", "own": "$@scope/own"}
+    with pytest.raises(InstallFailed, match="odd"):
+        await project({"package.json": {"overrides": overrides}})
+    overrides = {"above": {"fine": "1.0.0", "own": "$@scope/own"}}
+    assert not (await project({"package.json": {"overrides": overrides}})).locked
+
+
+async def test_workspaces_of_a_lock_are_shown_by_their_manifests_alone() -> None:
+    lock = {"packages": {"": {}, "packages/a": {}, "node_modules/a": {"resolved": "packages/a", "link": True}}}
+    found = await project({"package.json": {}, "package-lock.json": lock, "packages/a/package.json": {"name": "a"}})
+    assert set(found.files) == {"package.json", "package-lock.json", "packages/a/package.json"}
+
+
+async def test_a_workspace_is_kept_once_however_often_it_is_named() -> None:
+    aliases = [f"p{'/.' * count}" for count in range(300)]
+    lock = {"packages": {alias: {} for alias in aliases}}
+    found = await project({"package.json": {}, "package-lock.json": lock, "p/package.json": {"name": "x" * 1_000_000}})
+    assert set(found.files) == {"package.json", "package-lock.json", "p/package.json"}
+
+
+async def test_more_workspaces_or_text_than_anybody_has_are_refused() -> None:
+    files: dict[str, object] = {f"p{number}/package.json": {"name": "x" * 1_000_000} for number in range(20)}
+    lock: dict[str, object] = {"packages": {f"p{number}": {} for number in range(20)}}
+    with pytest.raises(InstallFailed, match="larger than 16 MiB"):
+        await project({"package.json": {}, "package-lock.json": lock, **files})
+    many = {f"p{number}/package.json": {} for number in range(1001)}
+    lock = {"packages": {f"p{number}": {} for number in range(1001)}}
+    with pytest.raises(InstallFailed, match="names 1001 workspaces"):
+        await project({"package.json": {}, "package-lock.json": lock, **many})
+
+
+@pytest.mark.parametrize("member", ["../outside", "/etc", "a/../../b"])
+async def test_a_workspace_outside_of_its_folder_is_refused(member: str) -> None:
+    with pytest.raises(InstallFailed, match="outside"):
+        await project({"package.json": {}, "package-lock.json": {"packages": {member: {}}}})
+
+
+async def test_what_is_only_approximated_is_said() -> None:
+    lock = {"packages": {"node_modules/a": {"hasInstallScript": True}}}
+    assert (await project({"package.json": {}, "package-lock.json": lock})).notes == (
+        "install scripts of packages are not run: a",
+    )
+    assert "yarn.lock is approximated" in (await project({"package.json": {}, "yarn.lock": 1})).notes[0]
+
+
+@pytest.mark.parametrize("text", [[], "x", {"packages": []}])
+async def test_a_manifest_or_lock_of_another_form_is_refused_by_its_name(text: object) -> None:
+    with pytest.raises(InstallFailed, match=r"package-lock\.json"):
+        await project({"package.json": {}, "package-lock.json": text})
