@@ -1,11 +1,11 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo screenshots bench test chaos check format docs lock clean
+.PHONY: help setup demo screenshots bench test test-ci test-all coverage mutations chaos check format docs lock clean
 
 BIN := .venv/bin
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: .venv/.ready ## .venv with the locked dependencies, and the system programs that are missing
 
@@ -24,12 +24,23 @@ screenshots: .venv/.ready-for-tests ## the pictures of docs/images, of real atte
 bench: .venv/.ready-for-tests ## what Selfheal costs on this machine (FIGURES="webhooks fix" chooses, BENCH_ARGS=--json)
 	@$(BIN)/python -m tests.bench $(FIGURES) $(BENCH_ARGS)
 
-test: .venv/.ready-for-tests ## all tests, a process for each core
-	@$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS); code=$$?; \
-	if [ $$code = 1 ] && [ -n "$(AGAIN)" ]; then \
-		echo "== What failed beside other tests is run once more, alone; only what fails again counts. Flaky tests are bugs: mend them. =="; \
-		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); \
-	else exit $$code; fi
+# A worker for each core; a module's tests stay together, so that what they share is started once.
+WORKERS := -n auto --dist loadscope --no-loadscope-reorder
+
+test: .venv/.ready-for-tests ## the quick tests (ROOM=agent/guard: those of one room)
+	@$(BIN)/python -m pytest --tier quick $(if $(ROOM),$(ROOM:%=tests/%),$(WORKERS)) $(PYTEST_ARGS)
+
+test-ci: .venv/.ready-for-tests ## the quick tests and the part of the long ones that tests/tiers.py names
+	@$(BIN)/python -m pytest --tier ci $(WORKERS) $(PYTEST_ARGS)
+
+test-all: .venv/.ready-for-tests ## all tests
+	@$(BIN)/python -m pytest --tier all $(WORKERS) $(PYTEST_ARGS)
+
+coverage: .venv/.ready-for-tests ## which lines the quick tests reach, without what runs in other processes (ROOM=agent/guard: of one room)
+	@$(BIN)/python -m pytest --tier quick $(if $(ROOM),$(ROOM:%=tests/%) --cov=$(ROOM),$(WORKERS) --cov=app --cov=agent --cov=sandbox --cov=webhooks) --cov-report=term:skip-covered $(PYTEST_ARGS)
+
+mutations: .venv/.ready-for-tests ## how many seeded bugs the tests find (MUTATIONS_ARGS="--tier all")
+	@$(BIN)/python -m tests.mutations $(MUTATIONS_ARGS)
 
 chaos: .venv/.ready-for-tests ## kill, freeze, fill and flood the service (SCENARIOS="kill-* storm" chooses; takes a quarter of an hour)
 	@$(BIN)/python -m tests.chaos.run $(SCENARIOS) $(CHAOS_ARGS)
@@ -44,7 +55,7 @@ format: setup ## format and mend what lint can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: setup ## write the configuration table of the README anew
+docs: setup ## regenerate the table of settings in docs/configuration.md
 	@$(BIN)/python -m deploy.document
 
 lock: setup ## lock the dependencies anew (hashed, for all platforms)

@@ -1,4 +1,4 @@
-"""What is to be healed, as the engine takes it, and the ending of a case before anything of it ran."""
+"""What is to be healed, what preparing makes of it, and how it ends before anything ran."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration
 from agent.contract.outcome import NoRepair, Outcome, ReflectionLog
+from agent.contract.task import Task
 from agent.contract.usage import Usage
+from agent.contract.verdicts import Check, CheckRun
+from sandbox.base import Installed
 
 if TYPE_CHECKING:
     from agent.ci.job.selection import ChosenJob, FailedJob
+    from agent.ci.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,25 @@ class Case:
     heals_flakiness: bool = False  # a person asked to repair also what comes and goes
     image: str | None = None  # that the sandbox was opened with, for the job that asks for it
     model: str | None = None  # LiteLLM name of the one that a person chose; None is the installation's
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A task whose sandbox is ready, and what was understood on the way."""
+
+    task: Task
+    plan: Plan
+    installed: Installed
+
+
+@dataclass(frozen=True, slots=True)
+class Uninstalled:
+    """The repository's own requirements cannot be installed, so nothing of it can run."""
+
+    plan: Plan
+    check: Check
+    run: CheckRun
+    ended: NoRepair  # for callers that wanted a repair
 
 
 def without_a_run(outcome: Outcome, reason: str, next_step: str, *notes: str) -> NoRepair:

@@ -9,20 +9,20 @@ import asyncio
 import importlib
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.blobs import Blobs, MemoryBlobs
-from agent.case import Case
+from agent.case import Case, Prepared, Uninstalled
+from agent.contract.blobs import Blobs, MemoryBlobs
 from agent.contract.budget import Budget
 from agent.contract.events import Degraded, Emit, SandboxOpened
 from agent.contract.memory import Memory
-from agent.contract.outcome import NoRepair, Repair
+from agent.contract.outcome import ConfirmedFailure, NoRepair, Repair
+from agent.contract.question import Reply, Waiting
+from agent.contract.task import Policy
 from agent.models import tracing
-from agent.question import Reply, Waiting
-from agent.task import Policy
-from sandbox.base import Housed, Limits, Sandbox, SandboxError, Sandboxes
+from sandbox.base import ImageSandboxes, Limits, Sandbox, SandboxError, Sandboxes
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -31,19 +31,14 @@ if TYPE_CHECKING:
     from agent.ci.plan import Plan
     from agent.extensions import Extensions
     from agent.models.router import Models
-    from agent.preparing import Prepared, Uninstalled
-    from agent.proposer import Proposer
-    from agent.reproducing import Red
     from agent.state import Context
-
-PREPARING = ("agent.reproducing", "app.preparing")  # what the first steps are made of
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What a reproduction alone tells: what is red, or why nothing is; `prepared` unless it ended before anything ran."""
+    """The confirmed failure, or why there is none; `prepared` unless it ended before anything ran."""
 
-    result: Red | NoRepair
+    result: ConfirmedFailure | NoRepair
     prepared: Prepared | None
     planned: Plan | None = None  # what was understood, where it was not prepared
 
@@ -73,108 +68,104 @@ class Engine:
         `reply` answers the question that the case waits with; `memory` is that of its repository. A case that the graph has
         finished, or that waits for a `reply`, gets the same answer again, without a sandbox.
         """
-        async with _loading(*PREPARING, "agent.graph") as loading:
-            if is_known := await self._is_known(case):
+        async with _loading("agent.preparing", "agent.graph", "agent.proposers.ladder") as loading:
+            if await self._has_checkpoint(case):
                 await loading
                 from agent.graph import standing
 
                 known = await standing(case.id, self._context(case, blobs, emit, memory))
                 if known is not None and not (isinstance(known, Waiting) and reply is not None and reply.answers(known)):
                     return known
-            case, sandboxes = await self._housed(case, emit)
-            async with self._opened(case, sandboxes, emit) as sandbox:
-                await _load(*PREPARING)
-                from agent.preparing import Uninstalled
-                from agent.reproducing import begun
-
-                prepared = await self._prepared(case, sandbox, emit)
+            async with self._prepared(case, emit) as prepared:
                 if isinstance(prepared, NoRepair):
                     return prepared
                 if isinstance(prepared, Uninstalled):
                     return prepared.ended
-                context = self._context(case, blobs, emit, memory)
-                async with nullcontext() if is_known else begun(prepared.task, context) as first:
-                    await loading
-                    from agent.graph import repair
+                await loading
+                from agent.graph import repair
+                from agent.proposers.ladder import built_in_ladder
 
-                    context = self._climbing(context)
-                    if context.models is not None:
-                        context.models.warm()
-                    return await repair(prepared.task, context, reply, first)
+                context = self._context(case, blobs, emit, memory)
+                ladder = built_in_ladder(context.models)
+                ladder = self.extensions.ladder(ladder) if self.extensions is not None else ladder
+                if context.models is not None:
+                    context.models.warm()
+                return await repair(prepared.task, replace(context, proposers=ladder), reply)
 
     async def reproduce(self, case: Case, *, emit: Emit) -> Reproduction:
-        """Only see whether it is really red."""
-        async with _loading(*PREPARING) as loading:
-            case, sandboxes = await self._housed(case, emit)
-            async with self._opened(case, sandboxes, emit) as sandbox:
-                await loading
-                from agent.preparing import Uninstalled
-                from agent.reproducing import Red, reproduced
+        """Only confirm the failure."""
+        async with _loading("agent.preparing", "agent.graph") as loading, self._prepared(case, emit) as prepared:
+            if isinstance(prepared, NoRepair):
+                return Reproduction(prepared, None)
+            if isinstance(prepared, Uninstalled):
+                return Reproduction(ConfirmedFailure.of_one(prepared.check, prepared.run), None, prepared.plan)
+            await loading
+            from agent.graph import confirm
 
-                prepared = await self._prepared(case, sandbox, emit)
-                if isinstance(prepared, NoRepair):
-                    return Reproduction(prepared, None)
-                if isinstance(prepared, Uninstalled):
-                    return Reproduction(Red.of_one(prepared.check, prepared.run), None, prepared.plan)
-                red = await reproduced(prepared.task, self._context(case, MemoryBlobs(), emit, None))
-                return Reproduction(red, prepared)
+            return Reproduction(await confirm(prepared.task, self._context(case, MemoryBlobs(), emit, None)), prepared)
 
     async def forget(self, case_id: str) -> None:
         """Drop the checkpoints of a case that nobody will fork any more; until then a repeated `heal` goes on from them."""
         if self.checkpointer is not None:
             await self.checkpointer.adelete_thread(case_id)
 
-    async def _is_known(self, case: Case) -> bool:
-        """Was it begun before?"""
+    async def _has_checkpoint(self, case: Case) -> bool:
+        """Did an earlier call start it?"""
         thread: RunnableConfig = {"configurable": {"thread_id": case.id}}
         return self.checkpointer is not None and await self.checkpointer.aget_tuple(thread) is not None
 
-    async def _housed(self, case: Case, emit: Emit) -> tuple[Case, Sandboxes]:
-        """The case in the image that its failed job runs in, where the sandbox has images and the operator allows this one.
+    @asynccontextmanager
+    async def _prepared(self, case: Case, emit: Emit) -> AsyncIterator[Prepared | Uninstalled | NoRepair]:
+        """The case made ready in a sandbox that is open for the block. Raises `SandboxUnavailable`."""
+        case, sandboxes = await self._in_its_image(case, emit)
+        policy = self.extensions.allowed(self.policy) if self.extensions is not None else self.policy
+        if unknown := set(case.configuration.rungs or ()) - set(policy.rungs):
+            why = f"`rungs` names unknown rungs: {', '.join(sorted(unknown))}"
+            await emit(Degraded(text=why, step="configuration", why=why))
+        policy, budget = case.configuration.narrow(policy, self.budget)
+        async with self._opened(case, sandboxes, emit) as sandbox:
+            await _load("agent.preparing")
+            from agent.preparing import prepare
+
+            with tracing.step("prepare", case.id):
+                prepared = await prepare(case, sandbox, emit, policy=policy, budget=budget)
+            yield prepared
+
+    async def _in_its_image(self, case: Case, emit: Emit) -> tuple[Case, Sandboxes]:
+        """The case in the image of its failed job, where the sandbox has images and the operator allows this one.
 
         Raises `SandboxUnavailable`.
         """
-        if not isinstance(self.sandboxes, Housed):
+        if not isinstance(self.sandboxes, ImageSandboxes):
             return case, self.sandboxes
-        from agent.ci.job.selection import image_of
+        from agent.ci.job.selection import read_image
 
-        image = next((image for job in case.jobs if (image := image_of(job)) is not None), None)
+        image = next((image for job in case.jobs if (image := read_image(job)) is not None), None)
         if image is None:
             return case, self.sandboxes
         if (sandboxes := self.sandboxes.with_image(image)) is None:
-            why = f"the image {image[:200]!r} of the job is not among those that this installation allows (`sandbox_images`)"
-            await emit(Degraded(text=f"{why}; the sandbox's own is used.", step="sandbox", why=why))
+            why = f"this installation does not allow the job's image {image[:200]!r} (`sandbox_images`)"
+            await emit(Degraded(text=f"{why}; the sandbox's own image is used.", step="sandbox", why=why))
             return case, self.sandboxes
         return replace(case, image=image), sandboxes
 
     @asynccontextmanager
     async def _opened(self, case: Case, sandboxes: Sandboxes, emit: Emit) -> AsyncIterator[Sandbox]:
-        """A sandbox for the block, told as an event also where there is none. Raises `SandboxUnavailable`."""
-        kind, began = sandboxes.isolation.name, time.monotonic()
-        async with AsyncExitStack() as house:
+        """A sandbox for the block. Emits `SandboxOpened` also where opening fails. Raises `SandboxUnavailable`."""
+        kind, started = sandboxes.isolation.name, time.monotonic()
+        async with AsyncExitStack() as stack:
             try:
                 with tracing.step("sandbox", case.id):
-                    sandbox = await house.enter_async_context(sandboxes.open(case.label, self.limits))
+                    sandbox = await stack.enter_async_context(sandboxes.open(case.label, self.limits))
             except SandboxError as error:
-                took = time.monotonic() - began
-                await emit(SandboxOpened(text="", sandbox=kind, seconds=took, error=type(error).__name__))
+                seconds = time.monotonic() - started
+                await emit(SandboxOpened(text="", sandbox=kind, seconds=seconds, error=type(error).__name__))
                 raise
-            await emit(SandboxOpened(text="", sandbox=kind, seconds=time.monotonic() - began))
+            await emit(SandboxOpened(text="", sandbox=kind, seconds=time.monotonic() - started))
             yield sandbox
 
-    async def _prepared(self, case: Case, sandbox: Sandbox, emit: Emit) -> Prepared | Uninstalled | NoRepair:
-        policy = self.extensions.allowed(self.policy) if self.extensions is not None else self.policy
-        if unknown := set(case.configuration.rungs or ()) - set(policy.rungs):
-            why = f"`rungs` names what is no rung here: {', '.join(sorted(unknown))}"
-            await emit(Degraded(text=why, step="configuration", why=why))
-        policy, budget = case.configuration.narrow(policy, self.budget)
-        from agent.preparing import prepare
-
-        with tracing.step("prepare", case.id):
-            return await prepare(case, sandbox, emit, policy=policy, budget=budget)
-
     def _context(self, case: Case, blobs: Blobs, emit: Emit, memory: Memory | None) -> Context:
-        """What every step is lent; whoever proposes comes with `_climbing`."""
+        """What every step works with; the ladder is added where repairing begins."""
         from agent.state import Context
 
         models = self.models
@@ -190,19 +181,10 @@ class Engine:
             opinions=self.extensions.opinions if self.extensions is not None else (),
         )
 
-    def _climbing(self, context: Context) -> Context:
-        """With the ladder of those who propose."""
-        from agent.proposers.model import model_rungs
-        from agent.proposers.patterns.proposer import PatternsProposer
-        from agent.proposers.tools.proposer import ToolsProposer
-
-        ladder: tuple[Proposer, ...] = (ToolsProposer(), PatternsProposer(), *model_rungs(context.models))
-        return replace(context, proposers=self.extensions.ladder(ladder) if self.extensions is not None else ladder)
-
 
 @asynccontextmanager
 async def _loading(*modules: str) -> AsyncIterator[asyncio.Task[None]]:
-    """Import them beside the block, which waits for them where it needs them; one that ends without them does not wait."""
+    """Import modules during the block; it awaits what is yielded where it needs them, and does not wait for them otherwise."""
     task = asyncio.create_task(_load(*modules), name="loading")
     try:
         yield task
@@ -212,7 +194,6 @@ async def _loading(*modules: str) -> AsyncIterator[asyncio.Task[None]]:
 
 
 async def _load(*modules: str) -> None:
-    """Import them, one after the other, or wait until somebody has. It takes seconds, LangGraph most of them, so it goes beside
-    the opening of sandboxes and the first runs of tests; commands that never repair start without them."""
+    """Import modules in order. LangGraph takes a second, so it is loaded while the sandbox opens and packages install."""
     for module in modules:
         await asyncio.to_thread(importlib.import_module, module)

@@ -1,6 +1,6 @@
 """Rungs and second opinions that other packages add, by entry points (see `docs/extending.md`).
 
-    selfheal.rungs    a factory without arguments that makes an `agent.proposers.base.Proposer`
+    selfheal.rungs    a factory without arguments that makes an `agent.proposer.Proposer`
     selfheal.nodes    a factory without arguments that makes an `agent.state.Opinion`
 
 They are loaded once, when a worker starts, and a broken one is told there by the name of its distribution. What is installed
@@ -10,23 +10,39 @@ costs its own say, not the attempt.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
-from agent.blobs import BlobMissing
+from agent.contract.blobs import BlobMissing
+from agent.contract.rungs import is_model
+from agent.contract.task import Policy
 from agent.models.values import ModelError
 from agent.proposer import Proposal, Proposer, Situation, Strategist
-from agent.state import Opinion, State, Work, fell_back
-from agent.task import Policy
+from agent.state import Bookkeeping, Opinion, State, Work, fell_back
 from sandbox.base import SandboxError
 
 RUNGS, NODES = "selfheal.rungs", "selfheal.nodes"
 _BUILT_IN = Policy().rungs
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
+# Import paths of version 0.1, which extensions may still use.
+MOVED = {
+    "agent.budget": "agent.contract.budget",
+    "agent.edits": "agent.edits.changes",
+    "agent.events": "agent.contract.events",
+    "agent.model": "agent.models.values",
+    "agent.outcome": "agent.contract.outcome",
+    "agent.proposal": "agent.contract.proposal",
+    "agent.proposers.base": "agent.proposer",
+    "agent.task": "agent.contract.task",
+    "agent.usage": "agent.contract.usage",
+    "agent.verdicts": "agent.contract.verdicts",
+}
 
 
 class BrokenExtension(Exception):
@@ -67,11 +83,23 @@ def family(proposer: Proposer) -> str:
 
 def load() -> Extensions:
     """Every extension that is installed, in the order of their names. Raises `BrokenExtension`."""
+    _keep_moved_paths()
     rungs = tuple(_rung(point) for point in _points(RUNGS))
     opinions = tuple(_opinion(point) for point in _points(NODES))
     _differ(RUNGS, [family(placed.proposer) for placed in rungs])
     _differ(NODES, [opinion.name for opinion in opinions])
     return Extensions(rungs, opinions)
+
+
+def _keep_moved_paths() -> None:
+    for old, new in MOVED.items():
+        module = importlib.import_module(new)
+        if new.startswith(f"{old}."):  # the old module is a package now
+            vars(importlib.import_module(old)).update({name: value for name, value in vars(module).items() if name[0] != "_"})
+        else:
+            parent, _, name = old.rpartition(".")
+            sys.modules[old] = module
+            setattr(importlib.import_module(parent), name, module)
 
 
 def _points(group: str) -> Iterator[EntryPoint]:
@@ -83,7 +111,7 @@ def _rung(point: EntryPoint) -> Placed:
     name, before = getattr(made, "rung", None), getattr(made, "before", "")
     if not isinstance(name, str) or not _NAME.fullmatch(name.partition(":")[0]):
         raise _broken(point, "its `rung` is no name of lower-case letters, digits, `-` and `_`")
-    if name.partition(":")[0] in _BUILT_IN or name.startswith("model"):
+    if name.partition(":")[0] in _BUILT_IN or is_model(name):
         raise _broken(point, f"its `rung`, {name!r}, is taken by Selfheal itself")
     if not callable(getattr(made, "can_help", None)) or not inspect.iscoroutinefunction(getattr(made, "propose", None)):
         raise _broken(point, "it is no Proposer: it needs `can_help(situation)` and `async propose(situation)`")
@@ -162,7 +190,7 @@ class _StrategistFromOutside(_RungFromOutside):
 def _contained(opinion: Opinion) -> Opinion:
     """The opinion, whose failure is told and costs confidence: it neither accepts nor objects."""
 
-    async def step(state: State, work: Work) -> State:
+    async def step(state: State, work: Work) -> Bookkeeping:
         try:
             return await opinion.step(state, work)
         except (SandboxError, BlobMissing):

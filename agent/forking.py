@@ -1,6 +1,6 @@
-"""Time travel: another attempt begins with a checkpoint of an earlier one, and goes another way from there.
+"""Forks an attempt: a new one starts from an earlier one's checkpoint and takes another way from there.
 
-LangGraph's own `aupdate_state` forks inside one thread; here the fork gets a thread of its own: the source keeps its end.
+LangGraph's `aupdate_state` forks inside one thread. Here the fork gets its own thread, so the source keeps its end.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Which other way is gone."""
+    """The way that a fork takes."""
 
     iteration: int  # the first round that is the fork's own, from 1
     came_from: str  # one sentence for the log
-    hint: str = ""  # a person's words, for the proposers
+    hint: str = ""  # a person's words for the proposers
     rung: str | None = None  # the one that is asked next: "model:<name>"; None lets the ladder decide
 
 
@@ -35,17 +35,17 @@ class CannotFork(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """Where threads are kept, and the steps from outside that belong to their flow."""
+    """Where threads are stored, and the extensions' steps that belong to their flow."""
 
     saver: BaseCheckpointSaver[str]
     opinions: tuple[Opinion, ...] = ()
 
 
 async def fork(kept: Checkpoints, source: str, target: str, course: Course) -> None:
-    """Begin the thread `target` where `source` stood before a round was chosen. Raises `CannotFork`, and changes nothing then.
+    """Start the thread `target` where `source` stood before a round was chosen. Raises `CannotFork` without changing anything.
 
-    What was tried and learned before that round is the fork's too; its budget of tokens, money and time begins anew, its rounds
-    are counted on.
+    The fork inherits what was tried and learned before that round. Its budget of tokens, money and time starts again; its
+    rounds count on.
     """
     graph = build(kept.saver, kept.opinions)
     config = RunnableConfig(configurable={"thread_id": source})
@@ -73,7 +73,7 @@ async def fork(kept: Checkpoints, source: str, target: str, course: Course) -> N
     there = RunnableConfig(configurable={"thread_id": target, "checkpoint_ns": ""})
     # All channels count as new: on PostgreSQL the others would be lost.
     await kept.saver.aput(there, begun.checkpoint, metadata, begun.checkpoint["channel_versions"])
-    # As if `recall` had just ended: from there the way leads to `climb`, whatever led there before.
+    # As if `recall` had just ended: `climb` comes next.
     await graph.aupdate_state(there, _update(rounds[course.iteration].values, course), as_node="recall")
 
 
@@ -84,7 +84,7 @@ def _update(known: dict[str, Any], course: Course) -> State:
         "notes": [f"{course.came_from}."],
     }
     if course.hint or course.rung:
-        update["diagnosis"] = None  # of one who did not know the hint, or who is not asked any more
+        update["diagnosis"] = None  # it was made without the hint, or by a rung that is not asked any more
     if course.hint:
         update["guidance"] = [*known.get("guidance", []), course.hint]
     if course.rung:

@@ -7,9 +7,9 @@
         │                                            objected ▲ ▲ luck                                          │ green
         └──▶ report ◀─ approve ◀─ second opinions ◀───────────┴─┴─────────────── prove ◀────────────────────────┘
 
-Every step is checkpointed when it is done, so that another worker can go on after a kill: a step may run twice, and its result
-counts once. Nothing that a step needs lives outside the state, the blobs and the `Context`. Where a person is asked
-(`approve`, `approve_round`) the repair sleeps in its checkpoint.
+Every finished step is checkpointed, so that another worker can resume after a kill. A step can run twice; its result
+counts once. Nothing that a step needs lives outside the state, the blobs and the `Context`. Where a person is asked (`approve`,
+`approve_round`) the repair waits in its checkpoint.
 """
 
 from __future__ import annotations
@@ -28,11 +28,15 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
-from agent.blobs import BlobMissing
 from agent.checks.runner import Runner
+from agent.contract.blobs import BlobMissing
 from agent.contract.budget import Ledger
 from agent.contract.events import Degraded
-from agent.contract.outcome import NoRepair, Repair
+from agent.contract.outcome import ConfirmedFailure, NoRepair, Repair
+from agent.contract.question import Question, Reply, Waiting
+from agent.contract.rungs import is_model
+from agent.contract.task import Task
+from agent.contract.verdicts import CheckRun, Oracle
 from agent.nodes.approve import approve, approve_round, asks_before
 from agent.nodes.challenge import challenge
 from agent.nodes.climb import climb, is_left_to_a_model
@@ -50,15 +54,12 @@ from agent.nodes.review import review
 from agent.nodes.select import select
 from agent.nodes.verify import verify
 from agent.proposers.model import DIRECT
-from agent.question import Question, Reply, Waiting
 from agent.report.recording import Step, recorded
-from agent.reproducing import Begun
-from agent.state import Context, Opinion, State, Work, pack, spent, unpack
-from agent.task import Task
+from agent.state import Bookkeeping, Context, Opinion, State, Work, pack, spent, unpack
 
 GRAPH_VERSION = 4  # raise it when a node is renamed or the state changes its meaning
-MOST_STEPS = 1000  # a bound for loops that should not be; the budget ends a repair long before
-ABREAST = 4  # candidates of a model's round that are verified beside each other where that is brief; others one by one
+MOST_STEPS = 1000  # bounds a loop by mistake; the budget ends a repair long before
+ABREAST = 4  # candidates of a model's round that are verified in parallel where that is brief; others run one by one
 
 STEPS: dict[str, Step] = {
     "reproduce": reproduce,
@@ -78,31 +79,30 @@ STEPS: dict[str, Step] = {
     "report": report,
 }
 OPINIONS: dict[str, Step] = {"challenge": challenge, "review": review}
-"""Second opinions on the proven candidate, in their order; each may object, and those from outside come after them."""
+"""Second opinions on the proven candidate, in order. Each can object; those of extensions come after them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
-    """What every step of one run is lent; LangGraph hands it in and never writes it down."""
+class RunContext:
+    """What every step of one run works with; LangGraph passes it in and never writes it down."""
 
     task: Task
     context: Context
     runner: Runner
-    begun: Begun | None = None
 
 
-Flow = CompiledStateGraph[State, Resources, State, State]
+Flow = CompiledStateGraph[State, RunContext, State, State]
 
 
-@functools.lru_cache(maxsize=8)  # compiling it takes longer than many a step
+@functools.lru_cache(maxsize=8)  # compiling takes longer than many steps
 def build(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...] = ()) -> Flow:
-    """The flow over checkpoints that outlast a call."""
+    """The flow over checkpoints that outlive a call."""
     return _compiled(checkpointer, opinions)
 
 
 def _compiled(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...]) -> Flow:
     """The flow: nodes, edges, and the questions that choose between them."""
-    graph = StateGraph(State, context_schema=Resources)
+    graph = StateGraph(State, context_schema=RunContext)
     for name, step in STEPS.items():
         graph.add_node(name, _recorded(name, step))
     graph.add_edge(START, "reproduce")
@@ -139,17 +139,20 @@ def is_repaired(state: State) -> Literal["localize", "report"]:
     return "report" if "ending" in state else "localize"
 
 
-def who_is_asked(state: State, runtime: Runtime[Resources]) -> str | list[Send]:
-    """A person, where the policy says so; else the rung. Nobody where the ladder or the budget ends."""
+def who_is_asked(state: State, runtime: Runtime[RunContext]) -> str | list[Send]:
+    """A person where the autonomy says so, otherwise the rung; `report` where the ladder or the budget ends."""
     is_asking = state["strategies"] and asks_before(state, runtime.context.task.policy.autonomy)
     return "approve_round" if is_asking else who_proposes(state, runtime)
 
 
-def who_proposes(state: State, runtime: Runtime[Resources]) -> str | list[Send]:
+def who_proposes(state: State, runtime: Runtime[RunContext]) -> str | list[Send]:
     if not state["strategies"] or "ending" in state:
         return "report"
-    is_model = _work(state, runtime).ladder[state["rung"]].rung.startswith("model")
-    is_sought = is_model and not state.get("diagnosis") and state["strategies"] != [DIRECT]
+    is_sought = (
+        is_model(_work(state, runtime).ladder[state["rung"]].rung)
+        and not state.get("diagnosis")
+        and state["strategies"] != [DIRECT]
+    )
     return "diagnose" if is_sought else in_every_strategy(state)
 
 
@@ -157,8 +160,8 @@ def in_every_strategy(state: State) -> list[Send]:
     return [Send("propose", {**state, "strategy": strategy}) for strategy in state["strategies"]]
 
 
-def what_is_left(state: State, runtime: Runtime[Resources]) -> str | list[Send]:
-    """First what failed is learned from, then what is green or allowed comes to its turn, then the ladder goes on."""
+def what_is_left(state: State, runtime: Runtime[RunContext]) -> str | list[Send]:
+    """First learn from failures, then judge the remaining candidates, then move on along the ladder."""
     if state.get("failed"):
         return "reflect"
     work = _work(state, runtime)
@@ -167,8 +170,8 @@ def what_is_left(state: State, runtime: Runtime[Resources]) -> str | list[Send]:
             return "select"
         if allowed := state.get("allowed"):
             together = [ref for ref in allowed if ref not in state.get("alone", [])][:ABREAST]
-            is_model = work.ladder[state["rung"]].rung.startswith("model")
-            judged = together if is_model and state.get("is_brief") and together else allowed[:1]
+            is_parallel = is_model(work.ladder[state["rung"]].rung) and state.get("is_brief")
+            judged = together if is_parallel and together else allowed[:1]
             return [Send("verify", {**state, "judging": ref, "beside": len(judged) - 1}) for ref in judged]
     return "climb"
 
@@ -188,31 +191,47 @@ def is_approved(state: State) -> Literal["report", "reflect"]:
     return "report" if state.get("winner") or "ending" in state else "reflect"
 
 
-async def repair(
-    task: Task, context: Context, reply: Reply | None = None, begun: Begun | None = None
-) -> Repair | NoRepair | Waiting:
-    """Heal one task; goes on from the checkpoint of thread `task.id` if there is one, and repeats a finished one's result.
+async def repair(task: Task, context: Context, reply: Reply | None = None) -> Repair | NoRepair | Waiting:
+    """Heal one task. Resumes from the checkpoint of thread `task.id`, and repeats the result of a finished one.
 
-    `reply` answers the question that it waits for; `begun` are its first steps, where they are under way. Raises
-    `sandbox.base.SandboxLost` and `SandboxUnavailable`: the caller opens another sandbox and calls again.
+    `reply` answers the question that it waits for. Raises `sandbox.base.SandboxLost` and `SandboxUnavailable`: the caller opens
+    another sandbox and calls again.
     """
-    runner = begun.runner if begun is not None else Runner(task.sandbox)
-    lent = Resources(task, context, runner, begun)
+    run = RunContext(task, context, Runner(task.sandbox))
     if (saver := context.checkpointer) is not None:
         graph = build(saver, context.opinions)
-    else:  # what is only for this call is kept by nobody after it
+    else:  # nothing outlives this call
         graph = _compiled(saver := InMemorySaver(), context.opinions)
     try:
-        return await _run(lent, graph, saver, reply)
+        return await _run(run, graph, saver, reply)
     except BlobMissing as error:
-        why = f"what it had kept is gone ({str(error)[:12]}…), so it starts afresh"
+        why = f"its stored content is gone ({str(error)[:12]}…), so it starts again"
         await context.emit(Degraded(text=why, step="resume", why=why))
         await saver.adelete_thread(task.id)
-        return await _run(lent, graph, saver, None)
+        return await _run(run, graph, saver, None)
+
+
+async def confirm(task: Task, context: Context) -> ConfirmedFailure | NoRepair:
+    """Only the first steps of the same flow: does it really fail here? Keeps no checkpoint.
+
+    Raises `SandboxError` when the sandbox is lost.
+    """
+    saver = InMemorySaver()
+    graph = _compiled(saver, context.opinions)
+    config = RunnableConfig(configurable={"thread_id": task.id})
+    run = RunContext(task, context, Runner(task.sandbox))
+    await run.runner.prepare()
+    await graph.ainvoke(_start(context), config, context=run, interrupt_before=["localize"])
+    state: State = (await graph.aget_state(config)).values  # type: ignore[assignment]
+    if "result" in state:
+        return await context.recall(NoRepair, state["result"][1])
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
+    return ConfirmedFailure(oracle, base, tuple(state.get("notes", ())))
 
 
 async def standing(task_id: str, context: Context) -> Repair | NoRepair | Waiting | None:
-    """What `repair` would say without doing anything, for which it needs no sandbox; None while there is something to do."""
+    """What `repair` would return without doing anything, so without a sandbox; None while there is work to do."""
     if context.checkpointer is None:
         return None
     config = RunnableConfig(configurable={"thread_id": task_id})
@@ -227,14 +246,14 @@ async def standing(task_id: str, context: Context) -> Repair | NoRepair | Waitin
 
 
 async def _run(
-    lent: Resources, graph: Flow, saver: BaseCheckpointSaver[str], reply: Reply | None
+    run: RunContext, graph: Flow, saver: BaseCheckpointSaver[str], reply: Reply | None
 ) -> Repair | NoRepair | Waiting:
-    task, context = lent.task, lent.context
+    task, context = run.task, run.context
     config = RunnableConfig(configurable={"thread_id": task.id}, recursion_limit=MOST_STEPS)
     snapshot = await graph.aget_state(config)
     known: State = snapshot.values  # type: ignore[assignment]
     if known and known.get("version") != version(context.opinions):
-        why = f"its checkpoint is of graph {known.get('version')}, this is {version(context.opinions)}: it starts afresh"
+        why = f"its checkpoint is of graph {known.get('version')}, this is {version(context.opinions)}: it starts again"
         await context.emit(Degraded(text=why, step="resume", why=why))
         known = {}
     if "result" in known:
@@ -242,24 +261,28 @@ async def _run(
     start: Any = None
     if not known:
         await saver.adelete_thread(task.id)
-        start = {"version": version(context.opinions), "seconds": 0.0}
+        start = _start(context)
     elif (waiting := _waiting(snapshot)) is not None:
         if reply is None or not reply.answers(waiting):
             return waiting
         start = Command(resume=pack(reply))
-    await lent.runner.prepare()
-    await graph.ainvoke(start, config, context=lent, durability="sync")
+    await run.runner.prepare()
+    await graph.ainvoke(start, config, context=run, durability="sync")
     snapshot = await graph.aget_state(config)
     return _waiting(snapshot) or await _result(snapshot.values, context)  # type: ignore[arg-type]
 
 
+def _start(context: Context) -> State:
+    return {"version": version(context.opinions), "seconds": 0.0}
+
+
 def version(opinions: tuple[Opinion, ...]) -> str:
-    """Of the flow: a checkpoint cannot be resumed where a step is gone or new."""
+    """Version of the flow: a checkpoint cannot be resumed where a step was added or removed."""
     return " ".join([str(GRAPH_VERSION), *(opinion.name for opinion in opinions)])
 
 
 def _waiting(snapshot: Any) -> Waiting | None:
-    """The question that the repair sleeps on."""
+    """The question that the repair waits with."""
     asked = [asking for task in snapshot.tasks for asking in task.interrupts]
     return Waiting(unpack(Question, asked[0].value), spent(snapshot.values), asked[0].id) if asked else None
 
@@ -269,21 +292,18 @@ async def _result(state: State, context: Context) -> Repair | NoRepair:
     return await context.recall(Repair, ref) if kind == "repair" else await context.recall(NoRepair, ref)
 
 
-def _work(state: State, runtime: Runtime[Resources]) -> Work:
-    lent = runtime.context
-    monotonic = lent.context.monotonic
+def _work(state: State, runtime: Runtime[RunContext]) -> Work:
+    run = runtime.context
+    monotonic = run.context.monotonic
     iterations, seconds = state.get("iteration", 0), state.get("seconds", 0.0)
-    ledger = Ledger(lent.task.budget, iterations, spent(state), seconds, monotonic(), monotonic)
-    return Work(lent.task, lent.context, lent.runner, ledger)
+    ledger = Ledger(run.task.budget, iterations, spent(state), seconds, monotonic(), monotonic)
+    return Work(run.task, run.context, run.runner, ledger)
 
 
 def _recorded(name: str, step: Step) -> Any:
-    """A node that tells when it starts and ends, and books its time. The first ones may be under way already."""
+    """A node that reports its start and end, and books its time."""
 
-    async def node(state: State, runtime: Runtime[Resources]) -> State:
-        begun = runtime.context.begun
-        if begun is not None and (update := await begun.take(name)) is not None:
-            return update
+    async def node(state: State, runtime: Runtime[RunContext]) -> Bookkeeping:
         # Where a person is asked the graph leaves by an exception.
         return await recorded(name, step, state, _work(state, runtime), expected=(GraphBubbleUp,))
 

@@ -1,56 +1,36 @@
-"""From a commit's files to a task for the repair engine: unpack, read what is to be run, install, replay what comes before.
+"""Makes a task from a commit's files: unpack, plan the checks, install, replay the steps before them.
 
-Knows sandboxes and plans; nothing of GitHub, of attempts, or of how a repair is found.
+Knows sandboxes and plans; nothing of GitHub, attempts or repairs.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from agent.case import Case, without_a_run
+from agent.case import Case, Prepared, Uninstalled, without_a_run
 from agent.checks.runner import Runner
-from agent.ci.job.commit import committed
+from agent.ci.job.commit import commit_workspace
 from agent.ci.job.contexts import Run
+from agent.ci.job.replay import Replayer
 from agent.ci.job.selection import FailedJob
 from agent.ci.plan import Plan, complete, plan
-from agent.ci.project import install_failure as uninstallable
-from agent.ci.project import runtimes
-from agent.ci.replay import Stage
+from agent.ci.project import install_failure, runtimes
 from agent.contract.budget import Budget
 from agent.contract.events import Emit, StepDone, StepStarted
 from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.task import Policy, Task
 from agent.contract.verdicts import Check, CheckRun
 from agent.report.endings import Ending
-from agent.task import Policy, Task
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
 from sandbox.install.python.interpreters import runs_as
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A task whose sandbox is ready, and what was understood on the way."""
-
-    task: Task
-    plan: Plan
-    installed: Installed
-
-
-@dataclass(frozen=True, slots=True)
-class Uninstalled:
-    """The install step is red for what the repository asks for: seen, and nothing in it that the engine could run."""
-
-    plan: Plan
-    check: Check
-    run: CheckRun
-    ended: NoRepair  # for whoever wanted a repair
 
 
 async def prepare(
     case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, budget: Budget
 ) -> Prepared | Uninstalled | NoRepair:
-    """Unpack, read what is to be run, install: everything that comes before the first red."""
+    """Everything that comes before the first run of a check."""
     started = time.monotonic()
     await emit(StepStarted(step="unpack", text="Unpacking the repository"))
     try:
@@ -69,7 +49,7 @@ async def prepare(
     if not planned.is_open:
         return _ended(planned)
     try:
-        if said := await committed(sandbox, _run_of(case)):
+        if said := await commit_workspace(sandbox, _run_of(case)):
             planned = replace(planned, notes=(*planned.notes, said))
     except LimitExceeded as error:
         return _too_small(error)
@@ -78,7 +58,7 @@ async def prepare(
     try:
         installed = await sandbox.install(planned.packages)
     except InstallFailed as error:
-        said = uninstallable.in_words(error)
+        said = install_failure.in_words(error)
         await emit(StepDone(step="install", text=f"Installing failed: {said}", seconds=time.monotonic() - started))
         return _uninstalled(case, planned, error)
     except LimitExceeded as error:
@@ -92,7 +72,7 @@ async def prepare(
         return _ended(planned)
     isolation = sandbox.isolation
     there = await runtimes.versions(sandbox.base, runtimes.needed(planned.checks, planned.runtimes))
-    planned = replace(planned, notes=(*planned.notes, *runtimes.told(planned.runtimes, there)))
+    planned = replace(planned, notes=(*planned.notes, *runtimes.version_notes(planned.runtimes, there)))
     failed = [job for job in case.jobs if isinstance(job, FailedJob)]
     task = Task(
         id=case.id,
@@ -105,9 +85,9 @@ async def prepare(
         f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
         approximated=planned.notes,
         packages=planned.packages,
-        told=tuple(dict.fromkeys(id_ for job in failed for id_ in job.told)),
+        reported_ids=tuple(dict.fromkeys(id_ for job in failed for id_ in job.reported_ids)),
         seed=next((job.seed for job in failed if job.seed is not None), None),
-        clock=next((job.began for job in failed if job.began is not None), None),
+        clock=next((job.started for job in failed if job.started is not None), None),
         replayed=planned.seen,
         heals_flakiness=case.heals_flakiness,
     )
@@ -115,15 +95,15 @@ async def prepare(
 
 
 def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled | NoRepair:
-    run = uninstallable.run_of(error)
+    run = install_failure.run_of(error)
     if run is None:
-        return _without(uninstallable.out_of_reach(error), planned.notes)
-    was_met = any(isinstance(job, FailedJob) and job.told for job in case.jobs)  # its log names tests, so they ran
-    ended = _without(uninstallable.unmet(error, was_met=was_met), planned.notes)
+        return _without(install_failure.out_of_reach(error), planned.notes)
+    was_met = any(isinstance(job, FailedJob) and job.reported_ids for job in case.jobs)  # its log names tests, so they ran
+    ended = _without(install_failure.unmet(error, was_met=was_met), planned.notes)
     if was_met:
         return ended
     source = next((check.source for check in planned.checks), next((source for source, _ in planned.steps), "detected"))
-    return Uninstalled(planned, uninstallable.check(source), run, ended)
+    return Uninstalled(planned, install_failure.check(source), run, ended)
 
 
 def _run_of(case: Case) -> Run:
@@ -131,7 +111,7 @@ def _run_of(case: Case) -> Run:
 
 
 async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float) -> Plan:
-    """With what only a run of the steps before the failing one could tell."""
+    """The plan, completed by running the steps before the failing one."""
     if not (planned.asks or planned.services):
         return planned
     started = time.monotonic()
@@ -142,7 +122,7 @@ async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float)
         which = f"Step `{check.name}`{', with those before it' if check.before else ''}"
         await emit(StepDone(step="replay", text=f"{which}: {how} ({run.seconds:.1f} s)", seconds=run.seconds))
 
-    stage = Stage(sandbox, Runner(sandbox), ran, time.monotonic() + seconds)
+    stage = Replayer(sandbox, Runner(sandbox), ran, time.monotonic() + seconds)
     planned = await complete(planned, stage)
     await emit(StepDone(step="replay", text=_understood(planned), seconds=time.monotonic() - started))
     return planned
@@ -176,7 +156,7 @@ def _python(planned: Plan, installed: Installed) -> str:
 
 
 def _ran_on(planned: Plan, installed: Installed, there: Mapping[str, str]) -> str:
-    """The runtimes that decide. Python is there in every sandbox; it counts where something of the repository is Python's."""
+    """The runtimes that matter. Every sandbox has Python; it is named only where the repository uses it."""
     others, wanted = runtimes.in_words(there), planned.packages
     is_python = any(check.is_python for check in planned.checks) or bool(replace(wanted, node=()) or wanted.python)
     return ", ".join((*((_python(planned, installed),) if is_python or not others else ()), *others))

@@ -1,6 +1,6 @@
-"""The ladder's rule: what a rung is told and what it answers.
+"""The interface of a rung: what it gets and what it returns.
 
-A rung only proposes. Every candidate, whoever proposed it, goes through the same gate (guard, then verify).
+A rung only proposes. Every candidate goes through the same gate (guard, then verify).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from agent.contract.events import Emit
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Candidate, Diagnosis, Span
+from agent.contract.task import Policy
 from agent.contract.usage import Usage
 from agent.contract.verdicts import CheckRun, Oracle
-from agent.task import Policy
 from sandbox.base import Sandbox
 
 if TYPE_CHECKING:
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Everything a rung may know when it proposes."""
+    """What a rung may know when it proposes."""
 
     sandbox: Sandbox
     runner: Runner
     oracle: Oracle
-    red: tuple[CheckRun, ...]  # the base's runs, one a check
+    red: tuple[CheckRun, ...]  # the base's runs, one per check
     suspects: tuple[Span, ...]  # best first
     policy: Policy
     emit: Emit
-    seconds: float  # what this call may take
+    seconds: float  # for this call
     diagnosis: Diagnosis | None = None
     lessons: tuple[str, ...] = ()
     earlier: tuple[Iteration, ...] = ()  # the last changes that failed, oldest first
     hints: tuple[str, ...] = ()
     memories: tuple[Recollection, ...] = ()  # earlier attempts at failures like these
-    tried: frozenset[str] = frozenset()  # digests (`agent.edits.digest`) of changes that were already judged
+    tried: frozenset[str] = frozenset()  # digests (`agent.edits.changes.digest`) of judged changes
     iteration: int = 1
-    round: int = 1  # how often this rung was asked, this time included
-    strategy: str = ""  # one of the rung's `strategies`; "" where it has but one way
-    refuted: tuple[str, ...] = ()  # causes that failed changes were made for: they are not the cause
-    stuck: int = 0  # how many of the last changes in a row failed in the very same way
-    calls: int = 50  # of a model, that can still be paid
+    round: int = 1  # of this rung, from 1
+    strategy: str = ""  # one of the rung's `strategies`, or ""
+    refuted: tuple[str, ...] = ()  # causes that failed changes ruled out
+    stuck: int = 0  # how many of the last changes failed in the same way, in a row
+    calls: int = 50  # model calls that the budget still allows
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a rung came up with; `exhausted` means asking it again brings nothing new."""
+    """What a rung proposes; `exhausted` means that another round brings nothing new."""
 
     candidates: tuple[Candidate, ...] = ()
     tried: int = 0  # changes evaluated inside the rung
-    plausible: int = 0  # of those, how many passed the failing verdicts inside the rung
+    plausible: int = 0  # of those, how many passed the failing checks inside the rung
     usage: Usage = Usage()
     note: str = ""
     exhausted: bool = True
@@ -67,15 +67,15 @@ class Proposer(Protocol):
         """ "tools", "patterns" or "model:<name>"."""
 
     def can_help(self, situation: Situation) -> str | None:
-        """None when it can, else the reason why it cannot, as a clause ("no Python file is suspicious")."""
+        """None if it can, else the reason as a clause ("no Python file is suspicious")."""
 
     async def propose(self, situation: Situation) -> Proposal:
-        """Raises `agent.model.ModelError` and `sandbox.base.SandboxError`; everything else it answers as values."""
+        """Raises `agent.models.values.ModelError` and `sandbox.base.SandboxError` only."""
 
 
 @runtime_checkable
 class Strategist(Protocol):
-    """A rung that may be asked in several independent ways, beside each other."""
+    """A rung with several independent strategies, which run in parallel."""
 
     def strategies(self, situation: Situation) -> tuple[str, ...]:
-        """Their names, at least one; each becomes a call of `propose` with `Situation.strategy` set."""
+        """At least one name; each becomes a call of `propose` with `Situation.strategy` set."""

@@ -1,8 +1,8 @@
-"""What the graph remembers (`State`) and what its steps work with (`Context`, `Work`).
+"""The graph's state (`State`) and what its steps work with (`Context`, `Work`).
 
-The state is written after every node and read by another process, so it holds plain data alone: numbers, short texts, names of
-blobs, and small dataclasses turned into plain data by `pack`. Whatever is heavy lies in the blobs. The context is never
-written: it is handed in again at every resume.
+The state is written after every node and read by other processes, so it holds only plain data: numbers, short texts, names of
+blobs, and small dataclasses that `pack` turned into plain data. Heavy values lie in the blobs. The context is never written;
+the caller passes it again at every resume.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
 
 import msgspec
 
-from agent.alike import alike
-from agent.blobs import Blobs
 from agent.checks.oracle import failures
+from agent.contract.blobs import Blobs
 from agent.contract.budget import Ledger
 from agent.contract.events import Degraded, Emit
 from agent.contract.memory import Memory
+from agent.contract.task import Task
 from agent.contract.usage import Usage
 from agent.contract.verdicts import Check, CheckRun, Failure, Oracle
+from agent.diagnosis.refuted import is_similar
 from agent.proposer import Proposer
-from agent.task import Task
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -41,12 +41,12 @@ class Opinion:
     """A step from outside that gives a second opinion on the proven candidate (see `objection`)."""
 
     name: str
-    step: Callable[[State, Work], Awaitable[State]]
+    step: Callable[[State, Work], Awaitable[Bookkeeping]]
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the caller lends to a repair; the same at the start and at every resume."""
+    """What the caller passes to a repair; the same at the start and at every resume."""
 
     emit: Emit
     proposers: tuple[Proposer, ...]  # cheapest first
@@ -76,41 +76,47 @@ class Work:
     ledger: Ledger
 
     def patience(self, check: Check) -> float:
-        """Seconds that one run of a check may take now: its own limit, within what the attempt has left."""
+        """Seconds for one run of a check: its own limit, within the attempt's remaining time."""
         return max(1.0, min(check.timeout, self.ledger.seconds_left()))
 
     @property
     def ladder(self) -> tuple[Proposer, ...]:
-        """The rungs that the policy lets climb, cheapest first."""
+        """The rungs that the policy allows, cheapest first."""
         allowed = self.task.policy.rungs
         return tuple(proposer for proposer in self.context.proposers if proposer.rung.partition(":")[0] in allowed)
 
 
 def _longest(one: float, other: float) -> float:
-    """Steps beside each other count once. (LangGraph cannot read the signature of `max`.)"""
+    """Parallel steps count once. (LangGraph cannot read the signature of `max`.)"""
     return max(one, other)
 
 
-class State(TypedDict, total=False):
-    """Everything that a resumed repair needs. A ref names a blob; a verdict is [ref of Candidate, `Verification`]."""
+class Bookkeeping(TypedDict, total=False):
+    """Written by every step."""
 
-    version: str
+    version: str  # of the flow
     seconds: Annotated[float, _longest]  # worked so far, over all workers
     usage: Annotated[list[Any], operator.add]  # packed `Usage`, one a step that asked a model
     notes: Annotated[list[str], operator.add]  # what was degraded or skipped, and why, in sentences
     degraded: Annotated[list[str], operator.add]  # the steps that fell back to something weaker
 
-    rounds_ref: str  # tuple[Round, ...]: all runs at the base, where nothing was red in each of them
+
+class Baseline(Bookkeeping, total=False):
+    """The failure, as it is without any change. Written by `reproduce` and `probe`, `localize`, `recall`."""
+
+    rounds_ref: str  # tuple[Round, ...]: all runs, where nothing failed in each of them
     oracle_ref: str  # Oracle
-    base_ref: str  # tuple[CheckRun, ...]: the first run of each check at the base
+    base_ref: str  # tuple[CheckRun, ...]: the first run of each check
     is_brief: bool  # did it take so little time that two may run side by side?
     suspects_ref: str  # tuple[Span, ...]
-    memories_ref: str  # tuple[Recollection, ...], the most alike first
-    guidance: list[str]  # what a person, or runs under other conditions, said on the way
-    diagnosis: Any  # packed `Diagnosis`, or None where it was refuted
+    memories_ref: str  # tuple[Recollection, ...], the most similar first
+
+
+class Turn(Bookkeeping, total=False):
+    """Whose turn it is on the ladder. Written by `climb`; `diagnose`, `propose`, `reflect` and `review` report back to it."""
 
     rung: int  # of the ladder: the one that is asked
-    asked_next: str  # the rung that a person chose for the coming round, by its name; "" leaves it to the ladder
+    asked_next: str  # the rung that a person chose for the next round, by its name; "" leaves it to the ladder
     strategies: list[str]  # in which it is asked now; none when the ladder ends
     strategy: str  # of one branch
     iteration: int
@@ -118,37 +124,95 @@ class State(TypedDict, total=False):
     fruitless: int  # rounds of the current rung, in a row, that brought nothing new to judge
     rounds: Annotated[list[Any], operator.add]  # packed `Round`, one a strategy, until `climb` has read them
     rungs: Annotated[list[Any], operator.add]  # packed `RungCost`, one a strategy
-    alternatives: int  # further candidates of the same search that passed the failing verdicts
+    refused_behind: int  # how many refusals were of earlier rungs
+    rejected: int  # how many changes of the current rung the review rejected
+    stuck: int  # how many of the last changes in a row failed in the very same way
 
-    proposed: Annotated[list[str], operator.add]  # refs of Candidate that wait for the guard
-    groundwork: str  # ref of a Candidate of the tools that mended its own check and broke nothing: others build on it
+
+class Candidates(Bookkeeping, total=False):
+    """Changes on their way. Written by `propose`, `guard`, `verify`, `select`; `challenge` and `approve` can fail one.
+
+    A ref names a `Candidate` in the blobs; a verdict is [ref, packed `Verification`].
+    """
+
+    proposed: Annotated[list[str], operator.add]  # refs that wait for the guard
+    alternatives: int  # further candidates of the same search that passed the failing verdicts
     support: dict[str, int]  # digest of a change → how many proposed it
     allowed: list[str]  # refs that wait for `verify`, best first
     alone: Annotated[list[str], operator.add]  # of them: refs of those that others took the memory from
     judging: str  # ref, of one branch
     beside: int  # of one branch: how many others are judged at the same time
     judged: Annotated[list[Any], operator.add]  # verdicts that wait for `select`
-    passed: list[Any]  # verdicts of candidates that are green and were not selected yet
-    winner: Any  # verdict of the candidate that was selected, in the end with its proof; None where there is none
-    proven_in: Any  # the environment of the winner's proof, and what there was not as in CI
-    objection: Any  # packed `Objection` of a second opinion to the winner
-    opinions: Annotated[list[Any], operator.add]  # packed `Opined` events on winners
-    challenged: Any  # packed `Challenged`, of the last winner
-    written: dict[str, str]  # digest of what a writer of tests was shown → ref of its tests, written without the change
+    passed: list[Any]  # verdicts of candidates that passed and were not selected yet
     failed: Annotated[list[Any], operator.add]  # verdicts that wait for `reflect`
     tried: Annotated[list[str], operator.add]  # digests of judged changes
     refused: Annotated[list[str], operator.add]  # guard rules that refused a candidate, in order
-    refused_behind: int  # how many of them were of earlier rungs
+
+
+class Winner(Bookkeeping, total=False):
+    """The selected change. Written by `select`, `prove`, `challenge`, `review`, `approve` and `reflect`."""
+
+    winner: Any  # verdict of the candidate that was selected, in the end with its proof; None where there is none
+    proven_in: Any  # the environment of the winner's proof, and what differed from CI
+    objection: Any  # packed `Objection` of a second opinion
+    opinions: Annotated[list[Any], operator.add]  # packed `Opined` events on winners
+    challenged: Any  # packed `Challenged`, of the last winner
+    written: dict[str, str]  # digest of what a writer of tests was shown → ref of its tests, written without the change
+
+
+class Learning(Bookkeeping, total=False):
+    """What failures taught. Written by `diagnose`, `reflect` and `climb`."""
+
+    diagnosis: Any  # packed `Diagnosis`, or None where it was refuted
     iterations: Annotated[list[str], operator.add]  # refs of Iteration
     lessons: list[str]
     doubted: Annotated[list[str], operator.add]  # causes that one failed change was made for
     refuted: Annotated[list[str], operator.add]  # causes that are not tried again
-    stuck: int  # how many of the last changes in a row failed in the very same way
-    rejected: int  # how many changes of the current rung the review rejected
+    groundwork: str  # ref of a Candidate of the tools that fixed its own check and broke nothing: others build on it
 
+
+class End(Bookkeeping, total=False):
+    """What people said, and the end. Written by `reproduce`, `probe`, `approve_round`, `approve`, `report`."""
+
+    guidance: list[str]  # what a person, or runs under other conditions, said on the way
     asked: int  # the last iteration that a person was asked about
     ending: Any  # packed `Ending`: the attempt is over without a repair
     result: list[str]  # ["repair" | "no_repair", ref]
+
+
+class State(Baseline, Turn, Candidates, Winner, Learning, End, total=False):
+    """Everything that a resumed repair needs, in one level: LangGraph's reducers work by key.
+
+    A step's return type names the part that it writes, or one of the sums below, so that mypy keeps it to them.
+    """
+
+
+class BaselineOrEnd(Baseline, End, total=False):
+    """What `reproduce` and `probe` write."""
+
+
+class Direction(Turn, Learning, total=False):
+    """What `climb` and `diagnose` write."""
+
+
+class Proposals(Turn, Candidates, total=False):
+    """What `propose` writes."""
+
+
+class Contest(Candidates, Winner, total=False):
+    """What `select`, `prove` and `challenge` write."""
+
+
+class Reviewed(Turn, Winner, total=False):
+    """What `review` writes."""
+
+
+class Approval(Contest, End, total=False):
+    """What `approve` writes."""
+
+
+class Reflection(Contest, Direction, total=False):
+    """What `reflect` writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +228,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a second opinion does not accept the winner; it becomes a failure with its reason."""
+    """Why a second opinion rejects the winner. It becomes a failure with that reason."""
 
     by: str
     reason: str
@@ -186,8 +250,8 @@ def spent(state: State) -> Usage:
 
 
 def remember(lessons: list[str], lesson: str) -> list[str]:
-    """The lessons with one more; it takes the place of one that says the same, and the oldest is forgotten."""
-    kept = [known for known in lessons if not alike(known, lesson)]
+    """The lessons with one more. It replaces a similar one; the oldest is dropped."""
+    kept = [known for known in lessons if not is_similar(known, lesson)]
     return [*kept, lesson][-LESSONS:]
 
 
@@ -204,6 +268,6 @@ async def red_of(state: State, context: Context) -> tuple[Failure, ...]:
 
 
 async def fell_back(work: Work, step: str, why: str) -> State:
-    """Tell, note and count that a step did something weaker; the confidence of a repair drops with it."""
+    """Emit and record that a step fell back to something weaker, which lowers the confidence."""
     await work.context.emit(Degraded(text=why, step=step, why=why))
     return {"notes": [why], "degraded": [step]}

@@ -1,4 +1,4 @@
-"""From settings to parts: the one place where the configuration becomes a sandbox, models, a budget, a client, an engine."""
+"""Builds the parts from the settings: sandboxes, models, budget, policy, GitHub's client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.contract.budget import Budget
-from agent.task import Policy
+from agent.contract.task import Policy
 from app.settings import PREFIX, Settings, SettingsError
 from sandbox.base import MIB, Limits, Sandboxes
 from sandbox.e2b.plan import Account
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from agent.extensions import Extensions
     from agent.models.router import Models
     from agent.models.values import ModelSettings, Role
-    from app.github import GitHub, Patience
+    from app.github import GitHub, RetryPolicy
     from app.store.memories.memories import Embedder
 
-CLOSING_SECONDS = 600.0  # that an attempt may take beyond its budget: the command that runs when it ends
+CLOSING_SECONDS = 600.0  # that an attempt may exceed its budget, for the command that is running then
 
 
 def budget_of(settings: Settings) -> Budget:
@@ -40,7 +40,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 async def models_of(settings: Settings) -> Models | None:
-    """The models that are configured, or a coder found in a local Ollama; None when there is neither, or it is `none`."""
+    """The configured models, or a coding model found in a local Ollama; None if there is neither or `none` is set."""
     from agent.models.router import Models, find_local_model
 
     if settings.model == "none":
@@ -65,14 +65,14 @@ async def models_of(settings: Settings) -> Models | None:
 
 
 def models_named(settings: Settings, name: str) -> Models:
-    """The one model that a person chose, for every role, reached as the settings say."""
+    """One chosen model for every role, accessed as configured."""
     from agent.models.router import Models
 
     return Models(_model(name, settings, settings.model if settings.model not in (None, "none") else name))
 
 
 def embedder_of(settings: Settings, models: Models | None) -> Embedder | None:
-    """What finds memories by their meaning; None where no embedding model is set, or no model at all."""
+    """Finds memories by meaning; None without an embedding model or any model."""
     from app.store.memories.memories import Embedder
 
     if models is None or settings.embedding_model is None:
@@ -81,19 +81,19 @@ def embedder_of(settings: Settings, models: Models | None) -> Embedder | None:
 
 
 def _model(named: str, settings: Settings, first: str) -> ModelSettings:
-    """A model by its name, with its server behind an `@` where it has one of its own.
+    """A model by its name, with its own server after an `@` if it has one.
 
-    The key, and the server of `MODEL`, are for models of that one's provider alone: a key must not reach another.
+    The key and the server of `MODEL` are only used for models of the same provider: a key must not reach another one.
     """
     from agent.models.values import ModelSettings
 
     name, _, base = named.partition("@http")
     provider, kin = (each.partition("/")[0].removesuffix("_chat") for each in (name, first))  # `ollama/` is `ollama_chat/`
-    is_kin = provider == kin
-    key = settings.model_api_key.get_secret_value() if settings.model_api_key and is_kin else None
+    is_same = provider == kin
+    key = settings.model_api_key.get_secret_value() if settings.model_api_key and is_same else None
     return ModelSettings(
         name=name,
-        api_base=f"http{base}".rstrip("/") if base else settings.model_api_base if is_kin else None,
+        api_base=f"http{base}".rstrip("/") if base else settings.model_api_base if is_same else None,
         api_key=key,
         timeout=settings.model_timeout,
         context=settings.model_context,
@@ -101,7 +101,7 @@ def _model(named: str, settings: Settings, first: str) -> ModelSettings:
 
 
 async def extensions_of() -> Extensions:
-    """What other packages add. Raises `SettingsError` for one that is broken: it is installed here, and to be mended here."""
+    """Extensions from other packages. Raises `SettingsError` for a broken one, as the operator has to fix it."""
     from agent import extensions
 
     try:
@@ -111,15 +111,15 @@ async def extensions_of() -> Extensions:
 
 
 def e2b_of(settings: Settings) -> Account | None:
-    """The account at E2B; None where there is no key. Raises `SettingsError` where E2B is asked for without one, and where an
-    attempt may take longer than a machine lives: it could never be finished there."""
+    """The account at E2B; None without a key. Raises `SettingsError` if E2B is chosen without a key, or if an attempt may take
+    longer than a machine lives."""
     if settings.e2b_api_key is None:
         if settings.sandbox == "e2b":
-            raise SettingsError(f"{PREFIX}E2B_API_KEY must be set for {PREFIX}SANDBOX=e2b; E2B's dashboard has it")
+            raise SettingsError(f"{PREFIX}E2B_API_KEY must be set for {PREFIX}SANDBOX=e2b; get it from E2B's dashboard")
         return None
     if settings.sandbox in ("auto", "e2b") and settings.max_seconds + CLOSING_SECONDS > settings.e2b_lifetime_seconds:
         raise SettingsError(
-            f"{PREFIX}MAX_SECONDS: an attempt of {settings.max_seconds:.0f} s does not fit in a machine of E2B, which lives "
+            f"{PREFIX}MAX_SECONDS: an attempt of {settings.max_seconds:.0f} s exceeds the lifetime of an E2B machine, "
             f"{settings.e2b_lifetime_seconds:.0f} s ({PREFIX}E2B_LIFETIME_SECONDS: 3600 or 86400, by the plan); "
             f"set at most {max(settings.e2b_lifetime_seconds - CLOSING_SECONDS, 0):.0f}"
         )
@@ -133,17 +133,17 @@ def e2b_of(settings: Settings) -> Account | None:
 
 
 def check_trust(settings: Settings) -> None:
-    """Raises `SettingsError` for a sandbox that isolates nothing when nobody said that code is trusted."""
+    """Raises `SettingsError` for a sandbox without isolation unless code is trusted."""
     if settings.sandbox == "process" and not settings.trust_code:
         raise SettingsError(
             f"{PREFIX}SANDBOX: `process` isolates nothing; use `local`, "
-            f"or set {PREFIX}TRUST_CODE=true if the code of every repository is trusted"
+            f"or set {PREFIX}TRUST_CODE=true if you trust the code of every repository"
         )
 
 
 async def sandboxes_of(settings: Settings) -> Sandboxes:
     """The service's sandboxes. Raises `SettingsError` as `check_trust` does, and `SandboxUnavailable`."""
-    from sandbox.choose import Containers, open_sandboxes
+    from sandbox.backends import ContainerOptions, open_sandboxes
 
     check_trust(settings)
     return await open_sandboxes(
@@ -151,21 +151,21 @@ async def sandboxes_of(settings: Settings) -> Sandboxes:
         settings.sandboxes,
         trusted=settings.trust_code,
         index_hosts=settings.package_index_hosts,
-        containers=Containers(settings.sandbox_image, settings.docker_host, settings.sandbox_images),
+        containers=ContainerOptions(settings.sandbox_image, settings.docker_host, settings.sandbox_images),
         e2b=e2b_of(settings),
         python_downloads=settings.python_downloads,
     )
 
 
-def github_of(settings: Settings, patience: Patience | None = None) -> GitHub:
-    """Raises `SettingsError` when the App's credentials are not set, or cannot be its credentials."""
+def github_of(settings: Settings, retry_policy: RetryPolicy | None = None) -> GitHub:
+    """Raises `SettingsError` if the App's credentials are missing or malformed."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     from app.github import GitHub
 
     if settings.github_app_id is None:
-        raise SettingsError(f"{PREFIX}GITHUB_APP_ID: must be set; the App's page shows it")
+        raise SettingsError(f"{PREFIX}GITHUB_APP_ID: must be set; see the App's settings page")
     key = settings.private_key
     if key is None:
         raise SettingsError(f"{PREFIX}GITHUB_PRIVATE_KEY_FILE: must be set to the file with the App's private key")
@@ -173,6 +173,6 @@ def github_of(settings: Settings, patience: Patience | None = None) -> GitHub:
         load_pem_private_key(key.encode(), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise SettingsError(
-            f"{PREFIX}GITHUB_PRIVATE_KEY: it is not a private key in PEM format; the App's page makes a new one"
+            f"{PREFIX}GITHUB_PRIVATE_KEY: not a private key in PEM format; generate one on the App's settings page"
         ) from error
-    return GitHub(settings.github_app_id, key, api_url=settings.github_api_url, patience=patience)
+    return GitHub(settings.github_app_id, key, api_url=settings.github_api_url, retry_policy=retry_policy)

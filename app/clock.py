@@ -1,7 +1,7 @@
-"""What time it is: the one place that asks the system, so that tests can move time.
+"""The current time, from one object that tests can move.
 
-Times are always aware and in UTC. Waiting is not this room's business; durations are measured with `time.monotonic`,
-and with `elapsed` where others go on while this machine is suspended.
+Times are aware and in UTC. Durations are measured with `time.monotonic`, or with `elapsed` where time during a suspension of
+this machine counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,5 @@ _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def elapsed() -> float:
-    """Seconds since some moment that never changes. On Linux also those while the machine was suspended, which
-    `time.monotonic` leaves out.
-    """
+    """Seconds since a fixed moment; on Linux, unlike `time.monotonic`, including time while the machine was suspended."""
     return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)

@@ -1,5 +1,5 @@
-"""Secrets taken out of text before a person, a page or GitHub sees it: known token shapes, values that are named as secrets,
-and the exact secrets of this installation.
+"""Redacts secrets in text before a person, a page or GitHub sees it: known token formats, values with the name of a secret, and
+the exact secrets of this installation.
 
 It errs on the side of hiding: a harmless value after `token=` is hidden too.
 """
@@ -15,21 +15,21 @@ from functools import lru_cache
 from urllib.parse import quote, unquote
 
 HIDDEN = "[redacted]"
-SHORTEST = 6  # an exact secret shorter than that would hide ordinary words
+SHORTEST = 6  # a shorter exact secret would hide ordinary words
 
-# Of this process, as whatever shows text must know of a token the moment that it exists; old ones have expired.
+# Process-wide, as a token must be redacted from the moment it exists; the oldest have expired.
 _minted: deque[str] = deque(maxlen=64)
 
 
 def _alone(beginning: str) -> str:
-    """A beginning (of one length) so short that words end in it: only where no letter stands before it, but
-    for those of a colour's code (`\\x1b[32m`), of an escaped line's end (`\\n`) and of a percent-encoded character."""
+    """A prefix so short that words may end in it: it must not follow a letter, except in a colour code (`\\x1b[32m`), an
+    escaped newline (`\\n`) or a percent-encoded character."""
     is_code = rf"(?<=[\[0-9]m{beginning})|(?<=\\[nrt]{beginning})|(?<=%[0-9A-Fa-f][A-Fa-f]{beginning})"
     return rf"{beginning}(?:(?<![A-Za-z]{beginning})|{is_code})"
 
 
-# Each begins with a plain character, so that a search passes by most others without a look, and none looks at the same text
-# again and again from many places: the text may be hostile, and megabytes long.
+# Each begins with a literal character, so that the search skips most text quickly, and none backtracks over the same text from
+# many positions: the text may be hostile and megabytes long.
 _SHAPES = re.compile(
     "|".join(
         (
@@ -58,16 +58,16 @@ _SHAPES = re.compile(
         )
     )
 )
-# What only begins like one is matched as well, and left as it is: a search that began anew inside of it would not be linear.
+# Also matches text that only starts like a JWT, which is left as it is: restarting inside it would not be linear.
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?")
-_SHORTEST_SHAPE = 13  # characters; Slack's, of its kind and eight more
+_SHORTEST_SHAPE = 13  # characters; Slack's tokens
 
 _NAME = (
     r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|auth[_-]?key"
     r"|client[_-]?secret|credentials?|signing[_-]?key|encryption[_-]?key)"
 )
 _NAMED = re.compile(
-    # name, perhaps in quotes; one `=` or `:` (neither `==` nor `::`: comparisons and test ids); the value
+    # the name, possibly quoted; one `=` or `:` (not `==` or `::`, as in comparisons and test ids); the value
     rf"(?i)({_NAME}[\"']?[ \t]*(?:=>|(?<![=!<>:])=(?!=)|:(?![:=]))[ \t]*)"
     r"(\"[^\"\n]{4,}\"|'[^'\n]{4,}'|[^\s\"'`,;&()\[\]{}<>]{4,})"
 )
@@ -80,18 +80,18 @@ _HARMLESS = frozenset(
 _BEARER = re.compile(r"(?i)\b((?:authorization[\"']?\s*[:=]\s*[\"']?)?(?:bearer|basic)\s+)([A-Za-z0-9+/=_.~-]{12,})")
 _IN_URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,200}:)([^\s/@]{1,500})(@)")
 
-_JOINT = re.compile(r"[:=\s]")  # what each of the three before needs
+_JOINT = re.compile(r"[:=\s]")  # required by each of the three patterns above
 
 
-def minted(secret: str) -> None:
-    """Hide a secret that came into being while the process runs (an installation's token), from now on and everywhere."""
+def hide_token(secret: str) -> None:
+    """Redact a secret that was created while the process runs (an installation's token) from now on."""
     if secret not in _minted:
         _minted.append(secret)
 
 
 def redact(text: str, secrets: Collection[str] = ()) -> str:
     """`text` with every secret replaced by "[redacted]". `secrets` are exact ones, also found in base64, JSON and URL form."""
-    if len(text) < SHORTEST:  # most names and values of a log line
+    if len(text) < SHORTEST:  # fast path for most names and values of a log line
         return text
     forms = _all_forms((*secrets, *_minted))
     if forms and len(text) >= len(forms[-1]):
@@ -99,7 +99,7 @@ def redact(text: str, secrets: Collection[str] = ()) -> str:
             text = text.replace(form, HIDDEN)
     if len(text) >= _SHORTEST_SHAPE:
         text = _shaped(text)
-    if _JOINT.search(text) is None:  # one word, an id say: it names nothing
+    if _JOINT.search(text) is None:  # a single word, such as an id
         return text
     text = _IN_URL.sub(rf"\1{HIDDEN}\3", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
@@ -108,12 +108,12 @@ def redact(text: str, secrets: Collection[str] = ()) -> str:
 
 @lru_cache(maxsize=256)
 def is_secret_name(name: str) -> bool:
-    """Whether a field of that name holds a secret, whatever it looks like."""
+    """Whether a field of that name contains a secret, whatever its value looks like."""
     return _SECRET_NAME.search(name) is not None
 
 
 def passwords(url: str) -> Iterator[str]:
-    """The password inside a URL, as it stands there and decoded: clients tell it alone, too."""
+    """The password in a URL, encoded and decoded, as clients may show it alone."""
     if found := _IN_URL.search(url):
         yield found.group(2)
         yield unquote(found.group(2))
@@ -139,8 +139,8 @@ def _all_forms(secrets: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _forms(secret: str) -> set[str]:
-    """The ways in which one secret may stand in a text: itself, its lines, quoted, percent-encoded, base64 (also of a longer
-    text that it is a part of, which begins at any of three places)."""
+    """The forms of a secret in a text: as it is, its lines, JSON-escaped, percent-encoded, and base64 (at each of the three
+    offsets within a longer text)."""
     secret = secret.strip()
     if len(secret) < SHORTEST:
         return set()

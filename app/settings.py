@@ -1,7 +1,7 @@
-"""Every setting, in one place: the only reader of `SELFHEAL_…` variables and of `.env`.
+"""Every setting: the only reader of `SELFHEAL_…` variables and of `.env`.
 
-A wrong value, and a name that is no setting, give one clear line that names it (`SettingsError`). The README's table is
-generated from this class (`make docs`).
+An invalid value or an unknown name raises `SettingsError` with one line that names it. `make docs` generates the table in
+docs/configuration.md from this class.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from urllib.parse import unquote
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
-from agent.question import Autonomy
+from agent.contract.question import Autonomy
 from app.redaction import passwords
 
 PREFIX = "SELFHEAL_"
 ENV_FILE = ".env"
 _NO_SETTINGS = ("TEST_", "GUEST", "COMMAND")
-"""Beginnings of other names, after the prefix: what tests read, and what a check finds that runs in a sandbox of ours."""
+"""Prefixes of names that are not settings: variables of the tests, and of checks inside a sandbox."""
 
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|HEADERS)$", re.IGNORECASE)
 
 
 class SettingsError(Exception):
-    """A setting is wrong; the message is one line per setting and names it."""
+    """A setting is invalid; the message has one line per setting and names it."""
 
 
 class Settings(BaseSettings):
@@ -41,65 +41,64 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
 
     # GitHub
-    github_app_id: int | None = Field(None, description="Id of your GitHub App, from its settings page.")
+    github_app_id: int | None = Field(None, description="Id of the GitHub App, from its settings page.")
     github_private_key: SecretStr | None = Field(
         None, description="The App's private key (PEM text). Use this or `GITHUB_PRIVATE_KEY_FILE`."
     )
     github_private_key_file: Path | None = Field(None, description="File with the App's private key (PEM).")
     github_api_url: str = Field("https://api.github.com", description="REST API of GitHub or GitHub Enterprise Server.")
     github_webhook_secret: SecretStr | None = Field(
-        None, description="Secret that signs webhooks. The web process does not start without it."
+        None, description="Secret that signs webhooks. Required by the web process."
     )
     github_webhook_secret_previous: SecretStr | None = Field(
-        None, description="The secret before the current one, accepted too while it is being rotated."
+        None, description="Previous secret, still accepted during rotation."
     )
 
-    # Where things are kept
+    # Storage
     data_dir: Path = Field(Path(".selfheal"), description="Folder for the SQLite database, checkpoints, caches and sockets.")
     database_url: SecretStr | None = Field(
         None,
-        description="The database: `postgresql://user:password@host/database`, as a hosted PostgreSQL hands it out "
-        "(`?sslmode=require`), or `sqlite:////folder/file.db`. Default: SQLite in the data folder.",
+        description="Database: `postgresql://user:password@host/database`, with parameters such as `?sslmode=require`, "
+        "or `sqlite:////folder/file.db`. Default: SQLite in the data folder.",
     )
     redis_url: SecretStr | None = Field(
         None, description="URL of Redis. Default: an embedded redis-server on a Unix socket in the data folder."
     )
 
     # Serving
-    host: str = Field("127.0.0.1", description="Address that the web process listens on.")
-    port: int = Field(8000, ge=0, le=65535, description="Port that the web process listens on (0 picks a free one).")
+    host: str = Field("127.0.0.1", description="Address of the webhook listener.")
+    port: int = Field(8000, ge=0, le=65535, description="Port of the webhook listener (0 picks a free one).")
     pages_host: str = Field(
         "127.0.0.1",
-        description="Address that the pages and their API listen on. They have no sign-in, so one that is not loopback is "
-        "refused without `PAGES_WITHOUT_SIGN_IN`.",
+        description="Address of the pages and their API. They have no sign-in: a non-loopback address needs "
+        "`PAGES_WITHOUT_SIGN_IN`.",
     )
     pages_port: int = Field(8001, ge=0, le=65535, description="Port of the pages (0 picks a free one).")
     pages_without_sign_in: bool = Field(
         False,
-        description="Say that everybody who reaches `PAGES_HOST` may read everything, so that an address beyond this machine "
-        "is not refused. Publish such a port on the host's loopback only.",
+        description="Allow a non-loopback `PAGES_HOST`; anyone who can reach it can read everything.",
     )
     pages_names: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Names by which the pages may be asked for besides `localhost`, `PAGES_HOST` and IP addresses, separated "
-        "by commas (`web` where other containers read `/metrics`). Requests by other names are refused: a website could have "
-        "its own lead here.",
+        description="Host names under which the pages may be requested besides `localhost`, `PAGES_HOST` and IP "
+        "addresses, separated by commas (`web` where other containers read `/metrics`). Others are refused, "
+        "which prevents DNS rebinding.",
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least severe messages that are logged."
-    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Minimum log level.")
     otlp_endpoint: str | None = Field(
         default_factory=lambda: os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
-        description="Collector that spans are sent to, by OTLP over HTTP (`http://collector:4318`). The standard "
-        "`OTEL_EXPORTER_OTLP_ENDPOINT` is read too, and so are its headers. Default: no spans are made.",
+        description="OpenTelemetry collector for traces, OTLP over HTTP (`http://collector:4318`). "
+        "`OTEL_EXPORTER_OTLP_ENDPOINT` and its headers are read too. Default: no tracing.",
     )
     worker_jobs: int = Field(2, ge=1, le=64, description="Attempts that one worker process runs at a time.")
 
     # Attempts
     lease_seconds: float = Field(
-        30.0, gt=1, le=600, description="A worker that is silent for so long loses its attempt to another."
+        30.0, gt=1, le=600, description="Seconds without a heartbeat after which a worker loses its attempt to another."
     )
-    sweep_seconds: float = Field(15.0, gt=0, le=600, description="How often lost attempts are looked for and enqueued again.")
+    sweep_seconds: float = Field(
+        15.0, gt=0, le=600, description="Seconds between searches for lost attempts, which are enqueued again."
+    )
     max_tries: int = Field(3, ge=1, le=20, description="Tries of one attempt before it ends as `error`.")
     max_iterations: int = Field(8, ge=1, le=100, description="Rounds of propose, verify, reflect in one attempt.")
     max_tokens: int = Field(200_000, ge=0, description="Model tokens that one attempt may use.")
@@ -107,102 +106,99 @@ class Settings(BaseSettings):
     max_seconds: float = Field(1800.0, gt=0, description="Wall time of one attempt, in seconds.")
     autonomy: Autonomy = Field(
         "full",
-        description="When a person is asked (`selfheal attempts approve`): never, before anything is published, before each "
-        "further round too, before the first proposal too. A repository can only ask for more.",
+        description="When to wait for approval (`selfheal attempts approve`): never (`full`), before publishing "
+        "(`review_publish`), also before each further round (`review_repairs`), also before the first "
+        "proposal (`review_all`). A repository can only be stricter.",
     )
     rerun_flaky: Literal["never", "once"] = Field(
         "never",
-        description="Whether the failed jobs of a run are started again, once, where a failure comes and goes or is no fault "
-        "of the code. A repository's own word (`rerun`) counts more. Needs the App's permission `actions: write`.",
+        description="Whether to rerun the failed jobs of a flaky or infrastructure failure, once. A repository's `rerun` "
+        "overrides this. Needs the App's permission `actions: write`.",
     )
     keep_days: float = Field(
-        14.0, gt=0, description="Days that an ended attempt can be forked: its checkpoints and file contents are kept so long."
+        14.0, gt=0, description="Days that an ended attempt can be forked; its checkpoints and file contents are kept as long."
     )
 
     # The sandbox
     sandbox: Literal["auto", "local", "process", "docker", "e2b"] = Field(
         "auto",
-        description="Where untrusted code runs. `local`: bubblewrap on this machine. `docker`: containers of a Docker or "
-        "Podman that runs already. `e2b`: a virtual machine at E2B for each "
-        "attempt. `auto`: E2B where its key is set, else `local`. `process` has no isolation and needs `TRUST_CODE`.",
+        description="Where untrusted code runs. `local`: bubblewrap on this machine. `docker`: containers of a running "
+        "Docker or Podman. `e2b`: one virtual machine at E2B per attempt. `auto`: E2B if its key is set, "
+        "otherwise `local`. `process`: no isolation; needs `TRUST_CODE`.",
     )
     sandbox_image: str = Field(
         "python:3.12",
         min_length=1,
-        description="Image that code runs in with `SANDBOX=docker`; the engine pulls it where it does not have it.",
+        description="Image for `SANDBOX=docker`; pulled if the engine does not have it.",
     )
     sandbox_images: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Images that a workflow's `container:` may name with `SANDBOX=docker`: patterns, separated by commas, in "
-        "which `*` is anything but a slash (`python:*,node:*`, `ghcr.io/team/*`). They are always pulled. Default: none; jobs "
-        "run in `SANDBOX_IMAGE`.",
+        description="Images that a workflow's `container:` may use with `SANDBOX=docker`: patterns separated by commas, "
+        "in which `*` matches anything but a slash (`python:*,node:*`, `ghcr.io/team/*`). Always pulled. "
+        "Default: none; jobs run in `SANDBOX_IMAGE`.",
     )
     docker_host: str | None = Field(
         None,
-        description="Address of the container engine (`unix:///path`, `tcp://host:port`). Default: `DOCKER_HOST`, else the "
-        "usual sockets of Docker and Podman, rootless ones first.",
+        description="Address of the container engine (`unix:///path`, `tcp://host:port`). Default: `DOCKER_HOST`, "
+        "otherwise the usual sockets of Docker and Podman, rootless first.",
     )
-    trust_code: bool = Field(
-        False, description="Say that the code of every repository is trusted, so that `SANDBOX=process` is not refused."
-    )
+    trust_code: bool = Field(False, description="Trust the code of every repository; allows `SANDBOX=process`.")
     package_index_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Hosts that an install step may reach, separated by commas. Default: those of the package client's own "
-        "configuration.",
+        description="Hosts that an install step may reach, separated by commas. Default: those in the package client's "
+        "own configuration.",
     )
     e2b_api_key: SecretStr | None = Field(
         default_factory=lambda: SecretStr(key) if (key := os.environ.get("E2B_API_KEY")) else None,
-        description="Key of E2B, from its dashboard. The SDK's own `E2B_API_KEY` is read too.",
+        description="E2B API key, from its dashboard. `E2B_API_KEY` is read too.",
     )
     e2b_template: str = Field(
         "selfheal",
         min_length=1,
-        description="Template of the machines at E2B (docs/e2b.md); `.venv/bin/python -m deploy.e2b.build` makes it.",
+        description="E2B template of the machines (docs/e2b.md), built by `.venv/bin/python -m deploy.e2b.build`.",
     )
-    e2b_sandboxes: int = Field(20, ge=1, le=1000, description="Machines at E2B that one worker has at a time (plans: 20, 100).")
+    e2b_sandboxes: int = Field(20, ge=1, le=1000, description="Machines at E2B per worker at a time (E2B's plans: 20, 100).")
     e2b_creations_per_second: float = Field(
-        1.0, gt=0, le=100, description="How fast one worker makes machines at E2B (its plans: 1, 5)."
+        1.0, gt=0, le=100, description="Machines that one worker creates at E2B per second (E2B's plans: 1, 5)."
     )
     e2b_lifetime_seconds: float = Field(
-        3600.0, gt=0, description="How long E2B lets one machine live (its plans: 3600, 86400). An attempt must fit in it."
+        3600.0, gt=0, description="Maximum lifetime of a machine at E2B (E2B's plans: 3600, 86400). An attempt must fit in it."
     )
     python_downloads: bool = Field(
         True,
-        description="Whether a Python that a repository wants and this machine lacks is downloaded by uv, outside the sandbox.",
+        description="Let uv download Python versions that a repository needs and this machine lacks, outside the sandbox.",
     )
-    sandbox_memory_mb: int = Field(4096, ge=64, description="Memory of one sandbox, in MiB, where it can be bounded.")
+    sandbox_memory_mb: int = Field(4096, ge=64, description="Memory limit of one sandbox, in MiB, where it can be enforced.")
 
     # The models
     model: str | None = Field(
         None,
-        description="LiteLLM name of the model that is asked first (`ollama_chat/qwen2.5-coder:7b`, `anthropic/…`, `openai/…`) "
-        "or `none`. Default: Ollama's Qwen-Coder when Ollama answers on localhost:11434, else no model. Here and below, one on "
-        "a server of its own is named with it: `openai/NAME@http://host:8001/v1`.",
+        description="LiteLLM name of the first model (`ollama_chat/qwen2.5-coder:7b`, `anthropic/…`, `openai/…`), or "
+        "`none`. Default: Qwen-Coder if Ollama has it on localhost:11434, otherwise no model. A model on its "
+        "own server is written `openai/NAME@http://host:8001/v1`, here and below.",
     )
-    model_strong: str | None = Field(None, description="A stronger model, a rung of its own: asked where the first one failed.")
+    model_strong: str | None = Field(None, description="Stronger model, used as a rung of its own after the first one failed.")
     model_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Models that stand in where one is out of reach or declines, in their order, separated by commas."
+        (), description="Models to use, in order, when one is unreachable or declines; separated by commas."
     )
-    model_diagnose: str | None = Field(None, description="Who looks for the cause, instead of the rung's own model.")
-    model_repair: str | None = Field(None, description="Who writes the change, instead of the rung's own model.")
-    model_review: str | None = Field(None, description="Who reviews a proven change, instead of the first model.")
+    model_diagnose: str | None = Field(None, description="Model for diagnosis. Default: the rung's own model.")
+    model_repair: str | None = Field(None, description="Model that writes the change. Default: the rung's own model.")
+    model_review: str | None = Field(None, description="Model that reviews a verified change. Default: the first model.")
     model_challenge: str | None = Field(
-        None, description="Who writes tests against a proven change, instead of the first model."
+        None, description="Model that writes tests against a verified change. Default: the first model."
     )
-    embedding_model: str | None = Field(
-        None, description="LiteLLM name of an embedding model, by which earlier attempts are found again."
-    )
+    embedding_model: str | None = Field(None, description="LiteLLM name of the embedding model that finds earlier attempts.")
     model_api_base: str | None = Field(
-        None, description="URL of the server of `MODEL` (OpenAI-compatible, or a remote Ollama) and of others of its provider."
+        None, description="Server URL of `MODEL` and of other models of its provider (OpenAI-compatible, or a remote Ollama)."
     )
     model_api_key: SecretStr | None = Field(
         None,
-        description="Key of the provider of `MODEL`. Those of other providers are read from their own variables "
+        description="API key of `MODEL`'s provider. Keys of other providers come from their own variables "
         "(`ANTHROPIC_API_KEY`, …).",
     )
-    model_timeout: float = Field(120.0, gt=0, description="Seconds that one model call may take.")
+    model_timeout: float = Field(120.0, gt=0, description="Timeout of one model call, in seconds.")
     model_context: int = Field(
-        16384, ge=1024, description="Context window asked of Ollama, in tokens (its default cuts prompts)."
+        16384, ge=1024, description="Context window requested from Ollama, in tokens (its default truncates prompts)."
     )
 
     @field_validator("github_api_url", "model_api_base", "otlp_endpoint")
@@ -224,7 +220,7 @@ class Settings(BaseSettings):
     def _are_hosts(cls, value: Any) -> Any:
         hosts = [host.strip() for host in value.split(",") if host.strip()] if isinstance(value, str) else value
         if isinstance(value, str) and any("/" in host for host in hosts):
-            raise ValueError("must be names of hosts, separated by commas, without http:// and paths")
+            raise ValueError("must be host names separated by commas, without http:// or paths")
         return hosts
 
     @field_validator("model_fallbacks", "sandbox_images", mode="before")
@@ -234,23 +230,23 @@ class Settings(BaseSettings):
 
     @cached_property
     def database(self) -> str:
-        """URL of the database; `app/store/address.py` reads it."""
+        """URL of the database; `app/store/database/address.py` reads it."""
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite+aiosqlite:///{(self.data_dir / 'selfheal.db').resolve()}"
 
     @cached_property
     def sandboxes(self) -> Path:
-        """Where the worker keeps its sandboxes and their packages."""
+        """Folder of the worker's sandboxes and their packages."""
         return self.data_dir.resolve() / "sandboxes"
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """Every secret that is set, to be taken out of whatever is published or logged: also the key in its file, passwords
-        inside URLs, and what the environment holds for others (other providers' keys, headers of a collector)."""
+        """Every secret to redact from what is published or logged, including the key in its file, passwords in URLs, and
+        secrets of others in the environment (other providers' keys, a collector's headers)."""
         set_here = (getattr(self, name) for name in type(self).model_fields)
         secrets = {value.get_secret_value() for value in set_here if isinstance(value, SecretStr)}
-        with suppress(SettingsError):  # a file that cannot be read gives nothing away
+        with suppress(SettingsError):  # an unreadable file leaks nothing
             secrets.add(self.private_key or "")
         secrets |= {password for secret in secrets for password in passwords(secret)}
         return tuple(sorted(secrets.union(_ambient(os.environ)) - {""}))
@@ -269,7 +265,7 @@ class Settings(BaseSettings):
 
 
 def _ambient(environment: Mapping[str, str]) -> Iterator[str]:
-    """Secrets among variables that are not ours. Words and paths are none: hiding them would spoil ordinary text."""
+    """Secrets in variables that are not ours. Words and paths are excluded: redacting them would garble ordinary text."""
     for name, value in environment.items():
         yield from passwords(value)
         if name.startswith(PREFIX) or not _SECRET_NAME.search(name):
@@ -282,16 +278,16 @@ def _ambient(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def load(*, env_file: str | None = None, **overrides: object) -> Settings:
-    """Read the settings. Keyword arguments win over the environment, and that over `env_file`. Raises `SettingsError`.
+    """Read the settings: keyword arguments, then the environment, then `env_file`. Raises `SettingsError`.
 
-    `env_file` is for commands that run in a folder of the operator's own: the one of a folder that nobody vouches for could
-    send the model's key elsewhere, or leave out the sandbox.
+    `env_file` is only for commands that run in the operator's own folder: in an untrusted checkout it could send the model's
+    key elsewhere or disable the sandbox.
     """
     try:
         wrong = list(_unknown(env_file))
         settings = Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise SettingsError("\n".join((*wrong, *map(_told, error.errors(include_url=False))))) from None
+        raise SettingsError("\n".join((*wrong, *map(_sentence, error.errors(include_url=False))))) from None
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{env_file} cannot be read: {error}") from error
     if wrong:
@@ -300,41 +296,38 @@ def load(*, env_file: str | None = None, **overrides: object) -> Settings:
 
 
 def unread_names(env_file: str | None) -> Iterator[tuple[str, str]]:
-    """Names in `env_file` that somebody may have meant for us, though nobody reads them there; each with what to do."""
+    """Names in `env_file` that were probably meant for Selfheal but are not read there; each with what to do."""
     known = [field.upper() for field in Settings.model_fields]
     for name in sorted(name.upper() for name in DotEnvSettingsSource(Settings, env_file=env_file).env_vars):
         if name in known:
             yield name, f"write {PREFIX}{name} if it is meant for Selfheal"
         elif name.endswith("_API_KEY") and not name.startswith(PREFIX):
-            yield (
-                name,
-                f"keys of other providers are read from the environment alone; for the model's own write {PREFIX}MODEL_API_KEY",
-            )
+            yield name, f"other providers' keys are read from the environment only; {PREFIX}MODEL_API_KEY sets the model's own"
 
 
 def _unknown(env_file: str | None) -> Iterator[str]:
-    """One line about each name that looks like a setting and is none: most likely it is mistyped."""
+    """One line for each name that looks like a setting but is not one."""
     known = [field.upper() for field in Settings.model_fields]
     in_file = DotEnvSettingsSource(Settings, env_file=env_file).env_vars
-    told = (EnvSettingsSource(Settings).env_vars, in_file)
+    sources = (EnvSettingsSource(Settings).env_vars, in_file)
     full = [PREFIX + name for name in known]
     for name in sorted(name.upper() for name in in_file):
         if not name.startswith(PREFIX) and (nearest := get_close_matches(name, full, n=1, cutoff=0.9)):
             yield f"{name} in {env_file} is not a setting; did you mean {nearest[0]}?"
-    for name in sorted({name.upper() for variables in told for name in variables}):
+    for name in sorted({name.upper() for variables in sources for name in variables}):
         wanted = name.removeprefix(PREFIX)
         if name.startswith(PREFIX) and wanted not in known and not wanted.startswith(_NO_SETTINGS):
             nearest = get_close_matches(wanted, known, n=1)
-            hint = f"did you mean {PREFIX}{nearest[0]}?" if nearest else "the README lists them all"
+            hint = f"did you mean {PREFIX}{nearest[0]}?" if nearest else "docs/configuration.md lists them all"
             yield f"{name} is not a setting; {hint}"
 
 
-def _told(problem: Any) -> str:
-    """One line about one wrong value, which is shown unless it is a secret."""
+def _sentence(problem: Any) -> str:
+    """One line about an invalid value, which is shown unless it is a secret."""
     field = str(problem["loc"][0]) if problem["loc"] else ""
-    said = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
     given = "" if _is_secret(field) or problem["input"] is None else f", not {problem['input']!r:.80}"
-    return f"{PREFIX}{field.upper()} {said[:1].lower()}{said[1:]}{given}"
+    return f"{PREFIX}{field.upper()} {message[:1].lower()}{message[1:]}{given}"
 
 
 def _is_secret(field: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a person (Ctrl-C) or a machine (a time limit, a shutdown) may stop at any time, and that then ends tidily."""
+"""Orderly stops of commands: by Ctrl-C, a time limit or a shutdown."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_AGAIN_SECONDS = 0.1
+_CANCEL_INTERVAL = 0.1
 STOPPED = 130  # exit code, as shells have it for Ctrl-C
 
 
 def run(work: Coroutine[Any, Any, T], new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
-    """`asyncio.run`, cancelled by either signal, also where the parent had them ignored; a second one ends the process at once.
+    """`asyncio.run`, cancelled by SIGINT or SIGTERM, even if the parent ignored them; a second signal ends the process at once.
 
-    Raises `KeyboardInterrupt` when it was stopped. `new_loop` makes another event loop than asyncio's own.
+    Raises `KeyboardInterrupt` if it was stopped. `new_loop` makes another event loop than asyncio's own.
     """
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -26,20 +26,19 @@ def run(work: Coroutine[Any, Any, T], new_loop: Callable[[], asyncio.AbstractEve
         raise KeyboardInterrupt from None
 
 
-async def ended(task: asyncio.Task[Any]) -> None:
-    """Cancel it until it is done.
+async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
+    """Cancel the task until it is done.
 
-    Once is not enough for what asks Redis: its client waits by `asyncio.wait_for`, which before Python 3.12 loses a
-    cancellation that comes together with what it waits for.
+    redis-py waits with `asyncio.wait_for`, which before Python 3.12 loses a cancellation that comes together with the result.
     """
     while not task.done():
         task.cancel()
-        await asyncio.wait({task}, timeout=_AGAIN_SECONDS)
+        await asyncio.wait({task}, timeout=_CANCEL_INTERVAL)
 
 
 async def _stoppable(work: Coroutine[Any, Any, T]) -> T:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None, "it runs in one"
+    assert task is not None, "a coroutine runs in a task"
 
     def stop() -> None:
         for number in SIGNALS:

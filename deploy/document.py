@@ -1,4 +1,4 @@
-"""`make docs`: writes into the README what is generated from the code, between its markers."""
+"""`make docs`: writes the table of settings into `docs/configuration.md`, between its markers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pydantic_core import PydanticUndefined
 
 from app.settings import PREFIX, Settings
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 BEGIN, END = "<!-- configuration: begin; made by `make docs` -->", "<!-- configuration: end -->"
 
 
 def main() -> None:
-    before, begin, rest = README.read_text().partition(BEGIN)
+    before, begin, rest = PAGE.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise SystemExit(f"{README.name} lacks the markers of the configuration table")
-    README.write_text(f"{before}{begin}\n{table()}\n{end}{after}")
+        raise SystemExit(f"{PAGE.name} lacks the markers of the configuration table")
+    PAGE.write_text(f"{before}{begin}\n{table()}\n{end}{after}")
 
 
 def table() -> str:

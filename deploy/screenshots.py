@@ -1,7 +1,7 @@
-"""`make screenshots`: the pictures of `docs/images/`, of real attempts in a real browser.
+"""`make screenshots`: takes the pictures in `docs/images/` of real attempts in a real browser.
 
-The same local stand-in for GitHub and the same service as the demo's, three repositories, and Chromium. Exit code 1 when an
-attempt did not come out as its picture says.
+Uses the demo's local GitHub and service, three repositories, and Chromium. Exit code 1 if an attempt's outcome differs from its
+picture.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.story.service import Service, running
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 SIZE = {"width": 1120, "height": 900}
 LARGEST = 200_000  # bytes of one picture
-PATIENCE = 300_000.0  # milliseconds that an attempt may take here
+PATIENCE = 300_000.0  # milliseconds for one attempt
 
 
 async def take(folder: Path) -> None:
@@ -36,13 +36,13 @@ async def take(folder: Path) -> None:
         page = opened.page
         page.set_default_timeout(PATIENCE)
         expect.set_options(timeout=PATIENCE)
-        await _begin(github, service, page, "acme/parcel", "easy")
+        await _start_attempt(github, service, page, "acme/parcel", "easy")
         await expect(page.locator("#verdict .badge")).to_have_text("Healed")
         await page.reload()
         await _picture(page, "healed.png")
-        await _begin(github, service, page, "acme/courier", "hard")
+        await _start_attempt(github, service, page, "acme/courier", "hard")
         await expect(page.locator("#verdict .badge")).to_have_text("Gave up")
-        await _begin(github, service, page, "acme/letters", "easy")
+        await _start_attempt(github, service, page, "acme/letters", "easy")
         await page.locator(".candidate").first.wait_for()
         await _picture(page, "running.png")
         await page.goto(service.pages)
@@ -50,8 +50,8 @@ async def take(folder: Path) -> None:
         await _picture(page, "attempts.png", height=420)
 
 
-async def _begin(github: GitHub, service: Service, page: Page, repository: str, bug: str) -> None:
-    """Break a repository, and open the page of the attempt that follows."""
+async def _start_attempt(github: GitHub, service: Service, page: Page, repository: str, bug: str) -> None:
+    """Break a repository and open its attempt's page."""
     await github.create_repository(repository, sample_files())
     await github.push(repository, "main", broken(BUGS[bug]), BUGS[bug].message)
     await page.goto(service.pages)

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Make this checkout ready: a .venv of its own with the locked dependencies, and the system programs that the sandbox needs.
-# With `tests`, also the servers that the tests start. Safe to run again; says what it does, what it could not do and how to do
-# that by hand.
+# Prepare this checkout: a .venv with the locked dependencies, and the system programs that the sandbox needs; with `tests`, also
+# the servers that the tests start. Safe to run again. Reports what it installs, and what to install by hand.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +15,7 @@ apt_install() { # package…
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1
 }
 
-# A Python that really starts (a version manager's shim may not), newest with a bundled Redis first.
+# A Python that starts (a version manager's shim may not); versions with a bundled Redis first.
 python=${PYTHON:-}
 if [ -z "$python" ]; then
     for name in python3.12 python3.11 python3 python3.13; do
@@ -26,7 +25,7 @@ fi
 [ -n "$python" ] || fail "Python 3.11, 3.12 or 3.13 is needed: apt-get install python3 python3-venv, or set PYTHON=/path/to/python"
 
 if ! .venv/bin/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
-    say "making .venv with $("$python" --version)"
+    say "creating .venv with $("$python" --version)"
     rm -rf .venv
     if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         "$python" -m venv .venv
@@ -40,7 +39,7 @@ if ! .venv/bin/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info <
     fi
 fi
 
-# The very uv that is locked, by its hash; an older one on the PATH would not do.
+# The locked uv, verified by hash; the one on the PATH may be too old.
 uv=.venv/bin/uv
 if [ ! -x $uv ]; then
     say "installing uv into .venv"
@@ -62,8 +61,8 @@ if ! command -v redis-server >/dev/null && ! .venv/bin/python -c 'import redisli
     apt_install redis-server || missing+=("redis-server")
 fi
 if [ "${1:-}" = tests ]; then
-    # Servers that a job may want beside its tests (`services:`). Whoever only runs Selfheal needs those that the jobs of their
-    # repositories want; the tests need all three. Runs start their own, with nothing of what this machine's own may hold.
+    # Servers that a job's `services:` may name. A plain installation needs only those its repositories use; the tests need all
+    # three. Runs start their own empty servers, apart from any on this machine.
     if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
         say "installing postgresql"
         no_cluster() { sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf; }
@@ -74,14 +73,14 @@ if [ "${1:-}" = tests ]; then
         apt_install mariadb-server-core mariadb-client-core || missing+=("mariadb-server-core" "mariadb-client-core")
     fi
     command -v redis-server >/dev/null || { say "installing redis-server"; apt_install redis-server || missing+=("redis-server"); }
-    # The pages are tried in a real browser.
+    # The pages are tested in a real browser.
     if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
         say "installing chromium"
         apt_install chromium fonts-dejavu-core || missing+=("chromium")
     fi
 fi
 if [ ${#missing[@]} -gt 0 ]; then
-    say "not installed: ${missing[*]}. As root: apt-get install ${missing[*]}"
+    say "not installed: ${missing[*]}; as root: apt-get install ${missing[*]}"
 fi
 
 touch .venv/.ready

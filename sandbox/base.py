@@ -1,13 +1,13 @@
-"""What every sandbox offers, and how it fails.
+"""The interface of all sandboxes, and their errors.
 
-A sandbox is one attempt's isolated place. It holds a *base* (the repository with its dependencies installed, prepared once) and
-hands out *candidates*: copy-on-write workspaces that start as the base and are thrown away. It knows nothing of repairs.
+A sandbox isolates one attempt. It holds a *base* (the repository with its dependencies installed, prepared once) and creates
+*candidates*: copy-on-write workspaces that start as the base and are thrown away. It knows nothing of repairs.
 
-Failures are infrastructure and never a verdict about the code under test:
+Errors mean infrastructure and are never a verdict about the code under test:
 
     SandboxError
     ├── SandboxUnavailable    could not be opened                 retry_after: seconds | None
-    ├── SandboxLost           died in the middle                  command: the one that was running
+    ├── SandboxLost           died during use                     command: the one that was running
     ├── DeadlinePassed        our own limit on one command        seconds, stdout, stderr so far
     ├── LimitExceeded         memory | disk | output | processes  which, limit
     ├── UnsafeArchive         an archive that would write outside, or is too large    reason
@@ -32,7 +32,7 @@ class SandboxError(Exception):
 
 
 class SandboxUnavailable(SandboxError):
-    """The sandbox could not be opened; `retry_after` is in seconds where the provider told us."""
+    """The sandbox could not be opened; `retry_after` is in seconds if the provider named a delay."""
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -48,7 +48,7 @@ class SandboxLost(SandboxError):
 
 
 class DeadlinePassed(SandboxError):
-    """One command took longer than its own `timeout`; all its processes are dead."""
+    """A command exceeded its `timeout`; all its processes are dead."""
 
     def __init__(self, seconds: float, stdout: bytes = b"", stderr: bytes = b"") -> None:
         super().__init__(f"the command was stopped after {seconds:.1f} s")
@@ -56,7 +56,7 @@ class DeadlinePassed(SandboxError):
 
 
 class LimitExceeded(SandboxError):
-    """A bound of the sandbox was reached; `limit` is in bytes, or a count for processes."""
+    """A limit of the sandbox was reached; `limit` is in bytes, or a number of processes."""
 
     def __init__(self, which: Literal["memory", "disk", "output", "processes"], limit: int) -> None:
         super().__init__(f"the {which} limit of the sandbox was reached ({limit})")
@@ -64,7 +64,7 @@ class LimitExceeded(SandboxError):
 
 
 class UnsafeArchive(SandboxError):
-    """The archive is not one we unpack: a path that leads outside, a device, a bomb, not an archive at all."""
+    """The archive is refused: a path that leads outside, a device, a bomb, or not an archive."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -72,7 +72,7 @@ class UnsafeArchive(SandboxError):
 
 
 class InstallFailed(SandboxError):
-    """The dependencies could not be installed; `output` is what the installer said, bounded."""
+    """The dependencies could not be installed; `output` is the installer's, bounded."""
 
     def __init__(self, reason: str, output: str = "") -> None:
         super().__init__(reason)
@@ -81,15 +81,15 @@ class InstallFailed(SandboxError):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One process tree to run: no shell unless `argv` names one."""
+    """One process tree to run, without a shell unless `argv` names one."""
 
     argv: tuple[str, ...]
     timeout: float  # seconds of wall time
     cwd: str = "."  # relative to the workspace's root
-    env: Mapping[str, str] = field(default_factory=dict)  # added to the sandbox's own small environment
+    env: Mapping[str, str] = field(default_factory=dict)  # in addition to the sandbox's own small environment
     stdin: bytes = b""
-    output_limit: int = MIB  # bytes kept per stream: the first and the last half; the rest is read and dropped
-    hosts: tuple[str, ...] = ()  # names that lead to the sandbox itself, beside localhost, where it can give itself names
+    output_limit: int = MIB  # bytes kept per stream: first and last half; the rest is dropped
+    hosts: tuple[str, ...] = ()  # more names for the sandbox itself, where the backend supports that
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +101,14 @@ class Completed:
     stderr: bytes
     seconds: float
     truncated: bool = False  # some output was dropped
-    out_of_memory: bool = False  # something in the tree was killed for memory: results are inconclusive
+    out_of_memory: bool = False  # a process was killed for lack of memory: results are inconclusive
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one sandbox. Zero never means unlimited."""
+    """Limits of one sandbox. Zero never means unlimited."""
 
-    memory: int = 4096 * MIB  # bytes for all processes together, where it can be enforced
+    memory: int = 4096 * MIB  # bytes for all processes together, where enforceable
     processes: int = 512
     file_size: int = 1024 * MIB  # bytes of one file
     open_files: int = 4096
@@ -118,10 +118,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """What the install step puts beside the repository: names and paths, never commands.
+    """What the install step installs: names and paths, never commands.
 
     Paths are relative to the repository's root. `projects` are installed editable, with their extras ("." or "sub[test]");
-    `node` are folders with a `package.json`, whose dependencies npm brings.
+    `node` are folders with a `package.json` for npm.
     """
 
     requirements: tuple[str, ...] = ()  # PEP 508
@@ -130,7 +130,7 @@ class Packages:
     groups: tuple[str, ...] = ()  # dependency groups of the root pyproject.toml
     projects: tuple[str, ...] = ()
     node: tuple[str, ...] = ()
-    python: str | None = None  # wanted version, "3.12"; the nearest one at hand is used and told in `Installed`
+    python: str | None = None  # wanted version, "3.12"; `Installed` names the nearest one, which is used
 
     def __bool__(self) -> bool:
         return bool(self.requirements or self.requirement_files or self.groups or self.projects or self.node)
@@ -142,16 +142,14 @@ class Installed:
 
     python: str
     seconds: float
-    built: tuple[str, ...] = ()  # names that had no wheel and were built inside
+    built: tuple[str, ...] = ()  # names without a wheel, built inside
     output: str = ""
-    notes: tuple[
-        str, ...
-    ] = ()  # what people should know of it, a clause or sentence each: "Not all packages could be had anew; …"
+    notes: tuple[str, ...] = ()  # for people: "Unpinned dependencies resolved as of …"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One regular file of a workspace (symlinks are listed with `link` set and are never followed)."""
+    """One regular file of a workspace (symlinks are listed with `link` set, never followed)."""
 
     path: str  # POSIX, relative to the root
     size: int  # bytes
@@ -160,43 +158,43 @@ class Entry:
 
 
 Promise = Literal["files", "network", "processes", "disk", "memory"]
-"""That code sees and changes no file of this machine, has no network, and that its processes, what it writes and the memory of
-all of it together are bounded. What is not among these is a promise of every sandbox (`tests/sandbox/contract`)."""
+"""What isolation differs in: no access to this machine's files, no network, and limits on processes, disk and total memory.
+Everything else is guaranteed by every sandbox (`tests/sandbox/contract`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What a sandbox really bounds here, and told in plain words to people what it does not."""
+    """What a sandbox isolates and limits on this machine, and its shortcomings in plain words."""
 
     name: str  # "local", "process", "e2b", …
-    untrusted: bool  # may run code that nobody vouches for
-    shortcomings: tuple[str, ...] = ()  # "total memory is not bounded: no cgroup can be had"
+    untrusted: bool  # suitable for untrusted code
+    shortcomings: tuple[str, ...] = ()  # "total memory is not limited: no control group available"
     promises: frozenset[Promise] = frozenset()
 
 
 class Workspace(Protocol):
-    """A repository's files inside the sandbox, and a place to run commands on them.
+    """A repository's files inside the sandbox, and commands on them.
 
-    Paths given to `read`, `write` and `remove` are POSIX and relative; one that would leave the root, or pass a symlink,
+    Paths given to `read`, `write` and `remove` are POSIX and relative; one that leaves the root or passes a symlink
     raises `ValueError`. There is no network.
     """
 
     @property
     def root(self) -> str:
-        """Absolute path of the repository as the code inside sees it."""
+        """Absolute path of the repository inside."""
 
     @property
     def python(self) -> str:
-        """Path of the interpreter, as seen inside, that has the dependencies (after `install`)."""
+        """Path inside of the interpreter with the dependencies (after `install`)."""
 
     async def run(self, command: Command) -> Completed:
         """Raises `DeadlinePassed`, `LimitExceeded`, `SandboxLost`."""
 
     async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
-        """Raises `FileNotFoundError`, `LimitExceeded` when the file has more than `limit` bytes, `ValueError`."""
+        """Raises `FileNotFoundError`, `LimitExceeded` for more than `limit` bytes, `ValueError`."""
 
     async def write(self, path: str, content: bytes, *, executable: bool | None = None) -> None:
-        """Create or replace a regular file, with its folders; `executable=None` keeps the mode. Raises `ValueError`."""
+        """Create or replace a regular file and its folders; `executable=None` keeps the mode. Raises `ValueError`."""
 
     async def remove(self, path: str) -> None:
         """Remove one file; a missing one is no error. Raises `ValueError`."""
@@ -205,28 +203,28 @@ class Workspace(Protocol):
         """Every file, sorted by path, without `.git` and installed dependencies."""
 
     async def install(self, packages: Packages) -> Installed:
-        """Give this workspace an environment of its own, from its own files; without, a candidate has that of its base.
+        """Install an environment for this workspace, from its own files; otherwise a candidate uses its base's.
 
-        So a change to what the repository depends on can be tried: write it, plan anew, install, run. While it installs there
-        is a way to the package index, for the installer alone. Raises `InstallFailed`, `SandboxError`.
+        This tries a change of dependencies: write it, plan again, install, run. During the install only the installer reaches
+        the package index. Raises `InstallFailed`, `SandboxError`.
         """
 
 
 class Sandbox(Protocol):
-    """One attempt's isolated place: a base and its candidates."""
+    """One attempt's base and candidates."""
 
     @property
     def isolation(self) -> Isolation: ...
 
     @property
     def base(self) -> Workspace:
-        """The prepared repository. Run nothing in it that may change files: that is what candidates are for."""
+        """The prepared repository. Use candidates for commands that may change files."""
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
         """Fill the base from a gzipped tar whose single top folder is dropped (GitHub's tarball). Raises `UnsafeArchive`."""
 
     async def amend(self, command: Command) -> Completed:
-        """Run one command of ours, and nothing of the repository's, that may change the base; before there are candidates.
+        """Run one command of ours, not the repository's, that may change the base, before any candidate exists.
 
         Raises `DeadlinePassed`, `LimitExceeded`, `SandboxLost`.
         """
@@ -234,22 +232,22 @@ class Sandbox(Protocol):
     async def install(self, packages: Packages) -> Installed:
         """Install the base's dependencies, once. Raises `InstallFailed`, `SandboxError`.
 
-        With nothing to install it still makes the interpreter ready.
+        Without packages it still prepares the interpreter.
         """
 
     async def provide(self, name: str, content: bytes) -> str:
-        """Put a read-only tool beside the repository and return its path as seen inside (same for every workspace)."""
+        """Add a read-only tool; returns its path inside, the same for every workspace."""
 
     def candidate(self) -> AbstractAsyncContextManager[Workspace]:
-        """A copy-on-write workspace that starts as the base; its processes and files are gone at exit."""
+        """A copy-on-write workspace that starts as the base; its processes and files are removed at exit."""
 
 
 @runtime_checkable
-class Housed(Protocol):
-    """`Sandboxes` whose code runs in an image, where another one can be asked for."""
+class ImageSandboxes(Protocol):
+    """`Sandboxes` whose code runs in an image that can be chosen."""
 
     def with_image(self, image: str) -> Sandboxes | None:
-        """None where the operator does not allow it. Raises `SandboxUnavailable` for a name that no image can have."""
+        """The same with another image; None if the operator does not allow it. Raises `SandboxUnavailable` for a bad name."""
 
 
 class Sandboxes(Protocol):
@@ -259,4 +257,4 @@ class Sandboxes(Protocol):
     def isolation(self) -> Isolation: ...
 
     def open(self, label: str, limits: Limits | None = None) -> AbstractAsyncContextManager[Sandbox]:
-        """A fresh sandbox; everything of it is gone at exit. `label` names it for people. Raises `SandboxUnavailable`."""
+        """A new sandbox, removed at exit. `label` names it for people. Raises `SandboxUnavailable`."""

@@ -1,8 +1,8 @@
-"""Docker or Podman: sandboxes in a container engine that is already there, reached over its API.
+"""Docker or Podman: sandboxes in an existing container engine, reached over its API.
 
-A sandbox is some volumes (repository, tools, environment) and one fresh container a command, made by `containers.recipe`; files
-go in and out through `containers.files`. A candidate is a volume of its own, filled from the base and bounded in memory where
-the engine can do that, at the same path as every other. What runs is the image's: its Python, its programs.
+A sandbox is a few volumes (repository, tools, environment) and one fresh container per command (`containers.spec`). A candidate
+is a volume of its own, copied from the base, limited in size where the engine can do that, and mounted at the same path as
+every other. Python and programs are the image's.
 
 It is not a virtual machine: the kernel is shared.
 """
@@ -32,16 +32,27 @@ from sandbox.base import (
     Workspace,
 )
 from sandbox.containers import engine as engines
-from sandbox.containers import resources as houses
-from sandbox.containers.engine import Engine, Facts
+from sandbox.containers import resources as engine_resources
+from sandbox.containers.engine import Engine, EngineInfo
 from sandbox.containers.files import ROOT, TOP, WORK
-from sandbox.containers.images import BASE, TOOLS, Image, checked, full_name, is_allowed, is_reference, look_into, volumes_of
-from sandbox.containers.resources import House
-from sandbox.containers.spec import Mount, Recipe
-from sandbox.containers.tars import Packing
-from sandbox.containers.workspace import DockerWorkspace, Hall
+from sandbox.containers.images import (
+    BASE,
+    TOOLS,
+    Image,
+    checked,
+    full_name,
+    inspect,
+    is_allowed,
+    is_reference,
+    volumes_of,
+)
+from sandbox.containers.resources import EngineResources
+from sandbox.containers.spec import ContainerSpec
+from sandbox.containers.tars import TarBuilder
+from sandbox.containers.workspace import ContainerContext, DockerWorkspace
+from sandbox.host.job import Mount
 from sandbox.host.tree import check_tool_name
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 
 MOST_PROCESSORS = 4
 
@@ -49,8 +60,8 @@ MOST_PROCESSORS = 4
 class DockerSandbox:
     """One attempt's volumes and containers."""
 
-    def __init__(self, hall: Hall, isolation: Isolation, base: DockerWorkspace, keeper: DockerContainer) -> None:
-        self._hall, self.isolation, self._base, self._keeper = hall, isolation, base, keeper
+    def __init__(self, context: ContainerContext, isolation: Isolation, base: DockerWorkspace, helper: DockerContainer) -> None:
+        self._context, self.isolation, self._base, self._helper = context, isolation, base, helper
 
     @property
     def base(self) -> DockerWorkspace:
@@ -67,25 +78,22 @@ class DockerSandbox:
 
     async def provide(self, name: str, content: bytes) -> str:
         check_tool_name(name)
-        packing = Packing()
-        try:
-            packing.add(name, io.BytesIO(content), len(content), 0o644)
-            await self._hall.house.engine.put(self._keeper, TOOLS, packing.finish())
-        finally:
-            packing.close()
+        with TarBuilder() as tar:
+            tar.add(name, io.BytesIO(content), len(content), 0o644)
+            await self._context.resources.engine.put(self._helper, TOOLS, tar.finish())
         return f"{TOOLS}/{name}"
 
     @asynccontextmanager
     async def candidate(self) -> AsyncIterator[Workspace]:
-        house = self._hall.house
-        volume = await house.bounded_volume()
+        resources = self._context.resources
+        volume = await resources.bounded_volume()
         try:
             mounts = (Mount(volume, WORK, writable=True), Mount(self._base.volume, BASE))
-            keeper = await house.running_keeper(mounts, f"mkdir -p {ROOT}\ncp -a {BASE}/{TOP}/. {ROOT}/")
+            helper = await resources.running_helper(mounts, f"mkdir -p {ROOT}\ncp -a {BASE}/{TOP}/. {ROOT}/")
         except BaseException:
-            await asyncio.shield(house.drop_volume(volume))
+            await asyncio.shield(resources.engine.drop_volume(volume))
             raise
-        workspace = DockerWorkspace(self._hall, volume, keeper, self._base.env, writable=True)
+        workspace = DockerWorkspace(self._context, volume, helper, self._base.env, writable=True)
         try:
             yield workspace
         finally:
@@ -93,37 +101,37 @@ class DockerSandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The operator's: `image` is what code runs in, `allowed` the patterns of what a repository may choose instead."""
+class ImagePolicy:
+    """The operator's default `image`, and patterns of the images that a repository may choose instead."""
 
     image: str
     allowed: tuple[str, ...] = ()
 
 
 class DockerSandboxes:
-    """Opens sandboxes in the engine at `address`. `folder`, made when needed, tells which workers live; `shop` has packages."""
+    """Opens sandboxes in the engine at `address`. Locked subfolders of `folder` show which workers live."""
 
-    def __init__(self, folder: Path, shop: Shop, choice: Choice, address: str, facts: Facts) -> None:
-        self._folder, self._shop, self._choice, self._address, self._facts = folder, shop, choice, address, facts
-        self._wish: str | None = None  # the full name of what a repository chose
+    def __init__(self, folder: Path, store: PackageStore, policy: ImagePolicy, address: str, info: EngineInfo) -> None:
+        self._folder, self._store, self._policy, self._address, self._info = folder, store, policy, address, info
+        self._chosen: str | None = None  # full name of a repository's choice
         self._pulled: dict[str, str] = {}  # full name → id
-        self._known: dict[str, Image] = {}
+        self._images: dict[str, Image] = {}
 
     @property
     def isolation(self) -> Isolation:
-        return isolation_of(self._facts)
+        return isolation_of(self._info)
 
     def with_image(self, image: str) -> DockerSandboxes | None:
-        """The same, with another image: what a workflow's `container:` names; None where the operator does not allow it.
+        """The same sandboxes with the image that a workflow's `container:` names; None if the operator does not allow it.
 
-        Raises `SandboxUnavailable` for no such name.
+        Raises `SandboxUnavailable` for an invalid name.
         """
-        if full_name(checked(image)) == full_name(self._choice.image):
+        if full_name(checked(image)) == full_name(self._policy.image):
             return self
-        if not is_allowed(image, self._choice.allowed):
+        if not is_allowed(image, self._policy.allowed):
             return None
-        other = DockerSandboxes(self._folder, self._shop, self._choice, self._address, self._facts)
-        other._wish, other._pulled, other._known = full_name(image), self._pulled, self._known
+        other = DockerSandboxes(self._folder, self._store, self._policy, self._address, self._info)
+        other._chosen, other._pulled, other._images = full_name(image), self._pulled, self._images
         return other
 
     @asynccontextmanager
@@ -132,71 +140,76 @@ class DockerSandboxes:
         await asyncio.to_thread(folders.sweep, self._folder)
         async with AsyncExitStack() as closing:
             engine = await closing.enter_async_context(engines.connected(self._address))
-            folder, _ = await closing.enter_async_context(folders.held(self._folder, label, None))
+            folder, _ = await closing.enter_async_context(folders.open_folder(self._folder, label, None))
             try:
-                await houses.sweep(engine, self._folder)
-                sandbox = await self._furnish(engine, folder.path, limits, closing)
+                await engine_resources.sweep(engine, self._folder)
+                sandbox = await self._set_up(engine, folder.path, limits, closing)
             except SandboxLost as error:
                 raise SandboxUnavailable(error.reason) from error
             closing.push_async_callback(sandbox.base.close)
             yield sandbox
 
-    async def _furnish(self, engine: Engine, folder: Path, limits: Limits, closing: AsyncExitStack) -> DockerSandbox:
-        name = self._choice.image if self._wish is None else await self._pull(engine, self._wish)
+    async def _set_up(self, engine: Engine, folder: Path, limits: Limits, closing: AsyncExitStack) -> DockerSandbox:
+        name = self._policy.image if self._chosen is None else await self._pull(engine, self._chosen)
         config = (await engine.image(name)).get("Config") or {}
-        labels = {houses.INSTALLATION: houses.installation(self._folder), houses.SANDBOX: folder.name}
-        processors = min(self._facts.processors, MOST_PROCESSORS)
-        house = House(engine, self._facts, Recipe(name, limits, processors, labels, volumes_of(name, config)))
-        closing.push_async_callback(house.clear)
-        if name not in self._known:
-            self._known[name] = await look_into(house, self._wish or name, config)
-        volume, tools = await house.volume(), await house.volume()
-        hall = Hall(house, self._known[name], Mount(tools, TOOLS), self._shop, folder)
-        keeper = await house.keeper((Mount(volume, WORK, writable=True), Mount(tools, TOOLS, writable=True)))
-        await house.make_top(keeper)
-        # Read-only: every candidate begins as it, and what it says must not depend on what was run before.
-        base = DockerWorkspace(hall, volume, keeper, None, writable=False)
-        return DockerSandbox(hall, self.isolation, base, keeper)
+        labels = {
+            engine_resources.INSTALLATION: engine_resources.installation(self._folder),
+            engine_resources.SANDBOX: folder.name,
+        }
+        processors = min(self._info.processors, MOST_PROCESSORS)
+        resources = EngineResources(
+            engine, self._info, ContainerSpec(name, limits, processors, labels, volumes_of(name, config))
+        )
+        closing.push_async_callback(resources.clear)
+        if name not in self._images:
+            self._images[name] = await inspect(resources, self._chosen or name, config)
+        volume, tools = await resources.volume(), await resources.volume()
+        context = ContainerContext(resources, self._images[name], Mount(tools, TOOLS), self._store, folder)
+        helper = await resources.helper((Mount(volume, WORK, writable=True), Mount(tools, TOOLS, writable=True)))
+        await resources.make_top(helper)
+        # Read-only: every candidate starts as a copy of it.
+        base = DockerWorkspace(context, volume, helper, None, writable=False)
+        return DockerSandbox(context, self.isolation, base, helper)
 
     async def _pull(self, engine: Engine, name: str) -> str:
-        """Once a worker: what the engine has under a name that a repository chose may be anybody's."""
+        """Pull it once per worker: the engine's own image of that name may be anything."""
         if name not in self._pulled:
             self._pulled[name] = await engine.pulled(name)
         return self._pulled[name]
 
 
-async def reach(folder: Path, shop: Shop, choice: Choice, address: str | None = None) -> DockerSandboxes:
-    """Sandboxes in the engine that is there. `address`: "unix:///path", "tcp://host:port"; default: as its clients find it.
+async def connect(folder: Path, store: PackageStore, policy: ImagePolicy, address: str | None = None) -> DockerSandboxes:
+    """Sandboxes in the engine at `address` ("unix:///path", "tcp://host:port"; default: `containers.engine.address`).
 
     Raises `SandboxUnavailable`.
     """
-    checked(choice.image)
-    for pattern in choice.allowed:
+    checked(policy.image)
+    for pattern in policy.allowed:
         if not is_reference(pattern.replace("*", "x")):
-            raise SandboxUnavailable(f"{pattern[:200]!r} is no pattern of images' names (python:*, registry.example/team/*)")
+            raise SandboxUnavailable(f"{pattern[:200]!r} is not a pattern of image names (python:*, registry.example/team/*)")
     where = engines.address(address)
     try:
         async with engines.connected(where) as engine:
-            facts = await engine.facts()
+            info = await engine.info()
     except SandboxLost as error:
         raise SandboxUnavailable(error.reason) from error
-    return DockerSandboxes(folder, shop, choice, where, facts)
+    return DockerSandboxes(folder, store, policy, where, info)
 
 
-def isolation_of(facts: Facts) -> Isolation:
-    """What a sandbox in such an engine bounds, in plain words."""
-    shortcomings = ["it is no virtual machine: the kernel is shared with the engine's host", *facts.missing]
-    if not facts.rootless:
-        shortcomings.append(f"{facts.name} runs as root: a way out of a container leads to more than with a rootless engine")
-    if houses.unbounded(facts):
-        shortcomings.append("the disk that a candidate uses is not bounded: a rootless Podman may not mount bounded volumes")
+def isolation_of(info: EngineInfo) -> Isolation:
+    """What a sandbox in such an engine isolates and limits, in plain words."""
+    shortcomings = ["not a virtual machine: the kernel is shared with the engine's host", *info.missing]
+    if not info.rootless:
+        shortcomings.append(f"{info.name} runs as root: an escape from a container reaches more than with a rootless engine")
+    if engine_resources.unbounded(info):
+        shortcomings.append("a candidate's disk use is not limited: a rootless Podman cannot mount volumes of limited size")
     kept: dict[Promise, bool] = {
         "files": True,
         "network": True,
-        "processes": facts.bounds_processes,
-        "disk": not houses.unbounded(facts),
-        "memory": facts.bounds_memory,
+        "processes": info.bounds_processes,
+        "disk": not engine_resources.unbounded(info),
+        "memory": info.bounds_memory,
     }
     promises = frozenset(promise for promise, holds in kept.items() if holds)
-    # What is held inside is what makes code harmless; a full disk or memory is a nuisance to the engine's host.
-    return Isolation("docker", untrusted=facts.filters, shortcomings=tuple(shortcomings), promises=promises)
+    # Untrusted code needs the filter; a full disk or memory is only a nuisance to the engine's host.
+    return Isolation("docker", untrusted=info.filters, shortcomings=tuple(shortcomings), promises=promises)

@@ -1,6 +1,6 @@
-"""One folder per open sandbox, locked by the worker that made it: who finds it unlocked knows that its worker is dead.
+"""One folder per open sandbox, locked by its worker: an unlocked folder belongs to a dead worker.
 
-The lock is on the folder itself, so that there is no moment, at its beginning or its end, when it is there without one to ask.
+The lock is on the folder itself, so the folder never exists without something to lock.
 """
 
 from __future__ import annotations
@@ -17,88 +17,90 @@ from pathlib import Path
 from secrets import token_hex
 
 from sandbox.base import Limits
-from sandbox.host.folder_locks import abandoned, locked
+from sandbox.host.acquisition import acquire
+from sandbox.host.folder_locks import lock_if_abandoned, try_lock
 from sandbox.jail import cgroup
-from sandbox.taking import taken
 
 GROUP = "group"
 SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A folder of ours and its descriptor, which holds the lock."""
+class SandboxFolder:
+    """A folder and the descriptor that holds its lock."""
 
     path: Path
     lock: int
 
-    def note(self, group: cgroup.Group) -> None:
-        """Write down which control group goes with it: a sweeper may itself be in another one, and look elsewhere."""
+    def record_group(self, group: cgroup.Group) -> None:
+        """Record its control group's path: a sweeper in another group could not derive it."""
         (self.path / GROUP).write_text(f"{group.memory}\n{group.pids}\n")
 
     def remove(self) -> None:
-        """Blocks. The lock goes last, so that a sweeper never meets a half-removed folder that looks abandoned."""
+        """Remove the folder, then release the lock, so that no sweeper finds it half removed and unlocked. Blocks."""
         remove(self.path)
         os.close(self.lock)
 
 
 @asynccontextmanager
-async def held(parent: Path, label: str, limits: Limits | None) -> AsyncIterator[tuple[Held, cgroup.Group | None]]:
-    """A folder of ours with its control group (None where none can be had, or there are no `limits`) while the block runs.
+async def open_folder(
+    parent: Path, label: str, limits: Limits | None
+) -> AsyncIterator[tuple[SandboxFolder, cgroup.Group | None]]:
+    """A folder with its control group (None if unavailable, or without `limits`), removed after the block.
 
-    Whoever stops waiting while they are being made leaves nothing behind.
+    Cancellation while they are created leaves nothing behind.
     """
-    both = await taken(lambda: _make_both(parent, label, limits), _remove_both)
+    both = await acquire(lambda: _make_both(parent, label, limits), _remove_both)
     try:
         yield both
     finally:
         await asyncio.to_thread(_remove_both, both)
 
 
-def _make_both(parent: Path, label: str, limits: Limits | None) -> tuple[Held, cgroup.Group | None]:
+def _make_both(parent: Path, label: str, limits: Limits | None) -> tuple[SandboxFolder, cgroup.Group | None]:
     folder = make(parent, label)
     if limits is None:
         return folder, None
     name = folder.path.name
     try:
         if planned := cgroup.find(name):
-            folder.note(planned)  # before it is made: whoever dies in between leaves no group that nobody knows of
+            folder.record_group(planned)  # before creating it, so that a crash leaves no unknown group
         return folder, cgroup.make(name, limits)
-    except BaseException:  # a full disk: as long as this worker lives, nobody else would remove what it holds
+    except BaseException:  # such as a full disk: no sweeper removes what a live worker holds
         folder.remove()
         raise
 
 
-def _remove_both(both: tuple[Held, cgroup.Group | None]) -> None:
+def _remove_both(both: tuple[SandboxFolder, cgroup.Group | None]) -> None:
     folder, group = both
     if group is not None:
         group.remove()
     folder.remove()
 
 
-def make(parent: Path, label: str) -> Held:
-    """A fresh folder below `parent`, with a name that people recognise. Blocks. Raises `OSError`."""
+def make(parent: Path, label: str) -> SandboxFolder:
+    """Create a folder below `parent`, named after `label`. Blocks. Raises `OSError`."""
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    beginning = re.sub("[^A-Za-z0-9]+", "-", label)[:40].strip("-") or "sandbox"
+    prefix = re.sub("[^A-Za-z0-9]+", "-", label)[:40].strip("-") or "sandbox"
     while True:
-        path = parent / f"{beginning}-{token_hex(6)}"
+        path = parent / f"{prefix}-{token_hex(6)}"
         path.mkdir(mode=0o711)
-        if (lock := locked(path, fcntl.LOCK_EX)) is not None:  # else a sweeper met it in this very moment, and removes it
-            return Held(path, lock)
+        if (lock := try_lock(path, fcntl.LOCK_EX)) is not None:  # else a sweeper locked it first and removes it
+            return SandboxFolder(path, lock)
 
 
-def is_held(path: Path) -> bool:
-    """Whether the worker that made the folder at `path` still has it. Blocks."""
-    if (lock := abandoned(path)) is not None:
+def is_in_use(path: Path) -> bool:
+    """Whether a live worker holds the folder at `path`. Blocks."""
+    if (lock := lock_if_abandoned(path)) is not None:
         os.close(lock)
         return False
     return path.is_dir()
 
 
 def sweep(parent: Path) -> None:
-    """Remove what dead workers left below `parent`: folders, and the control groups that go with them. Blocks."""
+    """Remove dead workers' folders below `parent`, with their control groups. Blocks."""
     for path in parent.glob("*/"):
-        if (lock := abandoned(path)) is None:
+        if (lock := lock_if_abandoned(path)) is None:
             continue
         with suppress(OSError, ValueError):
             memory, pids = (Path(line) for line in (path / GROUP).read_text().splitlines())
@@ -108,7 +110,7 @@ def sweep(parent: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a tree. Blocks. By `rm`, which walks by descriptors and does not mind how deep a hostile tree is."""
+    """Remove a tree with `rm`, which handles trees of any depth. Blocks."""
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             ["/bin/rm", "-rf", "--one-file-system", "--", str(path)], timeout=SECONDS, check=False, stderr=subprocess.DEVNULL

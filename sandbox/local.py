@@ -1,9 +1,9 @@
 """The local sandbox: bubblewrap on this machine.
 
-A sandbox is a folder (repository, dependencies, tools), a private mount namespace and, where they can be had, a control group
-and a uid of its own. Inside, the repository is always at /repo, dependencies at /env and tools at /tools, the last two read-
-only. A candidate is an overlay over the base whose changes live in memory, with a size; from this side its files are reached
-through the descriptor of the mounted overlay, so there is one view of "upper over lower" and it is the kernel's.
+A sandbox is a folder (repository, dependencies, tools), a private mount namespace and, where available, a control group and a
+uid of its own. Inside, the repository is always at /repo, dependencies at /env and tools at /tools, the last two read-only. A
+candidate is an overlay over the base whose changes live in memory, with a size limit. The host reaches a candidate's files
+through the descriptor of the mounted overlay, so only the kernel merges the layers.
 
 It is not a virtual machine: the kernel is shared.
 """
@@ -20,18 +20,29 @@ from pathlib import Path
 from secrets import token_hex
 
 from sandbox import folders
-from sandbox.base import Command, Completed, Installed, Isolation, Limits, Packages, Promise, SandboxUnavailable, Workspace
+from sandbox.base import (
+    Command,
+    Completed,
+    Installed,
+    Isolation,
+    Limits,
+    Packages,
+    Promise,
+    SandboxUnavailable,
+    Workspace,
+)
 from sandbox.host import launch
-from sandbox.host.folder_workspace import HeldWorkspace
-from sandbox.host.tree import Tree, check_tool_name, parts_of
+from sandbox.host.folder_workspace import FolderWorkspace
+from sandbox.host.job import Job, Mount, job_of
+from sandbox.host.tree import Tree, check_tool_name
 from sandbox.install import toolchains
-from sandbox.install.packages import Shop, install
+from sandbox.install.packages import PackageStore, install
 from sandbox.install.python.interpreters import own
 from sandbox.install.toolchains import Toolchain
 from sandbox.jail import bubblewrap, cgroup, seccomp, slots
-from sandbox.jail.bubblewrap import REPO, TOOLS, Mount
-from sandbox.jail.confinement import Confinement, Job
-from sandbox.jail.install_backend import ENVIRONMENTS, Ground, Hall, JailPlace
+from sandbox.jail.bubblewrap import REPO, TOOLS
+from sandbox.jail.confinement import Confinement
+from sandbox.jail.install_backend import ENVIRONMENTS, JailContext, JailInstallBackend, Runtime
 from sandbox.jail.stage import TOP, open_stage
 
 _OVERLAY = """
@@ -46,55 +57,44 @@ else
 fi
 """
 ETC = {"passwd": bubblewrap.PASSWD, "group": bubblewrap.GROUP, "hosts": bubblewrap.HOSTS}
-SHOWN = (Mount(f"{TOP}/tools", TOOLS), *(Mount(f"{TOP}/etc/{name}", f"/etc/{name}") for name in ETC))
+MOUNTS = (Mount(f"{TOP}/tools", TOOLS), *(Mount(f"{TOP}/etc/{name}", f"/etc/{name}") for name in ETC))
 _WRITE_ETC = 'while [ $# -gt 0 ]; do printf %s "$2" > "/mnt/etc/$1"; shift 2; done'
 _DROP = 'umount -l "$1/root" 2>/dev/null || :; umount -l "$1" 2>/dev/null || :; rmdir "$1" 2>/dev/null || :'
 
 
-class LocalWorkspace(HeldWorkspace):
+class LocalWorkspace(FolderWorkspace):
     """The base, or one candidate, of a local sandbox."""
 
     root = REPO
 
-    def __init__(self, hall: Hall, source: str, ground: Ground, shop: Shop, *, writable: bool) -> None:
-        limits, uid = hall.confinement.limits, hall.confinement.uid
-        super().__init__(hall.open(source.removeprefix(f"{TOP}/")), bubblewrap.scratch_bytes(limits), uid)
-        self._hall, self._source, self._shop, self._writable = hall, source, shop, writable
-        self.ground = ground
+    def __init__(self, context: JailContext, source: str, runtime: Runtime, store: PackageStore, *, writable: bool) -> None:
+        limits, uid = context.confinement.limits, context.confinement.uid
+        super().__init__(context.open(source.removeprefix(f"{TOP}/")), bubblewrap.scratch_bytes(limits), uid)
+        self._context, self._source, self._store, self._writable = context, source, store, writable
+        self.runtime = runtime
         self._kept = AsyncExitStack()
 
     @property
     def python(self) -> str:
-        return self.ground.python
+        return self.runtime.python
 
     async def install(self, packages: Packages) -> Installed:
-        place = JailPlace(self._hall, self._source, self, self._kept)
-        installed = await install(packages, place, self._shop)
-        self.ground = place.ground
+        backend = JailInstallBackend(self._context, self._source, self, self._kept)
+        installed = await install(packages, backend, self._store)
+        self.runtime = backend.runtime
         return installed
 
     async def run(self, command: Command) -> Completed:
         return await self.perform(command, writable=self._writable)
 
     async def perform(self, command: Command, *, writable: bool) -> Completed:
-        """Run `command` as one that may, or may not, change the workspace's files."""
-        cwd = "" if command.cwd in ("", ".") else "/" + "/".join(parts_of(command.cwd))
-        return await self.execute(
-            Job(
-                command.argv,
-                (Mount(self._source, REPO, writable), *self._hall.shown, *self.ground.mounts),
-                self._hall.environment | dict(command.env),
-                REPO + cwd,
-                command.timeout,
-                command.stdin,
-                command.output_limit,
-                command.hosts,
-            )
-        )
+        """Run `command` with the workspace's files writable or read-only."""
+        mounts = (Mount(self._source, REPO, writable), *self._context.mounts, *self.runtime.mounts)
+        return await self.execute(job_of(command, REPO, mounts, self._context.environment))
 
     async def execute(self, job: Job) -> Completed:
-        """Run `job` as long as the workspace is open."""
-        return await self._held(tuple(job.argv), self._hall.confinement.run(job))
+        """Run `job`; it is cancelled when the workspace closes."""
+        return await self._run_tracked(tuple(job.argv), self._context.confinement.run(job))
 
     async def close(self) -> None:
         await super().close()
@@ -104,14 +104,14 @@ class LocalWorkspace(HeldWorkspace):
 class LocalSandbox:
     """One attempt's folder, namespace, group and uid."""
 
-    def __init__(self, hall: Hall, isolation: Isolation, shop: Shop, ground: Ground) -> None:
-        self._hall, self.isolation, self._shop = hall, isolation, shop
-        # Read-only: it is the lower layer of every candidate, and what it says must not depend on what was run before.
-        self._base = LocalWorkspace(hall, f"{TOP}/repo", ground, shop, writable=False)
+    def __init__(self, context: JailContext, isolation: Isolation, store: PackageStore, runtime: Runtime) -> None:
+        self._context, self.isolation, self._store = context, isolation, store
+        # Read-only: it is the lower layer of every candidate.
+        self._base = LocalWorkspace(context, f"{TOP}/repo", runtime, store, writable=False)
 
     @property
     def confinement(self) -> Confinement:
-        return self._hall.confinement
+        return self._context.confinement
 
     @property
     def base(self) -> LocalWorkspace:
@@ -128,7 +128,7 @@ class LocalSandbox:
 
     async def provide(self, name: str, content: bytes) -> str:
         check_tool_name(name)
-        tools = Tree(folder := self._hall.open("tools"))
+        tools = Tree(folder := self._context.open("tools"))
         try:
             await asyncio.to_thread(tools.write, name, content)
         finally:
@@ -149,7 +149,7 @@ class LocalSandbox:
             except SandboxUnavailable:  # no overlayfs here: a copy costs time, and shares nothing with the base
                 await stage.shell(_DROP, f"{TOP}/{name}")
                 await stage.shell(_OVERLAY, f"{TOP}/{name}", size, f"{TOP}/repo", owner, "copy", "")
-            workspace = LocalWorkspace(self._hall, f"{TOP}/{name}/root", self._base.ground, self._shop, writable=True)
+            workspace = LocalWorkspace(self._context, f"{TOP}/{name}/root", self._base.runtime, self._store, writable=True)
             try:
                 yield workspace
             finally:
@@ -159,10 +159,10 @@ class LocalSandbox:
 
 
 class LocalSandboxes:
-    """Opens local sandboxes below `folder`, which is made when needed; `shop` is where packages come from."""
+    """Opens local sandboxes below `folder`, which is created when needed; packages come from `store`."""
 
-    def __init__(self, folder: Path, shop: Shop) -> None:
-        self._folder, self._shop = folder, shop
+    def __init__(self, folder: Path, store: PackageStore) -> None:
+        self._folder, self._store = folder, store
         self._works = False
         self._toolchains: tuple[Toolchain, ...] | None = None
 
@@ -176,37 +176,37 @@ class LocalSandboxes:
         await self._check()
         await asyncio.to_thread(folders.sweep, self._folder)
         async with AsyncExitStack() as closing:
-            looking = asyncio.create_task(self._look_for_toolchains())
-            closing.callback(looking.cancel)
+            searching = asyncio.create_task(self._find_toolchains())
+            closing.callback(searching.cancel)
             uid = closing.enter_context(slots.uid_of_a_free_slot()) if os.geteuid() == 0 else None
-            folder, group = await closing.enter_async_context(folders.held(self._folder, label, limits))
+            folder, group = await closing.enter_async_context(folders.open_folder(self._folder, label, limits))
             binds = [_empty(folder.path / "repo", uid)]
             binds += [_empty(folder.path / name, None) for name in ("tools", ENVIRONMENTS)]
             stage = await open_stage(_empty(folder.path / "stage", None), [(path, path.name) for path in binds])
             closing.callback(stage.close)
             await stage.shell(_WRITE_ETC, *(text for pair in ETC.items() for text in pair))
-            found = await looking
+            found = await searching
             trees = [
-                Mount(await stage.bind(each.shown, f"toolchain-{number}"), str(each.shown)) for number, each in enumerate(found)
+                Mount(await stage.bind(each.root, f"toolchain-{number}"), str(each.root)) for number, each in enumerate(found)
             ]
             programs = tuple(each.programs for each in found)
-            hall = Hall(Confinement(stage, uid, group, limits), folder.path, (*SHOWN, *trees), programs)
-            ground = Ground(own().path, await hall.interpreter(own()))
-            sandbox = LocalSandbox(hall, self.isolation, self._shop, ground)
+            context = JailContext(Confinement(stage, uid, group, limits), folder.path, (*MOUNTS, *trees), programs)
+            runtime = Runtime(own().path, await context.interpreter(own()))
+            sandbox = LocalSandbox(context, self.isolation, self._store, runtime)
             closing.push_async_callback(sandbox.base.close)
             if not self._works:
                 await sandbox.base.run(Command(("/usr/bin/true",), timeout=20.0))
                 self._works = True
             yield sandbox
 
-    async def _look_for_toolchains(self) -> tuple[Toolchain, ...]:
-        """Once: programs are asked, which takes as long as making a stage."""
+    async def _find_toolchains(self) -> tuple[Toolchain, ...]:
+        """Search once: the programs are run, which takes as long as opening a stage."""
         if self._toolchains is None:
-            self._toolchains = await toolchains.found((self._folder, self._shop.cache))
+            self._toolchains = await toolchains.find((self._folder, self._store.cache))
         return self._toolchains
 
     async def _check(self) -> None:
-        """Raises `SandboxUnavailable` for what can be told without trying."""
+        """Raises `SandboxUnavailable` for missing prerequisites."""
         if self._works:
             return
         if not bubblewrap.is_installed():
@@ -223,7 +223,7 @@ class LocalSandboxes:
             raise SandboxUnavailable(f"{version.stdout.decode().strip()} is too old; version 0.8 or newer is needed")
         if isinstance(filtering, (ImportError, RuntimeError, OSError)):
             raise SandboxUnavailable(
-                f"the kernel filter cannot be made ({filtering}); apt-get install libseccomp2"
+                f"cannot create the kernel filter ({filtering}); apt-get install libseccomp2"
             ) from filtering
         if isinstance(filtering, BaseException):
             raise filtering
@@ -231,17 +231,17 @@ class LocalSandboxes:
 
 @cache
 def isolation_here() -> Isolation:
-    """What the local sandbox bounds on this machine, in plain words."""
+    """What the local sandbox isolates and limits on this machine, in plain words."""
     promises: set[Promise] = {"files", "network", "processes", "disk"}
-    shortcomings = ["it is no virtual machine: the kernel is shared with the host"]
+    shortcomings = ["not a virtual machine: the kernel is shared with the host"]
     group = cgroup.make(f"probe-{token_hex(6)}", Limits())
     if group is None:
-        shortcomings.append("total memory is not bounded: no control group can be had")
+        shortcomings.append("total memory is not limited: no control group available")
     else:
         promises.add("memory")
         group.remove()
     if platform.machine() != "x86_64":
-        shortcomings.append(f"the kernel filter is untried on {platform.machine()}")
+        shortcomings.append(f"the kernel filter is untested on {platform.machine()}")
     return Isolation("local", untrusted=True, shortcomings=tuple(shortcomings), promises=frozenset(promises))
 
 

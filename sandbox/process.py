@@ -1,9 +1,9 @@
-"""A plain subprocess with limits, for trusted code only: the demo's own sample, or a person's own checkout.
+"""A plain subprocess with limits, for trusted code only: the demo's sample, or a person's own checkout.
 
-Nothing is isolated: the code has this user's files and network. What it has is limits, a deadline, death as a tree, and
-copies: base and candidates are folders of their own. They take turns at one path (a rename before and after each command), so
-that what was installed editable, and paths in tracebacks, are the same in all of them; commands of one sandbox therefore
-never run side by side.
+It isolates nothing: the code has this user's files and network. It does have limits, a deadline, a kill of the whole process
+tree, and copies: base and candidates are separate folders. They take turns at one path (a rename before and after each
+command), so that editable installs and paths in tracebacks are the same in all of them. Commands of one sandbox therefore never
+run in parallel.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from sandbox.base import (
     Workspace,
 )
 from sandbox.host import bounds, launch
-from sandbox.host.folder_workspace import HeldWorkspace
+from sandbox.host.folder_workspace import FolderWorkspace
 from sandbox.host.tree import check_tool_name, parts_of
-from sandbox.install.packages import Shop, install
-from sandbox.install.placing import INSTALL_OUTPUT, INSTALL_SECONDS
+from sandbox.install.backend import INSTALL_OUTPUT, INSTALL_SECONDS
+from sandbox.install.packages import PackageStore, install
 from sandbox.install.python.interpreters import Interpreter, own
 from sandbox.jail.cgroup import Group
 
@@ -43,25 +43,25 @@ ISOLATION = Isolation(
     "process",
     untrusted=False,
     shortcomings=(
-        "the code runs as this user, with its files and its network",
-        "disk is not bounded, and memory and processes only where a control group can be had",
-        "what hides its environment and its process group may outlive its command",
+        "the code runs as this user, with this user's files and network",
+        "disk is not limited; memory and processes only where a control group is available",
+        "a process that hides its environment and leaves its process group may outlive its command",
     ),
 )
 
 
-class ProcessWorkspace(HeldWorkspace):
-    """A folder of files that stands at `root` while one of its commands runs."""
+class ProcessWorkspace(FolderWorkspace):
+    """A folder of files that is moved to `root` while one of its commands runs."""
 
     def __init__(self, sandbox: ProcessSandbox, home: Path) -> None:
-        # The descriptor stays right through every rename.
+        # The descriptor survives every rename.
         super().__init__(os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), sandbox.limits.disk)
         self._sandbox, self._home = sandbox, home
-        self._env: Path | None = None  # its own
+        self._env: Path | None = None  # its own environment
 
     @property
     def root(self) -> str:
-        return str(self._sandbox.stand)
+        return str(self._sandbox.active)
 
     @property
     def python(self) -> str:
@@ -73,7 +73,7 @@ class ProcessWorkspace(HeldWorkspace):
 
     async def install(self, packages: Packages) -> Installed:
         env = self._sandbox.folder / "envs" / token_hex(6)
-        installed = await install(packages, _Place(self, env), self._sandbox.shop)
+        installed = await install(packages, _ProcessInstallBackend(self, env), self._sandbox.store)
         if self._env is not None:
             await asyncio.to_thread(folders.remove, self._env)
         self._env = env
@@ -84,9 +84,9 @@ class ProcessWorkspace(HeldWorkspace):
         return await self.execute(replace(command, cwd=cwd), self.env)
 
     async def execute(self, command: Command, programs: Path) -> Completed:
-        """Run `command` when its turn has come, as long as the workspace is open, with the commands of an environment."""
+        """Run `command` in turn, with an environment's programs; it is cancelled when the workspace closes."""
         env = bounds.environment(str(self._sandbox.folder / "home"), f"{programs}/bin") | dict(command.env)
-        return await self._held(command.argv, self._take_a_turn(command, self._sandbox.stand / command.cwd, env))
+        return await self._run_tracked(command.argv, self._take_a_turn(command, self._sandbox.active / command.cwd, env))
 
     async def close(self) -> None:
         await super().close()
@@ -95,12 +95,12 @@ class ProcessWorkspace(HeldWorkspace):
 
     async def _take_a_turn(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
         async with self._sandbox.turn:
-            stand = self._sandbox.stand
-            os.rename(self._home, stand)
+            active = self._sandbox.active
+            os.rename(self._home, active)
             try:
                 return await self._sandbox.execute(command, cwd, env)
             finally:
-                os.rename(stand, self._home)
+                os.rename(active, self._home)
 
 
 class ProcessSandbox:
@@ -108,13 +108,13 @@ class ProcessSandbox:
 
     isolation = ISOLATION
 
-    def __init__(self, folder: Path, limits: Limits, group: Group | None, shop: Shop) -> None:
-        self.folder, self.limits, self._group, self.shop = folder, limits, group, shop
+    def __init__(self, folder: Path, limits: Limits, group: Group | None, store: PackageStore) -> None:
+        self.folder, self.limits, self._group, self.store = folder, limits, group, store
         self.turn = asyncio.Lock()
-        self.stand = folder / "repo"
+        self.active = folder / "repo"
         for name in ("base", "tools", "home", "candidates", "envs"):
             (folder / name).mkdir()
-        self.python, self.env = own().path, folder / "envs" / "none"  # what a workspace without its own environment has
+        self.python, self.env = own().path, folder / "envs" / "none"  # of workspaces without their own
         self._base = ProcessWorkspace(self, folder / "base")
 
     @property
@@ -141,11 +141,11 @@ class ProcessSandbox:
     @asynccontextmanager
     async def candidate(self) -> AsyncIterator[Workspace]:
         home = self.folder / "candidates" / token_hex(6)
-        async with self.turn:  # the base stays where it is while it is copied
+        async with self.turn:  # keep the base in its folder while it is copied
             copy = ("/bin/cp", "-a", "--reflink=auto", str(self.folder / "base"), str(home))
             copied = await launch.run(launch.Launch(copy, bounds.environment("/", str(self.env)), COPY_SECONDS))
         if copied.returncode:
-            raise SandboxUnavailable(f"the base cannot be copied: {copied.stderr.decode(errors='replace').strip()[:300]}")
+            raise SandboxUnavailable(f"cannot copy the base: {copied.stderr.decode(errors='replace').strip()[:300]}")
         workspace = ProcessWorkspace(self, home)
         try:
             yield workspace
@@ -154,7 +154,7 @@ class ProcessSandbox:
             await asyncio.shield(asyncio.to_thread(folders.remove, home))
 
     async def execute(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
-        """Run one command now. Raises `DeadlinePassed`, `SandboxUnavailable`."""
+        """Run one command. Raises `DeadlinePassed`, `SandboxUnavailable`."""
         mark = token_hex(8)
         group = None if self._group is None else await asyncio.to_thread(self._group.child, mark)
         try:
@@ -163,7 +163,7 @@ class ProcessSandbox:
                     (
                         *(() if group is None else group.join),
                         *("/usr/bin/setpriv", "--pdeathsig", "KILL", "--"),
-                        *bounds.bounded(self.limits, command.argv, processes=False),
+                        *bounds.with_limits(self.limits, command.argv, processes=False),
                     ),
                     {**env, MARK: mark},
                     command.timeout,
@@ -177,16 +177,16 @@ class ProcessSandbox:
         finally:
             if group is not None:
                 await asyncio.shield(asyncio.to_thread(group.remove))
-        if ended.late:
+        if ended.timed_out:
             raise DeadlinePassed(command.timeout, ended.stdout, ended.stderr)
         return Completed(ended.returncode, ended.stdout, ended.stderr, ended.seconds, ended.truncated, starved)
 
 
-class _Place:
-    """One install step of one workspace (`install.placing.Place`)."""
+class _ProcessInstallBackend:
+    """One install step of one workspace (`install.backend.InstallBackend`)."""
 
-    sharing = None  # the code could write whatever others use too
-    way_out = None  # and has the network anyway
+    shared_environments = None  # untrusted code could write to what others use
+    proxy_folder = None  # the code has the network anyway
 
     def __init__(self, workspace: ProcessWorkspace, env: Path) -> None:
         self._workspace, self._env = workspace, env
@@ -201,35 +201,35 @@ class _Place:
     async def read(self, path: str) -> bytes:
         return await self._workspace.read(path)
 
-    async def see(self, source: Path, inside: str) -> str:
+    async def show(self, source: Path, inside: str) -> str:
         return str(source)
 
-    async def install_command(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
+    async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
         command = Command(tuple(argv), INSTALL_SECONDS, env=env, output_limit=INSTALL_OUTPUT)
         return await self._workspace.execute(command, self._env)
 
 
 class ProcessSandboxes:
-    """Opens process sandboxes below `folder`, which is made when needed; `shop` is where packages come from."""
+    """Opens process sandboxes below `folder`, which is created when needed; packages come from `store`."""
 
     isolation = ISOLATION
 
-    def __init__(self, folder: Path, shop: Shop) -> None:
-        self._folder, self._shop = folder, shop
+    def __init__(self, folder: Path, store: PackageStore) -> None:
+        self._folder, self._store = folder, store
 
     @asynccontextmanager
     async def open(self, label: str, limits: Limits | None = None) -> AsyncIterator[ProcessSandbox]:
         limits = limits or Limits()
         await asyncio.to_thread(folders.sweep, self._folder)
         async with AsyncExitStack() as closing:
-            folder, group = await closing.enter_async_context(folders.held(self._folder, label, limits))
-            sandbox = ProcessSandbox(folder.path, limits, group, self._shop)
+            folder, group = await closing.enter_async_context(folders.open_folder(self._folder, label, limits))
+            sandbox = ProcessSandbox(folder.path, limits, group, self._store)
             closing.push_async_callback(sandbox.base.close)
             yield sandbox
 
 
 def _kill_marked(mark: str) -> None:
-    """Kill what left the process group but still carries our mark in its environment; twice, for what was being born."""
+    """Kill processes that left the group but carry our mark in their environment; twice, to catch new children."""
     wanted = f"{MARK}={mark}".encode()
     for _ in range(2):
         for entry in os.scandir("/proc"):

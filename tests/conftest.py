@@ -1,15 +1,21 @@
-"""What all tests share: which skips are allowed in CI, and in which order their files are begun."""
+"""What all tests share: the tiers, the order, and which skips CI allows.
+
+`--tier quick` leaves out what is marked `long`, `--tier ci` only what is not in the part of it that `tests/tiers.py` names,
+`--tier all` nothing. What was left out is listed at the end of the run.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+import random
+from collections import Counter
+from typing import Any
 
 import pytest
 
+from tests import tiers
+
 collect_ignore = ["data"]  # repositories with tests of their own
-TESTS = Path(__file__).parent
-LONG = ("story", "chaos", "deploy")  # folders whose files take minutes; begun last, one of them would keep one core to the end
-SKIPPED = 6  # exit status of its own, beyond pytest's: running failed tests again would not mend it
+SKIPPED = 6  # an exit status of its own, beyond pytest's
 
 
 class Skips:
@@ -38,17 +44,59 @@ class Skips:
                 terminalreporter.line(nodeid)
 
 
+class Tier:
+    """Deselects what the tier leaves out, and lists it at the end."""
+
+    def __init__(self, name: tiers.Name) -> None:
+        self.name = name
+        self.left_out: Counter[str] = Counter()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        out = [item for item in items if not tiers.includes(self.name, item)]
+        self.left_out = Counter(item.nodeid.partition("::")[0] for item in out)
+        if out:
+            config.hook.pytest_deselected(items=out)
+            items[:] = [item for item in items if tiers.includes(self.name, item)]
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["left_out"] = dict(self.left_out)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker of pytest-xdist collected, not this process."""
+        self.left_out = Counter(getattr(node, "workeroutput", {}).get("left_out", self.left_out))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.left_out:
+            terminalreporter.section(f"left out of tier {self.name}: {self.left_out.total()} tests (make test-all runs them)")
+            for file, count in sorted(self.left_out.items()):
+                terminalreporter.line(f"{count:5} {file}")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=tiers.NAMES, default="all", help="Which tests to run (default: all).")
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="Shuffle the modules, and the tests within each.")
     parser.addoption(
         "--forbid-skips", action="store_true", help="Fail when a test that is not marked `optional` was skipped (for CI)."
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--tier") != "all":
+        config.pluginmanager.register(Tier(config.getoption("--tier")), "tier")
     if config.getoption("--forbid-skips") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Skips(), "skips")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files keep their order otherwise (`make test` has xdist keep it too: by itself it begins those with the most tests)."""
-    items.sort(key=lambda item: not any(item.path.is_relative_to(TESTS / folder) for folder in LONG))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The slow modules first: started last, one of them would keep one core busy alone."""
+    tiers.mark(items)
+    seed = config.getoption("--shuffle")
+    if seed is None:
+        items.sort(key=lambda item: not tiers.is_slow(item))
+        return
+    shuffled = random.Random(seed)
+    ranks = {path: shuffled.random() for path in sorted({item.path for item in items})}
+    items[:] = sorted(items, key=lambda item: (ranks[item.path], shuffled.random()))

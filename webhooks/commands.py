@@ -1,4 +1,4 @@
-"""The grammar of commands in comments: `/heal` or `/heal flaky` at the start of a line, outside code and quotations."""
+"""Parses commands in comments: `/heal` or `/heal flaky` at the start of a line, outside code and quotations."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Heal:
-    """What a person asks for; `flaky`: to repair also a failure that comes and goes."""
+    """The command `/heal`; `flaky`: repair flaky failures too."""
 
     flaky: bool = False
 
 
 def command_in(comment: str) -> Heal | None:
-    """The first command of the comment.
+    """The first command of the comment, outside fenced or indented code, quotations (`>`) and HTML comments.
 
-    Lines in fenced or indented code, quotations (`>`) and HTML comments are none. Other words after `/heal` are allowed.
+    Other words after `/heal` are allowed.
     """
     fence: str | None = None
     for line in _HIDDEN.sub("", comment).splitlines():

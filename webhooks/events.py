@@ -1,7 +1,6 @@
-"""The few fields of GitHub's payloads that are used. Everything else in them is ignored, so that they may grow.
+"""The fields of GitHub's payloads that are used; all others are ignored.
 
-Fields that GitHub leaves out or sends as null in some payloads are optional; what is wrong with them is judged in
-`triggers.py`, not here.
+Fields that GitHub omits or sends as null in some payloads are optional; `triggers.py` checks them.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Repository(msgspec.Struct, frozen=True):
 
 
 class Minimal(msgspec.Struct, frozen=True):
-    """A repository where GitHub gives only its id and names."""
+    """A repository of which GitHub sends only id and names."""
 
     id: Id
     full_name: str = ""
@@ -39,7 +38,7 @@ class Minimal(msgspec.Struct, frozen=True):
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """What every event has."""
+    """The fields of every event."""
 
     action: str | None = None
     installation: Installation | None = None
@@ -81,7 +80,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class PullLink(msgspec.Struct, frozen=True):
-    """A pull request as check events name it: `repo` has no full name there."""
+    """A pull request in a check event: its `repo` has no full name."""
 
     number: Id
     head: Side
@@ -120,7 +119,7 @@ class CheckRun(Payload, frozen=True, kw_only=True):
 
 
 class PullMark(msgspec.Struct, frozen=True):
-    """There when an issue is a pull request."""
+    """Present if the issue is a pull request."""
 
     url: str | None = None
 

@@ -1,6 +1,6 @@
-"""What a webhook becomes, and who takes it: the only things that leave this room.
+"""The decisions that webhooks become, and the `Intake` that stores them.
 
-`app` implements `Intake`; this room knows no database, queue or GitHub client.
+`app` implements `Intake`; this package knows no database, queue or GitHub client.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRef:
-    """A repository as GitHub names it; `id` stays when it is renamed."""
+    """A repository as GitHub names it; `id` survives renames."""
 
     id: int
     full_name: str  # "owner/name"
@@ -21,7 +21,7 @@ class RepositoryRef:
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """Something asks for an attempt. What a comment does not carry (`head_sha`, `head_branch`) the worker finds out."""
+    """A trigger of an attempt. For a comment, the worker resolves `head_sha` and `head_branch`."""
 
     source: Literal["workflow_run", "check_run", "check_suite", "comment"]
     installation_id: int
@@ -35,7 +35,7 @@ class RepairRequest:
     comment_id: int | None = None
     sender: str | None = None  # login of the person whose permission the worker checks
     title: str = ""  # for people: "CI / tests", "/heal by alice"
-    flaky: bool = False  # a person asks to repair also a failure that comes and goes
+    flaky: bool = False  # repair flaky failures too
 
     @property
     def by_command(self) -> bool:
@@ -44,7 +44,7 @@ class RepairRequest:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Nothing to do, and why. `refused` ones are recorded as such and shown to people (a fork, say)."""
+    """Nothing to do, and why. `refused` ones (a fork, for example) are recorded as such and shown to people."""
 
     reason: str
     refused: bool = False
@@ -52,7 +52,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class InstallationChange:
-    """The App was installed, removed, suspended, or its repositories changed."""
+    """The App was installed, removed or suspended, or its repositories changed."""
 
     action: str
     installation_id: int
@@ -64,7 +64,7 @@ class InstallationChange:
 
 @dataclass(frozen=True, slots=True)
 class PullRequestChange:
-    """A pull request moved: pushed to, closed, merged."""
+    """A pull request was opened, pushed to, closed or merged."""
 
     action: str
     installation_id: int | None
@@ -74,7 +74,7 @@ class PullRequestChange:
     head_branch: str
     merged: bool
     closed: bool
-    before: str | None = None  # the head that a push left behind (`synchronize`)
+    before: str | None = None  # the head before a push (`synchronize`)
 
 
 Decision = RepairRequest | InstallationChange | PullRequestChange | Ignored
@@ -82,7 +82,7 @@ Decision = RepairRequest | InstallationChange | PullRequestChange | Ignored
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One webhook delivery; its GUID is handled once for ever (a redelivery keeps it)."""
+    """One webhook delivery; each GUID is handled once (a redelivery has the same one)."""
 
     guid: str
     event: str
@@ -91,17 +91,17 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What became of a delivery: `duplicate` when its GUID had been handled before."""
+class Receipt:
+    """The result of a delivery; `duplicate` if its GUID was handled before."""
 
     duplicate: bool
     attempt_id: str | None = None
 
 
 class NotDurable(Exception):
-    """The delivery could not be committed; GitHub must be told so (503)."""
+    """The delivery could not be committed; GitHub gets a 503."""
 
 
 class Intake(Protocol):
-    async def take(self, delivery: Delivery, decision: Decision) -> Taken:
-        """Commit delivery and decision, then (best effort) enqueue. Raises `NotDurable`."""
+    async def take(self, delivery: Delivery, decision: Decision) -> Receipt:
+        """Commit delivery and decision, then enqueue (best effort). Raises `NotDurable`."""

@@ -1,8 +1,8 @@
-"""`POST /webhooks/github`: proves that GitHub sent the bytes, decides, hands over, answers. Does nothing else.
+"""`POST /webhooks/github`: verifies the signature, decides, stores, answers. Does nothing else.
 
-202  taken: {"decision": "request" | "change" | "ignored" | "refused" | "duplicate", "reason" or "attempt"}
-400  malformed      401  no or a wrong signature      408  too slow      413  too large      415  not JSON
-503  could not be stored: GitHub is to send it again
+202  accepted: {"decision": "request" | "change" | "ignored" | "refused" | "duplicate", "reason" or "attempt"}
+400  malformed      401  missing or wrong signature      408  too slow      413  too large      415  not JSON
+503  could not be stored: GitHub has to redeliver it
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from webhooks.intake import Decision, Delivery, Ignored, Intake, NotDurable, PullRequestChange, RepairRequest, Taken
+from webhooks.intake import Decision, Delivery, Ignored, Intake, NotDurable, PullRequestChange, Receipt, RepairRequest
 from webhooks.triggers import Malformed, decide
 
 MAX_BYTES: Final = 25 * 1024 * 1024  # GitHub's own cap
-_READ_SECONDS: Final = 10.0  # GitHub has hung up by then
-_TELL_SECONDS: Final = 10.0
+_READ_SECONDS: Final = 10.0  # GitHub closes the connection after that
+_LOG_INTERVAL: Final = 10.0
 _log = structlog.get_logger(__name__)
 _GUID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 _EVENT: Final = re.compile(r"[0-9a-z_]{1,64}")
@@ -34,7 +34,7 @@ _SIGNATURE: Final = re.compile(r"sha256=[0-9a-f]{64}")
 
 
 class _Refused(Exception):
-    """An answer that is not 202. `kind` is one of few, whatever was sent: the same are told of together."""
+    """An error response. `kind` is one of a few values, by which log lines are grouped."""
 
     def __init__(self, status: int, error: str, kind: str | None = None) -> None:
         super().__init__(error)
@@ -43,15 +43,15 @@ class _Refused(Exception):
 
 
 class Receiver:
-    """The route. `secrets` are tried in constant time, the current one and, while it is rotated, the one before."""
+    """The route. `secrets`: the current one and, during rotation, the previous one; compared in constant time."""
 
     def __init__(self, secrets: tuple[bytes, ...], own_app_id: int | None) -> None:
         if not secrets or not all(secrets):
             raise ValueError("webhooks need a secret")
-        self._sums = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets]  # of nothing yet
+        self._sums = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets]  # without any data yet
         self._own_app_id = own_app_id
-        self._told: dict[str, float] = {}  # when a refusal of that kind was told last
-        self._untold: Counter[str] = Counter()
+        self._logged: dict[str, float] = {}  # when a refusal of that kind was last logged
+        self._unlogged: Counter[str] = Counter()
 
     async def receive(self, request: Request) -> Response:
         """Expects the app's `Intake` as `request.state.intake`."""
@@ -60,28 +60,28 @@ class Receiver:
         try:
             body = await self._signed_body(request, headers)
             delivery, decision = self._read(headers, body)
-            taken = await intake.take(delivery, decision)
+            receipt = await intake.take(delivery, decision)
         except _Refused as refused:
-            self._tell(refused)
-            return _answered({"error": str(refused)}, refused.status)
+            self._log_refusal(refused)
+            return _response({"error": str(refused)}, refused.status)
         except NotDurable as error:
-            return _answered({"error": str(error)}, 503)
-        return _answered(_answer(decision, taken), 202)
+            return _response({"error": str(error)}, 503)
+        return _response(_answer(decision, receipt), 202)
 
-    def _tell(self, refused: _Refused) -> None:
-        """Let the log say why, of each kind seldom enough that strangers can neither fill it nor hide one by another."""
+    def _log_refusal(self, refused: _Refused) -> None:
+        """Log the refusal, rate-limited per kind: strangers can neither flood the log nor hide one kind behind another."""
         kind, now = refused.kind, time.monotonic()
-        self._untold[kind] += 1
-        if kind not in self._told or now - self._told[kind] >= _TELL_SECONDS:
-            untold = self._untold.pop(kind)
-            _log.warning("webhook refused", status=refused.status, reason=str(refused), since_the_last_line=untold)
-            self._told[kind] = now
+        self._unlogged[kind] += 1
+        if kind not in self._logged or now - self._logged[kind] >= _LOG_INTERVAL:
+            count = self._unlogged.pop(kind)
+            _log.warning("webhook refused", status=refused.status, reason=str(refused), since_last_line=count)
+            self._logged[kind] = now
 
     async def _signed_body(self, request: Request, headers: Mapping[str, str]) -> bytes:
-        """The raw body once its signature is proven; nothing has looked into it before."""
+        """The raw body with a verified signature; nothing reads it before that."""
         signature = headers.get("x-hub-signature-256", "")
         if not _SIGNATURE.fullmatch(signature):
-            raise _Refused(401, "the header X-Hub-Signature-256 is missing or not a signature")
+            raise _Refused(401, "the header X-Hub-Signature-256 is missing or malformed")
         declared = headers.get("content-length", "0")
         if declared.isdecimal() and int(declared[:20]) > MAX_BYTES:
             raise _Refused(413, f"the payload is larger than {MAX_BYTES} bytes")
@@ -96,7 +96,7 @@ class Receiver:
                     for each in sums:
                         each.update(chunk)
         except TimeoutError:
-            raise _Refused(408, "the payload came too slowly") from None
+            raise _Refused(408, "the payload arrived too slowly") from None
         except ClientDisconnect:
             raise _Refused(400, "the payload was cut off") from None
         matches = [hmac.compare_digest(f"sha256={each.hexdigest()}", signature) for each in sums]
@@ -122,20 +122,20 @@ class Receiver:
 
 
 def _headers(request: Request) -> dict[str, str]:
-    """Made once: Starlette's own go through the whole list for each that is asked for. Of several of a name, the first."""
+    """The headers as a dict, as Starlette searches its whole list for each one; the first of several with one name."""
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(request.headers.raw)}
 
 
-def _answered(told: dict[str, str | None], status: int) -> Response:
-    return Response(msgspec.json.encode(told), status, media_type="application/json")
+def _response(body: dict[str, str | None], status: int) -> Response:
+    return Response(msgspec.json.encode(body), status, media_type="application/json")
 
 
-def _answer(decision: Decision, taken: Taken) -> dict[str, str | None]:
-    if taken.duplicate:
-        return {"decision": "duplicate", "reason": "this delivery was handled before", "attempt": taken.attempt_id}
+def _answer(decision: Decision, receipt: Receipt) -> dict[str, str | None]:
+    if receipt.duplicate:
+        return {"decision": "duplicate", "reason": "this delivery was already handled", "attempt": receipt.attempt_id}
     match decision:
         case RepairRequest():
-            return {"decision": "request", "attempt": taken.attempt_id}
+            return {"decision": "request", "attempt": receipt.attempt_id}
         case Ignored():
             return {"decision": "refused" if decision.refused else "ignored", "reason": decision.reason}
         case PullRequestChange():

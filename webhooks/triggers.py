@@ -1,4 +1,4 @@
-"""Decides what an event means: pure functions from a payload to a decision with its reason."""
+"""Decides what an event means: pure functions from a payload to a decision with a reason."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from webhooks.events import (
 from webhooks.intake import Decision, Ignored, InstallationChange, PullRequestChange, RepairRequest, RepositoryRef
 
 FAILING: Final = frozenset({"failure", "timed_out"})
-"""Conclusions that say that the code was tried and found wanting. `startup_failure` is a broken workflow file, which a repair
-never edits; `action_required` waits for a person; `cancelled`, `stale`, `skipped` and `neutral` say nothing about the code."""
+"""Conclusions that mean that the code failed. `startup_failure` is a broken workflow file, which a repair never edits;
+`action_required` waits for a person; `cancelled`, `stale`, `skipped` and `neutral` say nothing about the code."""
 
 OWN_BRANCHES: Final = "selfheal/"
 _ACTIONS_SLUG: Final = "github-actions"
-_FORK: Final = Ignored("the head is in a fork, where Selfheal may not push", refused=True)
+_FORK: Final = Ignored("the head is in a fork, to which Selfheal cannot push", refused=True)
 
 E = TypeVar("E", bound=msgspec.Struct)
 
 
 class Malformed(ValueError):
-    """The payload is not what GitHub sends for that event; the message says where."""
+    """The payload does not match the event's schema; the message says where."""
 
 
 def decide(event: str, body: bytes, own_app_id: int | None = None) -> tuple[str | None, Decision]:
-    """The payload's action, and what is to be done about it. Raises `Malformed`."""
+    """The payload's action and the decision. Raises `Malformed`."""
     match event:
         case "workflow_run":
             run = _parse(body, WorkflowRun)
@@ -89,7 +89,7 @@ def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
 
 def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairRequest | Ignored:
     check = event.check_run
-    ignored = _not_a_failing_ci(event.action, check.conclusion, check.app, own_app_id)
+    ignored = _ignore_check(event.action, check.conclusion, check.app, own_app_id)
     if ignored is not None:
         return ignored
     branch = check.check_suite.head_branch if check.check_suite else None
@@ -105,7 +105,7 @@ def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairReques
 
 def on_check_suite(event: CheckSuite, own_app_id: int | None = None) -> RepairRequest | Ignored:
     suite = event.check_suite
-    ignored = _not_a_failing_ci(event.action, suite.conclusion, suite.app, own_app_id)
+    ignored = _ignore_check(event.action, suite.conclusion, suite.app, own_app_id)
     if ignored is not None:
         return ignored
     branch = suite.head_branch or _branch_here(event.repository, suite.pull_requests)
@@ -120,7 +120,7 @@ def on_check_suite(event: CheckSuite, own_app_id: int | None = None) -> RepairRe
 
 
 def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> RepairRequest | Ignored:
-    """A command. Whether its author may give it, and which commit it means, the worker finds out."""
+    """A command. The worker checks its author's permission and finds the commit."""
     comment, author = event.comment, event.comment.user
     if event.action != "created":
         return Ignored(f"the comment was {_line(event.action)}, not created")
@@ -130,13 +130,13 @@ def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> Repa
         return Ignored("the comment is Selfheal's own")
     command = command_in(comment.body or "")
     if command is None:
-        return Ignored("the comment holds no /heal command")
+        return Ignored("the comment contains no /heal command")
     if event.issue.pull_request is None:
         return Ignored("the comment is on an issue, not on a pull request")
     if event.issue.state == "closed":
         return Ignored("the pull request is closed")
     if event.installation is None or event.repository is None:
-        return Ignored("the delivery does not come from an installation of the App")
+        return Ignored("the delivery is not from an installation of the App")
     return RepairRequest(
         "comment",
         event.installation.id,
@@ -194,13 +194,11 @@ def on_installation_repositories(event: InstallationRepositories) -> Installatio
     )
 
 
-def _not_a_failing_ci(
-    action: str | None, conclusion: str | None, app: GitHubApp | None, own_app_id: int | None
-) -> Ignored | None:
+def _ignore_check(action: str | None, conclusion: str | None, app: GitHubApp | None, own_app_id: int | None) -> Ignored | None:
     if action != "completed":
         return Ignored(f"the check was {_line(action)}, not completed")
     if app is not None and app.slug == _ACTIONS_SLUG:
-        return Ignored("checks of GitHub Actions are told by its workflow runs")
+        return Ignored("GitHub Actions is handled through its workflow runs")
     if app is not None and own_app_id is not None and app.id == own_app_id:
         return Ignored("the check is Selfheal's own")
     if conclusion not in FAILING:
@@ -211,14 +209,14 @@ def _not_a_failing_ci(
 def _automatic(
     event: Payload, branch: str | None, request: Callable[[int, RepositoryRef], RepairRequest]
 ) -> RepairRequest | Ignored:
-    """What every automatic trigger needs: an installation, and a branch of the repository that is not ours."""
+    """The checks of every automatic trigger: an installation, and a branch of the repository that is not ours."""
     if event.installation is None or event.repository is None:
-        return Ignored("the delivery does not come from an installation of the App")
+        return Ignored("the delivery is not from an installation of the App")
     if not branch:
-        # GitHub names no branch for a head that is in a fork.
+        # GitHub names no branch for a head in a fork.
         return Ignored("the head is on no branch of this repository (a fork, or a tag)", refused=True)
     if branch.startswith(OWN_BRANCHES):
-        return Ignored("the branch is one of Selfheal's own")
+        return Ignored("the branch belongs to Selfheal")
     return request(event.installation.id, _ref(event.repository))
 
 
@@ -238,7 +236,7 @@ def _refs(repositories: list[Minimal]) -> tuple[RepositoryRef, ...]:
 
 
 def _line(text: str | None) -> str:
-    """Text from outside as one short printable line."""
+    """External text as one short printable line."""
     return "".join(c for c in " ".join((text or "nothing").split()) if c.isprintable())[:200]
 
 

@@ -76,7 +76,7 @@ def _contents(batch: bytes, executable: Sequence[bool]) -> list[File]:
     return found
 
 
-async def _git(root: Path, *argv: str, stdin: bytes = b"") -> launch.Ended:
+async def _git(root: Path, *argv: str, stdin: bytes = b"") -> launch.ProcessResult:
     """Raises `BadInput` without git."""
     git = shutil.which("git")
     if git is None:

@@ -16,7 +16,7 @@ from agent.bench.gitlog import Commit
 from agent.bench.lab import Labs
 from agent.bench.specimen import BadInput, File, Skipped, Specimen, text_of
 from agent.bench.suites import SuiteTrial, edits_of, verdicts
-from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
+from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.verdicts import Verdict
 from agent.source.test_files import is_test
@@ -77,7 +77,7 @@ def _configuration(root: Path) -> Configuration:
         read = read_configuration(file.read_text("utf-8", "replace")) if file.is_file() else NO_CONFIGURATION
     except OSError as error:
         raise BadInput(f"{file} cannot be read: {error.strerror}; make it readable") from error
-    if isinstance(read, Problem):
+    if isinstance(read, ConfigurationProblem):
         raise BadInput(f"{read.sentence}; mend it and run again")
     return read
 

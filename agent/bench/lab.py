@@ -1,12 +1,16 @@
-"""The judge's own sandbox: runs tests and programs over a repository, apart from the sandbox in which it is healed."""
+"""The judge's own sandbox: runs tests and programs over a repository, apart from the sandbox in which it is healed.
+
+`Benchmark` is what poses tasks and judges them in one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
-from agent.bench.specimen import Files, NotPosed, packed
+from agent.bench.specimen import Files, NotPosed, Trial, packed
 from agent.checks.runner import Runner
 from agent.ci.plan import plan
 from agent.ci.project.configuration import Configuration
@@ -67,3 +71,21 @@ class Labs:
             runner = Runner(sandbox)
             await runner.prepare()
             yield Lab(sandbox, runner, planned.checks)
+
+
+class Benchmark(Protocol):
+    """Tasks of one kind, and how their repairs are judged."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        """The ids in order, each with the group that it is counted in: a type of bug, a package."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What else decides the figures ("oracle": "half"): results under other options are not comparable."""
+
+    def trial(self, id_: str, labs: Labs) -> AbstractAsyncContextManager[Trial]:
+        """Pose one task. Raises `NotPosed`, `Skipped` and `SandboxError`."""

@@ -11,6 +11,7 @@ import msgspec
 
 from agent.bench.specimen import Judgement
 from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.contract.rungs import is_model
 from agent.edits.changes import diff
 
 BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # edges of the bands of confidence
@@ -22,7 +23,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     group: str
-    outcome: str  # of `agent.outcome.Outcome`
+    outcome: str  # of `agent.contract.outcome.Outcome`
     plausible: bool  # a repair went through the gate
     heldout_correct: bool | None = None
     judged_by: str | None = None
@@ -143,7 +144,7 @@ def summary(everything: Sequence[Entry]) -> Summary:
         intervals=_shares(entries),
         groups={group: _shares([one for one in entries if one.group == group]) for group in groups},
         rungs={rung: sum(one.rung == rung for one in healed) for rung in sorted({one.rung or "?" for one in healed})},
-        without_model=sum(not (one.rung or "").startswith("model") for one in healed),
+        without_model=sum(not is_model(one.rung or "") for one in healed),
         reliability=reliability(entries),
     )
 

@@ -9,17 +9,13 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from agent.ci.project.configuration import Configuration
 from agent.contract.outcome import Repair
 from agent.contract.proposal import Edits
 from sandbox.base import MIB
-
-if TYPE_CHECKING:
-    from agent.bench.lab import Labs
 
 
 class BadInput(Exception):
@@ -70,24 +66,6 @@ class Trial(Protocol):
 
     async def judge(self, repair: Repair) -> Judgement:
         """Raises `SandboxError`."""
-
-
-class Benchmark(Protocol):
-    """Tasks of one kind, and how their repairs are judged."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def groups(self) -> Mapping[str, str]:
-        """The ids in order, each with the group that it is counted in: a type of bug, a package."""
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """What else decides the figures ("oracle": "half"): results under other options are not comparable."""
-
-    def trial(self, id_: str, labs: Labs) -> AbstractAsyncContextManager[Trial]:
-        """Pose one task. Raises `NotPosed`, `Skipped` and `SandboxError`."""
 
 
 async def packed(files: Files) -> AsyncIterator[bytes]:

@@ -1,1 +1,1 @@
-"""The second oracle: what speaks against a repair that is green and proven. Only `agent/nodes/challenge.py` asks it."""
+"""The second oracle: looks for evidence against a proven repair. Used by `agent/nodes/challenge.py` only."""

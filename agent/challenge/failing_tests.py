@@ -1,6 +1,6 @@
-"""The tests that fail, as they are written, with what they stand on: imports, fixtures, set-up, attributes, helpers. Pure.
+"""The source of the failing tests with what they use: imports, fixtures, set-up, attributes, helpers. Pure.
 
-A writer of further tests learns from them how the code is used, so nothing in them is told anew: every line is the file's own.
+It shows a model that writes more tests how the code is used, so every line is verbatim.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agent.contract.verdicts import VerdictId
 
 MOST = 5  # tests
 LONGEST = 2_400  # characters of all
-LONGEST_BESIDE = 700  # characters of one thing that they stand on
+LONGEST_USED = 700  # characters of one thing that they use
 _SET_UP = frozenset({"setUp", "asyncSetUp", "setUpClass", "setup_method", "setup_class", "setup_function", "setup_module"})
 
 Holder = ast.ClassDef | None  # None: the module
@@ -38,7 +38,7 @@ class _Part:
 
     @property
     def names_used(self) -> set[str]:
-        """Also its arguments, as they name fixtures."""
+        """Including its arguments, which name fixtures."""
         nodes = list(ast.walk(self.node))
         return {node.id for node in nodes if isinstance(node, ast.Name)} | {n.arg for n in nodes if isinstance(n, ast.arg)}
 
@@ -49,19 +49,19 @@ class _Part:
 
 
 def failing_tests(texts: Mapping[str, str], red: Sequence[VerdictId]) -> str:
-    """`texts` are the files of these tests, by path. What does not fit is left out, tests last."""
-    told = [_told(path, text, [name for name in red if name.startswith(path + "::")]) for path, text in texts.items()]
-    return cut("\n\n".join(each for each in told if each), LONGEST)
+    """`texts` are the files of these tests, by path. What does not fit is dropped, tests last."""
+    shown = [_excerpt(path, text, [name for name in red if name.startswith(path + "::")]) for path, text in texts.items()]
+    return cut("\n\n".join(each for each in shown if each), LONGEST)
 
 
-def _told(path: str, text: str, red: Sequence[VerdictId]) -> str:
+def _excerpt(path: str, text: str, red: Sequence[VerdictId]) -> str:
     lines = text.removeprefix("\ufeff").split("\n")
     parts = list(_parts(body_of(text), None, lines))
     names = dict.fromkeys(name.partition("::")[2].partition("[")[0].replace("::", ".") for name in red)
     tests = [part for name in names if (part := _named(parts, name)) is not None]
     shown, room = tests[:1], LONGEST - sum(len(part.source) for part in tests[:1])
-    for part in [*_beside(parts, tests[:1]), *tests[1:MOST], *_beside(parts, tests[:MOST])]:
-        if part not in shown and len(part.source) <= min(room, LONGEST_BESIDE if part not in tests else room):
+    for part in [*_used_by(parts, tests[:1]), *tests[1:MOST], *_used_by(parts, tests[:MOST])]:
+        if part not in shown and len(part.source) <= min(room, LONGEST_USED if part not in tests else room):
             shown.append(part)
             room -= len(part.source)
     used = {name for part in shown or parts for name in (*part.names_used, *_bases_of(part.holder))}
@@ -71,11 +71,11 @@ def _told(path: str, text: str, red: Sequence[VerdictId]) -> str:
         if isinstance(node, ast.Import | ast.ImportFrom)
         and any((each.asname or each.name).partition(".")[0] in used | {"*"} for each in node.names)
     ]
-    return "\n\n".join([f"# {path}", *(["\n".join(imports)] if imports else []), *_in_place(parts, shown)])
+    return "\n\n".join([f"# {path}", *(["\n".join(imports)] if imports else []), *_in_order(parts, shown)])
 
 
 def _parts(body: Sequence[ast.stmt], holder: Holder, lines: Sequence[str]) -> Iterator[_Part]:
-    """What the module and its classes define, in order, a class only by what is in it."""
+    """What the module and its classes define, in order; classes through their members."""
     for node in body:
         if isinstance(node, ast.ClassDef):
             yield from _parts(node.body, node, lines)
@@ -93,18 +93,17 @@ def _defined(node: ast.stmt) -> tuple[str, ...]:
 
 
 def _named(parts: Sequence[_Part], name: str) -> _Part | None:
-    """By its class and name; else, as it may be inherited, the only one of that name."""
-    alike = [part for part in parts if part.names == (name.rpartition(".")[2],)]
+    """By class and name; else the only one of that name, as it may be inherited."""
+    same_name = [part for part in parts if part.names == (name.rpartition(".")[2],)]
     owner = name.rpartition(".")[0].rpartition(".")[2]
-    exact = [part for part in alike if (part.holder.name if part.holder else "") == owner]
-    return exact[0] if exact else alike[0] if len(alike) == 1 else None
+    exact = [part for part in same_name if (part.holder.name if part.holder else "") == owner]
+    return exact[0] if exact else same_name[0] if len(same_name) == 1 else None
 
 
-def _beside(parts: Sequence[_Part], tests: Sequence[_Part]) -> list[_Part]:
-    """What the tests and what they use is made with, nearest first: of their classes and those that these inherit, and of the
-    module."""
+def _used_by(parts: Sequence[_Part], tests: Sequence[_Part]) -> list[_Part]:
+    """What the tests use, directly and indirectly, nearest first: from their classes, base classes and module."""
     found = list(tests)
-    for part in found:  # it grows
+    for part in found:  # grows meanwhile
         near = {None, part.holder, *_bases(parts, part.holder)}
         names, members = part.names_used, part.members_used
         for each in (each for each in parts if each.holder in near and each not in found):
@@ -119,11 +118,11 @@ def _bases(parts: Sequence[_Part], holder: Holder) -> set[Holder]:
 
 
 def _bases_of(holder: Holder) -> set[str]:
-    """Their names, and those of the modules that they are named by."""
+    """The names of the base classes and of their modules."""
     return {part for base in (holder.bases if holder else ()) for part in ast.unparse(base).split(".")}
 
 
-def _in_place(parts: Sequence[_Part], shown: Sequence[_Part]) -> Iterator[str]:
+def _in_order(parts: Sequence[_Part], shown: Sequence[_Part]) -> Iterator[str]:
     """In the order of the file, each in its class."""
     holder: Holder = None
     for part in (part for part in parts if part in shown):

@@ -1,7 +1,7 @@
 """Tests that a model writes from the specification, run with the change and without it.
 
-One counts against a change only if it is red with it and was green before, or stands in the specification word for word: a
-model may misread, and what it expects beyond that is no contract. Knows models and checks; proposes nothing.
+A test counts against a change only if it fails with it and passed before, or is in the specification word for word: models
+misread, and other expectations are no contract.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent import words
 from agent.challenge.specification import cut, is_stated
+from agent.contract import words
 from agent.contract.events import Emit
 from agent.contract.proposal import Edits
 from agent.contract.usage import Usage
 from agent.contract.verdicts import Check, Verdict
 from agent.edits.changes import apply
 from agent.models.router import Models
-from agent.models.values import Unavailable
+from agent.models.values import ModelUnavailable
 from agent.prompts import render
 from agent.state import Work
 from sandbox.base import LimitExceeded
@@ -32,13 +32,13 @@ PATIENCE = 20.0  # seconds for one run of its tests
 MOST, LONGEST = 8, 16_000  # tests, characters of an answer that are read
 MOST_NAMED = 4  # functions
 LONGEST_TRIED = 1_500  # characters of earlier tests that are shown
-_UNLIKE = ("AssertionError", "Failed: DID NOT RAISE")  # another result than expected; the rest may be the test's own fault
+_UNLIKE = ("AssertionError", "Failed: DID NOT RAISE")  # a wrong result; other errors may be the test's fault
 _BLOCK = re.compile(r"^(`{3,})(?:python|py)?[ \t]*\n(.*?)^\1", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What the tests say: a clause for each that counts against the change, one for what only is odd; how many are green."""
+class TestFindings:
+    """Clauses for the tests that count against the change, one for a doubtful test, and the number of passing tests."""
 
     against: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
@@ -47,9 +47,9 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What a writer of tests is shown. Without `diff` it writes blind; `tried` are tests that were written before."""
+    """What the model is shown. Without `diff` it does not see the change; `tried` are earlier tests."""
 
-    functions: tuple[str, ...]  # that are changed: "parse", "Parser.feed"
+    functions: tuple[str, ...]  # the changed ones: "parse", "Parser.feed"
     specification: str
     tests: str
     diff: str = ""
@@ -59,7 +59,7 @@ class Brief:
 async def ask(models: Models, brief: Brief, *, seconds: float, emit: Emit) -> tuple[tuple[str, ...], Usage]:
     """The model's tests, each the text of a file.
 
-    Raises `ModelError`, also when the answer holds no test (`Unavailable`).
+    Raises `ModelError`, also when the answer holds no test (`ModelUnavailable`).
     """
     tried = "\n".join(_asserted(test) for test in brief.tried)
     prompt = render(
@@ -73,12 +73,12 @@ async def ask(models: Models, brief: Brief, *, seconds: float, emit: Emit) -> tu
     answer = await models.ask(prompt, seconds=min(seconds, SECONDS), emit=emit)
     found = await asyncio.to_thread(read_tests, answer.text)
     if not found:
-        raise Unavailable("its answer holds no test that can be used", answer.usage)
+        raise ModelUnavailable("its answer has no usable test", answer.usage)
     return found, answer.usage
 
 
 def read_tests(answer: str) -> tuple[str, ...]:
-    """The tests in an answer, each with its imports; prose, fixtures and what does not parse are dropped."""
+    """The tests in an answer, each with its imports, without prose, fixtures and unparsable code."""
     answer = answer[:LONGEST]
     block = _BLOCK.search(answer)
     try:
@@ -91,8 +91,8 @@ def read_tests(answer: str) -> tuple[str, ...]:
     return tuple(f"{imports}\n\n\n{ast.unparse(node)}\n" for node in plain[:MOST])
 
 
-async def run(work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits, specification: str) -> Written:
-    """Run tests beside those of `folder`, with the change and without. Raises `SandboxError` when the sandbox is lost."""
+async def run(work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits, specification: str) -> TestFindings:
+    """Run tests in `folder`, with the change and without. Raises `SandboxError` if the sandbox is lost."""
     with_it, before = await asyncio.gather(*(_run(work, check, folder, tests, changes) for changes in (edits, ())))
     against, odd, green = list[str](), list[str](), 0
     for source, (now, message), (then, _) in zip(tests, with_it, before, strict=True):
@@ -101,17 +101,17 @@ async def run(work: Work, check: Check, folder: str, tests: Sequence[str], edits
         elif now is Verdict.FAILED:
             clause = f"a test from the specification fails: {words.code(_asserted(source), 160)} ({message[:120]})"
             if then is Verdict.PASSED:
-                against.append(f"{clause}, and it held before")
+                against.append(f"{clause}, and it passed before")
             elif is_stated(source, specification):
                 against.append(clause)
             elif message.startswith(_UNLIKE):
                 odd.append(clause)
-    return Written(tuple(against), tuple(odd[:1]), green)
+    return TestFindings(tuple(against), tuple(odd[:1]), green)
 
 
 async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits) -> list[tuple[Verdict | None, str]]:
-    """Verdict and message of each. Each is a file of its own: one that cannot be imported does not hide the others."""
-    mark = secrets.token_hex(4)  # no file of the repository has such a name
+    """Verdict and message of each. Each test has its own file, so one that cannot be imported does not hide the others."""
+    mark = secrets.token_hex(4)  # avoids the repository's own file names
     paths = [f"{folder}test_{mark}_{number}.py" for number in range(len(tests))]
     async with work.task.sandbox.candidate() as workspace:
         if await apply(workspace, edits) is not None:
@@ -130,7 +130,7 @@ async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edit
 
 
 def _statements(tree: ast.AST) -> list[str]:
-    """What a test asserts, and what it expects to be raised."""
+    """A test's assertions and expected exceptions."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):

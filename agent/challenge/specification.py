@@ -1,4 +1,4 @@
-"""What a writer of tests may know of changed functions: signatures, docstrings and comments, never their code. Pure."""
+"""What a model that writes tests may know of changed functions: signatures, docstrings and comments, never code. Pure."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from collections.abc import Collection, Sequence
 
 from agent.challenge.touched import Definition, Touched, functions_of
 
-MOST_CALLERS = 4  # functions of a file that are told because they use a changed one
+MOST_CALLERS = 4  # functions per file that are shown because they use a changed one
 LONGEST = 4_000  # characters of all
-WORDS = 3  # of a comment that says something
+WORDS = 3  # fewest words of a meaningful comment
 _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
 def specification(touched: Touched) -> str:
-    """The functions that a change touches and those that use them, without their bodies; empty where neither a docstring nor a
-    comment says what they do."""
-    told = []
+    """The functions that a change touches and those that use them, without bodies; empty without docstrings and comments."""
+    files = []
     changed = {(function.path, function.name) for function in touched.functions}
     for path, text in (touched.texts or {}).items():
         wanted = {function.name for function in touched.documented if function.path == path}
-        known = {name: node for name, node in _told(path, text).items() if name in wanted}
+        known = {name: node for name, node in _by_name(path, text).items() if name in wanted}
         own = [name for name in known if (path, name) in changed]
         callers = [name for name, node in known.items() if name not in own and ast.get_docstring(node)][:MOST_CALLERS]
         comments = {name: _comments(text, known[name]) for name in own}
         parts = [_changed(name, known[name], comments[name]) for name in own]
         parts += [_caller(name, known[name]) for name in callers]
         if callers or any(comments.values()) or any(ast.get_docstring(known[name]) for name in own):
-            told.append("\n\n".join([f"# {path}", *_classes(text, own), *parts]))
-    return cut("\n\n".join(told), LONGEST)
+            files.append("\n\n".join([f"# {path}", *_classes(text, own), *parts]))
+    return cut("\n\n".join(files), LONGEST)
 
 
-def _told(path: str, text: str) -> dict[str, Definition]:
-    """One function a name: of overloads the one that has the code, of several the first with a docstring."""
+def _by_name(path: str, text: str) -> dict[str, Definition]:
+    """One function per name: the implementation of overloads, and of several the first with a docstring."""
     found: dict[str, Definition] = {}
     for function, node in functions_of(path, text).items():
         is_overload = any(ast.unparse(each).endswith("overload") for each in node.decorator_list)
@@ -45,7 +44,7 @@ def _told(path: str, text: str) -> dict[str, Definition]:
 
 
 def _classes(text: str, methods: Sequence[str]) -> list[str]:
-    """The classes whose methods are changed, of nested ones the outermost: what they say of themselves, and how one is made."""
+    """The (outermost) classes of changed methods: docstring and constructor."""
     owners = {name.partition(".")[0] for name in methods if "." in name}
     return [_class(node, methods) for node in body_of(text) if isinstance(node, ast.ClassDef) and node.name in owners]
 
@@ -60,7 +59,7 @@ def _class(node: ast.ClassDef, methods: Sequence[str]) -> str:
 
 
 def is_stated(test: str, specification: str) -> bool:
-    """Does each assertion of a test stand in the specification word for word, call and value on one line of it?"""
+    """Is each assertion of a test in the specification word for word, call and value on one line?"""
     lines = ["".join(line.split()).replace("'", '"') for line in _joined(specification.splitlines())]
     asserted = [node.test for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Assert)]
     pairs = [(t.left, t.comparators[0]) for t in asserted if isinstance(t, ast.Compare) and isinstance(t.ops[0], ast.Eq)]
@@ -73,7 +72,7 @@ def _stands(call: ast.expr, value: ast.expr, lines: Collection[str]) -> bool:
 
 
 def _joined(lines: Sequence[str]) -> list[str]:
-    """A session's call and its value as one line, beside all others."""
+    """All lines, and each `>>>` call joined with its result."""
     return [
         *lines,
         *(f"{line} {following}" for line, following in itertools.pairwise(lines) if line.lstrip().startswith(">>>")),
@@ -81,15 +80,15 @@ def _joined(lines: Sequence[str]) -> list[str]:
 
 
 def _changed(name: str, node: Definition, comments: str) -> str:
-    """A method is told by its qualified name."""
-    told = ast.unparse(_bare(node, ast.get_docstring(node)))
-    return "\n".join(part for part in (f"# {name}, which is changed", comments, told) if part)
+    """With the qualified name as a comment."""
+    text = ast.unparse(_bare(node, ast.get_docstring(node)))
+    return "\n".join(part for part in (f"# {name}, which is changed", comments, text) if part)
 
 
 def _caller(name: str, node: Definition) -> str:
-    """With the first paragraph of its docstring: it is there to tell what the changed function is for."""
-    told = ast.unparse(_bare(node, (ast.get_docstring(node) or "").partition("\n\n")[0]))
-    return f"# {name}\n{told}" if "." in name else told
+    """With the first paragraph of its docstring: it shows what the changed function is for."""
+    text = ast.unparse(_bare(node, (ast.get_docstring(node) or "").partition("\n\n")[0]))
+    return f"# {name}\n{text}" if "." in name else text
 
 
 def _bare(node: Definition, document: str | None) -> Definition:
@@ -102,13 +101,13 @@ def _bare(node: Definition, document: str | None) -> Definition:
 
 
 def _comments(text: str, node: Definition) -> str:
-    """What stands above a function and at the top of its body, where people write what it is for; no marks for tools."""
+    """Comments above a function and at the top of its body, without those for tools."""
     lines = text.removeprefix("\ufeff").split("\n")
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     inner = node.body[ast.get_docstring(node) is not None :][:1]
     found = [*comments_above(lines, first), *(line for each in inner for line in comments_above(lines, each.lineno))]
-    told = [line.strip() for line in found]
-    return "\n".join(told) if any(len(_WORD.findall(line)) >= WORDS for line in told) else ""
+    comments = [line.strip() for line in found]
+    return "\n".join(comments) if any(len(_WORD.findall(line)) >= WORDS for line in comments) else ""
 
 
 def comments_above(lines: Sequence[str], number: int) -> list[str]:
@@ -123,7 +122,7 @@ def cut(text: str, characters: int) -> str:
 
 
 def body_of(text: str) -> list[ast.stmt]:
-    """The statements of a module; none where it does not parse."""
+    """The statements of a module; none if it does not parse."""
     try:
         return ast.parse(text.removeprefix("\ufeff")).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,6 +1,6 @@
-"""Reads what linters and type checkers print into failures whose ids stay the same when lines move, and Python's tracebacks.
+"""Reads linters and type checkers into failures whose ids survive moved lines, and Python tracebacks.
 
-Knows the lines of ruff, flake8, pylint, mypy, pyright, and of formatters in check mode; knows nothing of how they were run.
+Knows the output of ruff, flake8, pylint, mypy, pyright and of formatters in check mode.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _LINE_NUMBERS = re.compile(r"\b(line|lines) \d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a line of a tool points, and what it says of it; texts as they were told."""
+class FindingLine:
+    """A line of a tool: where it points, and its message."""
 
     path: str
     line: str
@@ -35,22 +35,22 @@ class Place:
     text: str
 
 
-def read_place(raw: str) -> Place | None:
-    """The place that a line of the shape "path:line:col: text" or "path:line:col - text" tells."""
+def read_finding(raw: str) -> FindingLine | None:
+    """The parts of a line "path:line:col: text" or "path:line:col - text"."""
     found = _LOCATED.match(raw)
-    return Place(found["path"], found["line"], found["column"], found["text"]) if found else None
+    return FindingLine(found["path"], found["line"], found["column"], found["text"]) if found else None
 
 
 def read_unformatted(raw: str) -> str | None:
-    """The path that a formatter in check mode complains of in this line."""
+    """The path that a formatter in check mode reports in this line."""
     found = _FORMAT.match(raw)
     return found["path"] if found else None
 
 
 def read_findings(output: str, root: str = "/", cwd: str = ".") -> tuple[Failure, ...]:
-    """One failure a finding, in the order of the output; id "path: CODE message", with "#2" for the second of the same.
+    """One failure per finding, in the order of the output; id "path: CODE message", with "#2" for the second of the same.
 
-    Paths are told relative to the repository's `root`; the tool ran in `cwd` below it.
+    Paths become relative to the repository's `root`; the tool ran in `cwd` below it.
     """
     found: list[Failure] = []
     seen: Counter[str] = Counter()
@@ -71,12 +71,12 @@ def read_findings(output: str, root: str = "/", cwd: str = ".") -> tuple[Failure
 
 
 def read_traceback(output: str, root: str = "/", cwd: str = ".") -> tuple[Frame, ...]:
-    """The repository's lines in what Python told of an error, outermost first: of a build step, a script, a syntax check."""
+    """The frames in the repository of a Python traceback, outermost first."""
     frames = []
-    for told in _TRACEBACK.finditer(output):
-        path = _path(told["path"], root, cwd)
+    for shown in _TRACEBACK.finditer(output):
+        path = _path(shown["path"], root, cwd)
         if not path.startswith("../"):
-            frames.append(Frame(path, int(told["line"]), clean(told["name"] or "", 200)))
+            frames.append(Frame(path, int(shown["line"]), clean(shown["name"] or "", 200)))
     return tuple(frames[-LIMIT:])
 
 

@@ -1,8 +1,7 @@
 """Packs `agent/guest` into one file that any Python runs: `python guest.pyz SUBCOMMAND`.
 
-Knows the folder and the format, not what is inside. The same files give the same bytes in one version of Python: beside each
-source lies what that version makes of it, so that a Python of the same version need not compile it in every run; others pass
-it over (`zipimport` compares the magic number) and read the source.
+The same files give the same bytes in one version of Python: each source comes with its compiled form, so that a Python of the
+same version need not compile it in every run. Other versions skip it (`zipimport` compares the magic number).
 """
 
 from __future__ import annotations
@@ -11,24 +10,22 @@ import importlib.util
 import io
 import marshal
 import zipfile
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 PACKAGE = "selfheal_guest"
 _MAIN = f"import sys\n\nfrom {PACKAGE}.__main__ import main\n\nsys.exit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_VERSION = 2  # of marshal: newer ones write shared objects by how many references there are just now
-_UNCHECKED = (0b01).to_bytes(4, "little")  # PEP 552: named by the source's hash, which nobody need compare
+_VERSION = 2  # of marshal: newer ones depend on reference counts, so their output varies
+_UNCHECKED = (0b01).to_bytes(4, "little")  # PEP 552: hash-based, not checked against the source
 
 
 @cache
 def guest_bundle() -> bytes:
-    """The zipapp's bytes, read through the package's own resources so that an installed wheel has them too."""
-    sources = {
-        f"{PACKAGE}/{entry.name}": entry.read_bytes()
-        for entry in resources.files("agent.guest").iterdir()
-        if entry.name.endswith((".py", ".cjs", ".mjs"))
-    }
+    """The zipapp's bytes, read as package resources, so that an installed wheel has them too."""
+    sources = dict(_files(resources.files("agent.guest"), PACKAGE))
     sources["__main__.py"] = _MAIN.encode()
     packed = io.BytesIO()
     # Stored, not compressed: an interpreter built without zlib reads it too.
@@ -40,7 +37,15 @@ def guest_bundle() -> bytes:
     return packed.getvalue()
 
 
+def _files(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        if entry.name.endswith((".py", ".cjs", ".mjs")):
+            yield f"{path}/{entry.name}", entry.read_bytes()
+        elif entry.is_dir() and entry.name != "__pycache__":
+            yield from _files(entry, f"{path}/{entry.name}")
+
+
 def _compiled(name: str, source: bytes) -> bytes:
-    # An absolute name, so that no frame of the guest is taken for one of the repository.
+    # An absolute name, so that the guest's frames do not look like the repository's.
     code = compile(source, f"/{name}", "exec", dont_inherit=True, optimize=0)
     return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + marshal.dumps(code, _VERSION)

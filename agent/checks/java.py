@@ -1,6 +1,4 @@
-"""What Maven's surefire prints, read as verdicts of classes: only a class is told when it passes. Pure; an exit code has the
-last word.
-"""
+"""Reads Maven's surefire into verdicts per class, as it prints no passing methods. Pure; the exit code has the last word."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _SUITE = re.compile(r"^(?:\[\w+\] +)?Running ([\w.$]+)\s*$")
 
 
 def read_java(text: str) -> tuple[dict[VerdictId, Verdict], tuple[Failure, ...]]:
-    """Verdicts by class, and its failures as one. Frames are of the class's own packages, where Maven has its sources."""
+    """Verdicts by class, with one failure per class. Frames are in the class's own packages, below Maven's source folders."""
     verdicts: dict[VerdictId, Verdict] = {}
     details: dict[str, list[str]] = {}
     running = ""
@@ -33,8 +31,8 @@ def read_java(text: str) -> tuple[dict[VerdictId, Verdict], tuple[Failure, ...]]
             verdicts[id_] = Verdict.FAILED if verdicts.get(id_) is Verdict.FAILED else verdict
         elif running and not line.startswith("[INFO]"):
             details.setdefault(running, []).append(line)
-    red = [id_ for id_, verdict in verdicts.items() if verdict is Verdict.FAILED]
-    return verdicts, tuple(_failure(id_, details.get(id_, [])) for id_ in red)
+    failed_ids = [id_ for id_, verdict in verdicts.items() if verdict is Verdict.FAILED]
+    return verdicts, tuple(_failure(id_, details.get(id_, [])) for id_ in failed_ids)
 
 
 def _failure(id_: VerdictId, lines: list[str]) -> Failure:

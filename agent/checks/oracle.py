@@ -1,7 +1,7 @@
-"""What runs say: which verdicts must turn, which must stay, and what a candidate's runs made of them. Pure.
+"""Decides from runs: which verdicts must turn green, which must stay green, and what a candidate's runs did to them. Pure.
 
-Only an id that was red every time must turn, and only one that was green every time must stay; the rest is unsteady and decides
-nothing.
+Only an id that was red in every base run must turn, and only one that was green in every one must stay. The rest is flaky and
+decides nothing.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from agent.contract.outcome import CheckEvidence
 from agent.contract.proposal import Edits
 from agent.contract.verdicts import Check, CheckRun, Failure, Oracle, Verdict, VerdictId
 
-EXIT = VerdictId("exit")  # the command as a whole, where no verdict of its own says what is wrong
-MARKS_LIMIT = 300  # marks of meddling that a run tells
-_RANK = (Verdict.SKIPPED, Verdict.PASSED, Verdict.FAILED, Verdict.ERROR)  # what counts, of two runs
+EXIT = VerdictId("exit")  # the whole command, where no single verdict explains the failure
+MARKS_LIMIT = 300  # tampering marks of a run
+_RANK = (Verdict.SKIPPED, Verdict.PASSED, Verdict.FAILED, Verdict.ERROR)  # of two runs, the later one in this list counts
 _DIGEST = re.compile(r" \([0-9a-f]{16}\)$")
 Round = tuple[CheckRun, ...]  # one run of every check, in the order of the checks
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What the gate found about one candidate. `reason` is a clause for people, and the stuff that lessons are made of."""
+    """The gate's verdict on one candidate. `reason` is a clause for people and for lessons."""
 
     passed: bool
     reason: str
     still_red: tuple[VerdictId, ...] = ()
     newly_red: tuple[VerdictId, ...] = ()
     evidence: tuple[CheckEvidence, ...] = ()
-    flaky: tuple[VerdictId, ...] = ()  # what was red once with the change, and green when it was run again
-    starved: bool = False  # it needed more memory than the sandbox had left beside whatever else ran there
-    unmoved: bool = False  # every target stays red, as far as it is told with the message that it had without the change
-    judge: Literal["gate", "guard", "opinion", "person"] = "gate"  # who found it
+    flaky: tuple[VerdictId, ...] = ()  # red once with the change, green when run again
+    starved: bool = False  # it ran out of memory, perhaps because of parallel runs
+    unmoved: bool = False  # every target stays red with the same message as without the change
+    judge: Literal["gate", "guard", "opinion", "person"] = "gate"
 
 
-def together(runs: Sequence[CheckRun]) -> CheckRun:
-    """One run of at least one of the same check under different conditions: red is what is red in any of them."""
+def merge(runs: Sequence[CheckRun]) -> CheckRun:
+    """Merges runs of the same check under different conditions: an id that is red in any of them is red."""
     if len(runs) == 1:
         return runs[0]
     shown = next((run for run in runs if run.ending != "finished"), None) or next((run for run in runs if run.red), runs[0])
@@ -47,11 +47,11 @@ def together(runs: Sequence[CheckRun]) -> CheckRun:
     for run in runs:
         for id_, verdict in run.verdicts.items():
             verdicts[id_] = max(verdicts.get(id_, verdict), verdict, key=_RANK.index)
-    told = {failure.id: failure for run in reversed(runs) for failure in run.failures}
+    first = {failure.id: failure for run in reversed(runs) for failure in run.failures}
     return replace(
         shown,
         verdicts=verdicts,
-        failures=tuple(told.values()),
+        failures=tuple(first.values()),
         seconds=sum(run.seconds for run in runs),
         durations={id_: seconds for run in runs for id_, seconds in run.durations.items()},
         exit_code=next((run.exit_code for run in runs if run.exit_code != 0), 0),
@@ -61,7 +61,7 @@ def together(runs: Sequence[CheckRun]) -> CheckRun:
     )
 
 
-def steady(check: Check, runs: Sequence[CheckRun]) -> tuple[frozenset[VerdictId], frozenset[VerdictId]]:
+def stable_ids(check: Check, runs: Sequence[CheckRun]) -> tuple[frozenset[VerdictId], frozenset[VerdictId]]:
     """The ids of one check that were red in every run, and those that were green in every run."""
     red = frozenset.intersection(*(run.red for run in runs))
     green = frozenset.intersection(*(run.green for run in runs))
@@ -72,19 +72,19 @@ def oracle_of(checks: tuple[Check, ...], rounds: Sequence[Round]) -> Oracle:
     """What the rounds at the base agree on."""
     turn, stay = {}, {}
     for at, check in enumerate(checks):
-        turn[check.name], stay[check.name] = steady(check, [runs[at] for runs in rounds])
+        turn[check.name], stay[check.name] = stable_ids(check, [runs[at] for runs in rounds])
     return Oracle(checks, turn, stay)
 
 
 def base_of(rounds: Sequence[Round]) -> Round:
-    """The first round, with what the steps before its checks did in any of them: what differs there comes and goes."""
+    """The first round, with what the steps before its checks did in any round, as that may differ between rounds."""
     return tuple(
         replace(run, prepared=frozenset().union(*(runs[at].prepared for runs in rounds))) for at, run in enumerate(rounds[0])
     )
 
 
-def unsteady(rounds: Sequence[Round]) -> dict[VerdictId, int]:
-    """Ids that were red in some rounds only, with how often."""
+def flaky_ids(rounds: Sequence[Round]) -> dict[VerdictId, int]:
+    """Ids that were red in some rounds only, with the number of those rounds."""
     reds: Counter[VerdictId] = Counter(id_ for runs in rounds for run in runs for id_ in run.red)
     return {id_: count for id_, count in reds.items() if count < len(rounds)}
 
@@ -96,8 +96,8 @@ def differ(one: Round, other: Round) -> bool:
 def turned(check: Check, base: CheckRun, run: CheckRun, target: Iterable[VerdictId]) -> tuple[VerdictId, ...]:
     """The ids of the target that are green now.
 
-    A finding is gone when it is not found again. A file that could not be collected is mended when it does not appear any more
-    and its tests do, of which none is red.
+    A finding is fixed when it is not reported again. A file that failed to be collected is fixed when it is no longer reported
+    and its tests are, none of them red.
     """
     return tuple(sorted(id_ for id_ in target if _is_turned(check, base, run, id_)))
 
@@ -124,12 +124,12 @@ def _was_hidden_by(check: Check, id_: VerdictId, new: VerdictId) -> bool:
 
 
 def unexplained(run: CheckRun) -> bool:
-    """A command that fails as a whole although nothing that it tells apart is red: its step in CI stays red."""
+    """The command fails although none of its verdicts is red: its step in CI stays red."""
     return run.exit_code != 0 and not run.red - {EXIT}
 
 
 def broken(oracle: Oracle, check: Check, base: CheckRun, run: CheckRun) -> tuple[VerdictId, ...]:
-    """What the candidate spoilt: ids that must stay green and are not, or do not run any more, and new red ones."""
+    """What the candidate broke: ids that must stay green and are not, ids that no longer run, and new red ones."""
     must_turn, must_stay = oracle.must_turn[check.name], oracle.must_stay[check.name]
     spoilt = {id_ for id_ in must_stay if run.verdicts.get(id_) is not Verdict.PASSED}
     new = {id_ for id_ in run.red if id_ not in base.verdicts and id_ not in must_turn}
@@ -137,8 +137,10 @@ def broken(oracle: Oracle, check: Check, base: CheckRun, run: CheckRun) -> tuple
     return tuple(sorted(spoilt | new | gone))
 
 
-def perhaps_luck(oracle: Oracle, runs: Mapping[str, CheckRun], spoilt: Iterable[VerdictId]) -> dict[str, frozenset[VerdictId]]:
-    """The spoilt ids by their check, where all of them are tests that were green at the base and ran; else none."""
+def possibly_flaky(
+    oracle: Oracle, runs: Mapping[str, CheckRun], spoilt: Iterable[VerdictId]
+) -> dict[str, frozenset[VerdictId]]:
+    """The broken ids by their check, if all are tests that were green at the base and ran; else none."""
     red = {
         check.name: oracle.must_stay[check.name] & (runs[check.name].red - {EXIT}) if check.runs_tests else frozenset()
         for check in oracle.checks
@@ -147,7 +149,7 @@ def perhaps_luck(oracle: Oracle, runs: Mapping[str, CheckRun], spoilt: Iterable[
 
 
 def unmoved(oracle: Oracle, base: Mapping[str, CheckRun], runs: Mapping[str, CheckRun]) -> bool:
-    """Does everything that must turn fail as it did without the change?"""
+    """Does every target fail exactly as without the change?"""
     target = {id_ for name in runs for id_ in oracle.must_turn[name]}
     before = {failure.id: failure.message for failure in failures(base.values(), target)}
     now = {failure.id: failure.message for failure in failures(runs.values(), target)}
@@ -155,22 +157,22 @@ def unmoved(oracle: Oracle, base: Mapping[str, CheckRun], runs: Mapping[str, Che
     return is_all_red and any(now.values()) and now == before
 
 
-def meddling(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:
-    """What code that the change touched did to what runs its tests, and did not do at the base.
+def tampering(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:
+    """What files that the change touches did to the test run, and did not do at the base.
 
-    A mark that names no file counts too, where the base's run came to its end and so would have told of it. What untouched
-    files do now, because more of them runs, is the repository's own affair. A full list hides what is not on it.
+    A mark without a file counts too if the base's marks are complete. Marks of untouched files do not count: more of their code
+    may run now. A full list may hide new marks.
     """
     paths = {edit.path for edit in edits} | ({""} if base.told_all else set())
     found = sorted(mark for mark in run.marks - base.marks if mark.partition(":")[0] in paths)
     found += [f"a step before the tests {_DIGEST.sub('', said)}" for said in sorted(_prepared(base, run))]
     if not found and len(run.marks) >= MARKS_LIMIT:
-        return (f"it is done in more than {MARKS_LIMIT - 1} ways, so that new ones cannot be told",)
+        return (f"in more than {MARKS_LIMIT - 1} ways, so new ones cannot be recognized",)
     return tuple(found)
 
 
 def _prepared(base: CheckRun, run: CheckRun) -> Iterator[str]:
-    """What only the steps of this run did to what decides. What holds something else in each run at the base may do so here."""
+    """What only this run's steps did to decisive files. Files that differed between base runs may differ here."""
     known = Counter(_DIGEST.sub("", said) for said in base.prepared)
     return (said for said in run.prepared - base.prepared if known[_DIGEST.sub("", said)] < 2)
 

@@ -1,8 +1,7 @@
 """Runs a check inside a workspace and reads its verdicts.
 
-Knows the sandbox and the guest that observes the run from inside; knows nothing of repairs. What comes back was near
-hostile code: it is validated, cleaned and bounded here, and a report that is missing or not believable makes the run
-"crashed", never green.
+Knows the sandbox and the guest that observes the run from inside; knows nothing of repairs. The guest runs next to hostile
+code, so its reports are validated, cleaned and bounded here. A missing or invalid report makes the run "crashed", never green.
 """
 
 from __future__ import annotations
@@ -20,31 +19,31 @@ from agent.checks.findings import read_findings, read_traceback
 from agent.checks.go import read_go
 from agent.checks.guest_bundle import guest_bundle
 from agent.checks.java import read_java
-from agent.checks.oracle import EXIT, MARKS_LIMIT, together
+from agent.checks.oracle import EXIT, MARKS_LIMIT, merge
 from agent.checks.rust import read_rust
 from agent.contract.verdicts import Check, CheckRun, Conditions, Failure, Frame, Service, Step, Verdict, VerdictId
 from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.source.protected import DECIDING
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
-GRACE = 10.0  # seconds that the supervisor inside gets beyond the check's own limit, to say what it saw
+GRACE = 10.0  # seconds beyond the check's limit in which the supervisor inside may still report
 OUTPUT_LIMIT = 20_000  # characters of what a test run printed
-FINDINGS_LIMIT = 2_000_000  # the same where the output is what is read
-REPORT_LIMIT = 16 * MIB  # bytes of what the guest answers
-MARK_LIMIT = 500  # characters of one mark of meddling
-PREPARED_LIMIT = 2_001  # things that are told of the steps before a check
+FINDINGS_LIMIT = 2_000_000  # the same if verdicts are read from the output
+REPORT_LIMIT = 16 * MIB  # bytes of the guest's answer
+MARK_LIMIT = 500  # characters of one tampering mark
+PREPARED_LIMIT = 2_001  # effects that are reported of the steps before a check
 MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
 
-TESTS = 100_000  # verdicts that are read from what was printed
+TESTS = 100_000  # verdicts read from the output
 RED = (Verdict.FAILED, Verdict.ERROR)
-UNTOLD = (0, 126, 127)  # exit codes that say nothing of the code: success, and a program that is not there
-# Runners whose verdicts are read from what they print: by itself it makes nothing green, as code under test prints too.
+UNINFORMATIVE = (0, 126, 127)  # exit codes that say nothing about the code: success, or the program is missing
+# Runners whose verdicts are read from their output. It makes nothing green by itself: code under test prints too.
 _PRINTED: dict[str, Callable[[str, str], tuple[dict[VerdictId, Verdict], tuple[Failure, ...]]]] = {
     "go": read_go,
     "rust": lambda text, root: read_rust(text),
     "java": lambda text, root: read_java(text),
 }
-_TOOLS = {"RUFF_OUTPUT_FORMAT": "concise"}  # one line a finding
+_TOOLS = {"RUFF_OUTPUT_FORMAT": "concise"}  # one line per finding
 
 
 class _Failure(msgspec.Struct):
@@ -54,7 +53,7 @@ class _Failure(msgspec.Struct):
 
 
 class _Report(msgspec.Struct):
-    """What the guest's supervisor answers."""
+    """The guest supervisor's answer."""
 
     ending: Literal["finished", "timeout", "crashed"]
     exit_code: int | None
@@ -72,15 +71,15 @@ class _Report(msgspec.Struct):
     left: dict[str, str] = {}
 
 
-class Ran(NamedTuple):
-    """A check's run, and what it wrote for the steps after it: "env", "path", "output" → text."""
+class StepResult(NamedTuple):
+    """A check's run, and what it exported to later steps: "env", "path", "output" → text."""
 
     run: CheckRun
-    left: Mapping[str, str]
+    exports: Mapping[str, str]
 
 
-class Asked(NamedTuple):
-    """What the guest said to a question, near hostile code, and what was in its way; what came before that is there."""
+class GuestReply(NamedTuple):
+    """The guest's output for another command than `run`, possibly hostile; `problem` says why it is incomplete."""
 
     output: bytes
     problem: str = ""
@@ -95,23 +94,23 @@ class Runner:
 
     @property
     def guest(self) -> str:
-        """Path of the guest's zipapp as seen inside. Raises `RuntimeError` before `prepare`."""
+        """Path of the guest's zipapp inside the sandbox. Raises `RuntimeError` before `prepare`."""
         if self._guest is None:
             raise RuntimeError("the runner is not prepared: call `prepare` first")
         return self._guest
 
     async def prepare(self) -> None:
-        """Put the guest beside the repository; doing it again changes nothing. Raises `SandboxError`."""
+        """Put the guest into the sandbox, once. Raises `SandboxError`."""
         if self._guest is None:
             self._guest = await self._sandbox.provide("selfheal-guest.pyz", guest_bundle())
 
     async def run(
         self, workspace: Workspace, check: Check, *, only: frozenset[VerdictId] | None = None, timeout: float | None = None
     ) -> CheckRun:
-        """Run one check and tell its verdicts.
+        """Run one check and read its verdicts.
 
-        `only` limits a test run to these ids. An id that stands for something gone when healthy (a file that could not be
-        collected, a finding) is then told as passed once the run got past it; a file's own tests run with it.
+        `only` limits a test run to these ids. An id that disappears when fixed (an uncollectable file, a finding) counts as
+        passed once the run gets past it; a file's own tests run with it.
         Raises `SandboxError` except `DeadlinePassed`: those are infrastructure; a hang is an ending.
         """
         return (await self.step(workspace, check, only=only, timeout=timeout)).run
@@ -124,20 +123,20 @@ class Runner:
         only: frozenset[VerdictId] | None = None,
         timeout: float | None = None,
         path: Sequence[str] = (),
-    ) -> Ran:
-        """`run`, for whoever goes on in the same workspace; `path` are folders that come first on the PATH."""
+    ) -> StepResult:
+        """`run`, for callers that run more steps in the same workspace; `path` are folders put first on the PATH."""
         seconds = check.timeout if timeout is None else timeout
         series = [replace(check, conditions=(each,)) for each in check.conditions] or [check]
-        ran: list[Ran] = []
+        ran: list[StepResult] = []
         for one in series:
             ran.append(await self._step(workspace, one, only, seconds, path))
             if ran[-1].run.ending != "finished":
                 break
-        return Ran(together([each.run for each in ran]), ran[-1].left)
+        return StepResult(merge([each.run for each in ran]), ran[-1].exports)
 
     async def _step(
         self, workspace: Workspace, check: Check, only: frozenset[VerdictId] | None, seconds: float, path: Sequence[str]
-    ) -> Ran:
+    ) -> StepResult:
         await self.prepare()
         nonce = secrets.token_hex(16)
         request = {
@@ -147,7 +146,7 @@ class Runner:
             **prelude_of(check, path),
             "reader": check.reader,
             "root": workspace.root,
-            # Behind a failed exit every test was hidden.
+            # A failed command as a whole hid every test.
             "only": None if only is None or EXIT in only else sorted(only),
             "timeout": seconds,
             "output_limit": FINDINGS_LIMIT if check.reader in ("findings", *_PRINTED) else OUTPUT_LIMIT,
@@ -162,31 +161,28 @@ class Runner:
         try:
             completed = await workspace.run(command)
         except DeadlinePassed as passed:
-            return Ran(CheckRun(check.name, "timeout", {}, (), passed.seconds, output=_printed(passed.stderr)), {})
-        # A large report is seconds of parsing and cleaning.
+            return StepResult(CheckRun(check.name, "timeout", {}, (), passed.seconds, output=_printed(passed.stderr)), {})
+        # Parsing and cleaning a large report takes seconds.
         return await asyncio.to_thread(_read, completed, nonce, check, workspace.root, only)
 
     async def ask(
-        self, workspace: Workspace, question: str, stdin: bytes, seconds: float, *, check: Check | None = None
-    ) -> Asked:
-        """Have the guest do something else than run a check, in the surroundings of this one.
-
-        Raises `SandboxError`, save for time and bounds.
-        """
+        self, workspace: Workspace, guest_command: str, stdin: bytes, seconds: float, *, check: Check | None = None
+    ) -> GuestReply:
+        """Run another guest command, with the environment of `check`. Raises `SandboxError`, except for time and bounds."""
         await self.prepare()
-        argv = (workspace.python, self.guest, question)
+        argv = (workspace.python, self.guest, guest_command)
         env, hosts = ({}, ()) if check is None else ({**check.outer, **check.env, **_conditions(check).env}, _hosts(check))
         command = Command(argv, max(1.0, seconds), env=env, stdin=stdin, output_limit=REPORT_LIMIT, hosts=hosts)
         try:
-            return Asked((await workspace.run(command)).stdout)
+            return GuestReply((await workspace.run(command)).stdout)
         except DeadlinePassed as passed:
-            return Asked(passed.stdout, "it took too long")
+            return GuestReply(passed.stdout, "timed out")
         except LimitExceeded as exceeded:
-            return Asked(b"", str(exceeded))
+            return GuestReply(b"", str(exceeded))
 
 
 def prelude_of(check: Check, path: Sequence[str] = ()) -> dict[str, object]:
-    """What the guest does before it runs the check's tests, in whichever way: servers, steps, and what they find."""
+    """The part of a guest request that prepares a check's tests: servers, steps, environment."""
     conditions = _conditions(check)
     return {
         "outer": {**_TOOLS, **check.outer},
@@ -220,21 +216,21 @@ def _program(step: Check | Step) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _read(completed: Completed, nonce: str, check: Check, root: str, only: frozenset[VerdictId] | None) -> Ran:
+def _read(completed: Completed, nonce: str, check: Check, root: str, only: frozenset[VerdictId] | None) -> StepResult:
     report = _report(completed, nonce)
     if report is None:
         ending: Literal["crashed", "out_of_memory"] = "out_of_memory" if completed.out_of_memory else "crashed"
-        return Ran(CheckRun(check.name, ending, {}, (), completed.seconds, output=_printed(completed.stderr)), {})
-    return Ran(_check_run(check, report, root, only, completed.out_of_memory), report.left)
+        return StepResult(CheckRun(check.name, ending, {}, (), completed.seconds, output=_printed(completed.stderr)), {})
+    return StepResult(_check_run(check, report, root, only, completed.out_of_memory), report.left)
 
 
 def _report(completed: Completed, nonce: str) -> _Report | None:
-    """The supervisor's report, or None when there is none that can be believed."""
+    """The supervisor's report, or None if it is missing or not authentic."""
     start, space, rest = completed.stdout.partition(b" ")
     if not space or not secrets.compare_digest(start, nonce.encode()):
         return None
     try:
-        # Not msgspec's own parser: escaped lone surrogates are legal here and cleaned later.
+        # Not msgspec's own parser: escaped lone surrogates are allowed here and cleaned later.
         return msgspec.convert(json.loads(rest), _Report)
     except (ValueError, RecursionError, msgspec.ValidationError):
         return None
@@ -244,8 +240,8 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
     only = wanted or frozenset()
     output = clean("\n".join([report.output, *report.notes]).strip("\n"), OUTPUT_LIMIT)
     findings = read_findings(report.output, root, check.cwd)
-    told = [*(frame for finding in findings for frame in finding.frames), *read_traceback(report.output, root, check.cwd)]
-    exit_failure = _exit_failure(report, output, tuple(told[-FRAMES_LIMIT:]))
+    frames = [*(frame for finding in findings for frame in finding.frames), *read_traceback(report.output, root, check.cwd)]
+    exit_failure = _exit_failure(report, output, tuple(frames[-FRAMES_LIMIT:]))
     verdicts: dict[VerdictId, Verdict] = {}
     failures: tuple[Failure, ...] = ()
     durations: dict[VerdictId, float] = {}
@@ -256,17 +252,17 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
     elif check.runs_tests:
         verdicts = {_id(name): verdict for name, (verdict, _) in report.verdicts.items()}
         durations = {_id(name): seconds for name, (_, seconds) in report.verdicts.items()}
-        failures = tuple(_failure(name, told) for name, told in report.failures.items() if verdicts.get(_id(name)) in RED)
+        failures = tuple(_failure(name, raw) for name, raw in report.failures.items() if verdicts.get(_id(name)) in RED)
     if check.runs_tests:
-        if not observed and report.ending == "finished" and report.exit_code not in UNTOLD:
-            # Something before the tests said no: a linter, a build. The tests are hidden behind it.
+        if not observed and report.ending == "finished" and report.exit_code not in UNINFORMATIVE:
+            # Something before the tests failed, a linter or a build, so the tests never ran.
             verdicts, failures = {EXIT: Verdict.ERROR}, (exit_failure,)
         elif observed and report.exit_code == 0 and EXIT in only:
             verdicts[EXIT] = Verdict.PASSED
         elif (wanted is None or EXIT in only) and _fails_as_a_whole(report, verdicts):
             verdicts[EXIT], failures = Verdict.FAILED, (exit_failure,)
     elif report.ending == "finished" and report.exit_code == 0:
-        # Also with findings printed: the tool was told to let them pass.
+        # Even with findings printed: the tool is configured to pass.
         verdicts = dict.fromkeys(only or {EXIT}, Verdict.PASSED)
     elif report.ending == "finished":
         failures = (check.reader == "findings" and findings) or (exit_failure,)
@@ -290,8 +286,8 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
 
 
 def _cleaned(verdicts: Mapping[VerdictId, Verdict]) -> dict[VerdictId, Verdict]:
-    """Of ids that become the same by being cleaned the worse counts."""
-    ordered = sorted(verdicts.items(), key=lambda told: told[1].red)
+    """If cleaning makes two ids equal, the worse verdict counts."""
+    ordered = sorted(verdicts.items(), key=lambda item: item[1].red)
     return {_id(name): verdict for name, verdict in ordered[-TESTS:]}
 
 
@@ -305,7 +301,7 @@ def _bounded(failure: Failure) -> Failure:
 
 
 def _fails_as_a_whole(report: _Report, verdicts: Mapping[VerdictId, Verdict]) -> bool:
-    """Its tests pass and yet it fails: a coverage limit, what comes after them, or verdicts that are not true."""
+    """Its tests pass and yet it fails: a coverage limit, a later command, or forged verdicts."""
     none_is_red = not any(verdict.red for verdict in verdicts.values())
     return report.ending == "finished" and report.exit_code != 0 and bool(verdicts) and none_is_red
 
@@ -314,13 +310,13 @@ def _id(name: str) -> VerdictId:
     return VerdictId(identity(name))
 
 
-def _failure(name: str, told: _Failure) -> Failure:
+def _failure(name: str, raw: _Failure) -> Failure:
     return Failure(
         id=_id(name),
-        message=one_line(told.message, MESSAGE_LIMIT),
-        details=clean(told.details, DETAILS_LIMIT),
+        message=one_line(raw.message, MESSAGE_LIMIT),
+        details=clean(raw.details, DETAILS_LIMIT),
         frames=tuple(
-            Frame(clean(path, ID_LIMIT), line, clean(function, 200)) for path, line, function in told.frames[-FRAMES_LIMIT:]
+            Frame(clean(path, ID_LIMIT), line, clean(function, 200)) for path, line, function in raw.frames[-FRAMES_LIMIT:]
         ),
     )
 

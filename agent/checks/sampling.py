@@ -1,4 +1,4 @@
-"""Which tests are worth running once more to learn something, and how the guest is asked for it. Judges nothing."""
+"""Selects tests to run again for tracing, search and the challenge, and builds the guest's request. Judges nothing."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
 
 
 def red_check(oracle: Oracle) -> Check | None:
-    """The first check of Python's tests that is red. With several, the gate asks the others."""
+    """The first failing check with Python tests. The gate judges the others."""
     return next((check for check in oracle.checks if check.is_python and oracle.must_turn.get(check.name)), None)
 
 
 def run_of(check: Check, runs: Sequence[CheckRun]) -> CheckRun:
-    """Its run, an empty one where there is none."""
+    """Its run, or an empty one."""
     return next((run for run in runs if run.check == check.name), CheckRun(check.name, "finished", {}, (), 0.0))
 
 
 def test_files(ids: Sequence[str], reader: str) -> list[str]:
-    """The files (pytest) that hold these verdicts, in order."""
+    """The files of these tests, in order (pytest only)."""
     return list(dict.fromkeys(i.split("::")[0] for i in ids)) if reader == "pytest" else []
 
 
-def question(check: Check, oracle: Oracle, run: CheckRun, *, red: int | None, green: int) -> Mapping[str, Any]:
-    """What the guest must know to collect and run them: up to `red` failing tests (None: all), up to `green` passing ones."""
+def guest_request(check: Check, oracle: Oracle, run: CheckRun, *, red: int | None, green: int) -> Mapping[str, Any]:
+    """The guest's request to collect and run up to `red` failing tests (None: all) and up to `green` passing ones."""
     failing = sorted(oracle.must_turn[check.name], key=lambda i: (run.durations.get(i, 0.0), i))[:red]
     passing = _near(check, oracle, run, failing, green)
     return {
@@ -36,13 +36,13 @@ def question(check: Check, oracle: Oracle, run: CheckRun, *, red: int | None, gr
         "args": test_files(failing, check.reader),
         "red": failing,
         "green": passing,
-        # Seconds that they took at the base, as far as they came to an end.
+        # Seconds at the base, of those that finished.
         "durations": {i: run.durations[i] for i in [*failing, *passing] if run.verdicts.get(i) and i in run.durations},
     }
 
 
 def _near(check: Check, oracle: Oracle, run: CheckRun, red: Sequence[VerdictId], limit: int) -> list[VerdictId]:
-    """Passing tests worth running beside the failing ones: of the same files, quick and near by name first."""
+    """Passing tests of the same files, quick ones with similar names first."""
     files = set(test_files(red, check.reader)) or {i.rpartition(".")[0] for i in red}
     near = [
         i for i in oracle.must_stay.get(check.name, frozenset()) if i.split("::")[0] in files or i.rpartition(".")[0] in files

@@ -1,7 +1,4 @@
-"""Which of the servers that checks need does the sandbox have? Asked before anything runs.
-
-Knows the guest's command `services`; starts nothing.
-"""
+"""Asks the guest which of the servers that checks need exist in the sandbox. Starts nothing."""
 
 from __future__ import annotations
 
@@ -20,18 +17,18 @@ SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """A server that cannot be had. `why` is a sentence of its own."""
+class MissingService:
+    """A server that the sandbox lacks. `why` is a sentence."""
 
     service: Service
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
-    """What there is. `found` has a version for each service that is not missing: "PostgreSQL 15.8"."""
+class ServiceInventory:
+    """The servers that exist and those that do not. `found` gives each service's version: "PostgreSQL 15.8"."""
 
-    missing: tuple[Missing, ...]
+    missing: tuple[MissingService, ...]
     found: tuple[tuple[Service, str], ...]
 
     @property
@@ -45,29 +42,31 @@ class Stock:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What stands in the place of an image, for people."""
-        return tuple(f"{version} in the place of {service.image or service.kind}" for service, version in self.found)
+        """What replaces each image, for people."""
+        return tuple(f"{version} instead of {service.image or service.kind}" for service, version in self.found)
 
 
-class _Told(msgspec.Struct):
+class _ServiceReply(msgspec.Struct):
     version: str = ""
     problem: str = ""
 
 
-async def stock(runner: Runner, workspace: Workspace, services: Sequence[Service]) -> Stock:
-    """Ask the sandbox of `workspace`. Raises `SandboxError` when it is lost."""
+async def available_services(runner: Runner, workspace: Workspace, services: Sequence[Service]) -> ServiceInventory:
+    """Raises `SandboxError` if the sandbox is lost."""
     if not services:
-        return Stock((), ())
+        return ServiceInventory((), ())
     request = json.dumps({"services": [service_request(service) for service in services]}).encode()
-    asked = await runner.ask(workspace, "services", request, SECONDS)
+    reply = await runner.ask(workspace, "services", request, SECONDS)
     try:
-        told = msgspec.json.decode(asked.output, type=list[_Told])
+        answers = msgspec.json.decode(reply.output, type=list[_ServiceReply])
     except (ValueError, msgspec.ValidationError):
-        told = []
-    if len(told) != len(services):
-        told = [_Told(problem=f"The sandbox did not tell what it has: {asked.problem or 'no answer'}.")] * len(services)
-    pairs = list(zip(services, told, strict=True))
-    return Stock(
-        tuple(Missing(service, one_line(answer.problem, 300)) for service, answer in pairs if answer.problem),
+        answers = []
+    if len(answers) != len(services):
+        answers = [_ServiceReply(problem=f"The sandbox did not report its services: {reply.problem or 'no answer'}.")] * len(
+            services
+        )
+    pairs = list(zip(services, answers, strict=True))
+    return ServiceInventory(
+        tuple(MissingService(service, one_line(answer.problem, 300)) for service, answer in pairs if answer.problem),
         tuple((service, one_line(answer.version, 100)) for service, answer in pairs if not answer.problem),
     )

@@ -1,7 +1,7 @@
-"""Decides what is run to see the failure, and what must be installed for it.
+"""Decides what to run to see the failure, and what to install for it.
 
-In this order: the command a person gave, the repository's configuration, the failed jobs' own steps, detection. Knows files
-inside a workspace; knows nothing of GitHub's API. Everything that was guessed or left out is said in a note.
+In this order: the command line, the repository's configuration, the failed jobs' own steps, detection. Knows files in a
+workspace, not GitHub's API. Every guess and omission becomes a note.
 """
 
 from __future__ import annotations
@@ -9,50 +9,47 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 
-from agent.checks.services import stock
-from agent.ci.expressions.scope import Files
-from agent.ci.hashed import Hashed
-from agent.ci.job.leg import Found, Leg, Told, Walked
-from agent.ci.job.selection import ChosenJob, FailedJob, leg_of
-from agent.ci.obstacles import needs_services
-from agent.ci.project import detection as detect
-from agent.ci.project import ecosystems
+from agent.checks.services import available_services
+from agent.ci.expressions.hash_files import MatchedFiles
+from agent.ci.job.leg import FailingStep, Leg, StepOutcome, TraversalResult
+from agent.ci.job.refusals import needs_services
+from agent.ci.job.replay import Replayer
+from agent.ci.job.selection import ChosenJob, FailedJob, select_leg
+from agent.ci.job.traversal import traverse
+from agent.ci.project import detection, ecosystems
 from agent.ci.project.commands import read_command, tools_of
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.project.detection import Project
 from agent.ci.project.install_commands import merge
-from agent.ci.replay import Stage
 from agent.ci.runners.default_tests import detected
-from agent.ci.runners.follow import follow_script
-from agent.ci.walking import walk
-from agent.ci.workflows.document import Problem
+from agent.ci.runners.dispatch import follow_script
+from agent.ci.workflows.document import WorkflowProblem
 from agent.contract.outcome import Outcome
 from agent.contract.verdicts import Check, CheckRun, Service
 from agent.guest.text import one_line
 from agent.report.endings import Ending
 from sandbox.base import Packages, Workspace
 
-READING = 20.0  # seconds for reading the workflows of all jobs; one that means no harm takes milliseconds
+READING = 20.0  # seconds for reading the workflows of all jobs; an ordinary one takes milliseconds
 NO_CHECKS = Ending(
     Outcome.NOTHING_FAILED,
-    "No tests were found in the repository, and no failing step that can be run again.",
+    "No tests were found in the repository, and no failing step that can run again.",
     "Name the command that shows the failure under `test:` in `.github/selfheal.yml`, or pass it with `--test`.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedLeg:
-    """A job that is replayed, and what reading it alone could tell."""
+    """A job to replay, and the result of reading it."""
 
     leg: Leg
-    walked: Walked
+    result: TraversalResult
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run and what to install. Without `checks`, and without `asks` that a replay may answer, `ending` says why."""
+    """What to run and what to install. Without `checks` and `asks` that a replay can answer, `ending` says why."""
 
     checks: tuple[Check, ...]
     packages: Packages
@@ -60,33 +57,33 @@ class Plan:
     ending: Ending = NO_CHECKS
     legs: tuple[PlannedLeg, ...] = ()
     project: Project | None = None
-    seen: tuple[CheckRun, ...] = ()  # red runs of checks, from a replay
+    seen: tuple[CheckRun, ...] = ()  # failed runs of checks, from a replay
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """What only running the steps can tell, for people."""
-        return tuple(f"{planned.leg.source}, to see {planned.walked.asks}" for planned in self.legs if planned.walked.asks)
+        """What only running the steps can show, for people."""
+        return tuple(f"{planned.leg.source}, to see {planned.result.asks}" for planned in self.legs if planned.result.asks)
 
     @property
     def services(self) -> tuple[Service, ...]:
         """Servers that a check or a replay needs."""
         asked = [service for check in self.checks for service in check.services]
-        asked += [service for planned in self.legs if planned.walked.asks for service in planned.leg.wanted.services]
+        asked += [service for planned in self.legs if planned.result.asks for service in planned.leg.wanted.services]
         return tuple(service for at, service in enumerate(asked) if service not in asked[:at])
 
     @property
     def runtimes(self) -> dict[str, str]:
-        """Of other languages, in the versions that the jobs ask for."""
-        return {name: version for planned in self.legs for name, version in planned.walked.runtimes.items()}
+        """Other languages, with the versions that the jobs request."""
+        return {name: version for planned in self.legs for name, version in planned.result.runtimes.items()}
 
     @property
     def is_open(self) -> bool:
         return bool(self.checks or self.asks)
 
     @property
-    def steps(self) -> tuple[tuple[str, tuple[Told, ...]], ...]:
-        """What becomes of the steps of each job."""
-        return tuple((planned.leg.source, planned.walked.told) for planned in self.legs)
+    def steps(self) -> tuple[tuple[str, tuple[StepOutcome, ...]], ...]:
+        """The outcome of each job's steps."""
+        return tuple((planned.leg.source, planned.result.steps) for planned in self.legs)
 
 
 async def plan(
@@ -97,10 +94,11 @@ async def plan(
     command: str | None = None,
     image: str | None = None,
 ) -> Plan:
-    """`image` is the one that the workspace's code runs in, where it was asked for.
+    """`image` is the requested image that the workspace's code runs in.
 
-    Raises `SandboxError`; whatever the repository's files hold ends in a plan or a reason."""
-    planner = _Planner(await detect.read_project(workspace), Hashed(workspace))
+    Raises `SandboxError`; whatever the repository's files hold, the result is a plan or a reason."""
+    project = await detection.read_project(workspace)
+    planner = _Planner(project, MatchedFiles(project.paths, workspace.root))
     if command is not None:
         planner.add_command(TestCommand(run=command), "command line")
     elif configuration.tests and not any(isinstance(job, ChosenJob) for job in jobs):
@@ -112,14 +110,15 @@ async def plan(
     return await asyncio.to_thread(planner.finish, configuration)
 
 
-async def complete(planned: Plan, stage: Stage) -> Plan:
-    """The plan with what only the prepared sandbox tells: its servers, and a replay of open jobs. Raises `SandboxError`."""
+async def complete(planned: Plan, stage: Replayer) -> Plan:
+    """The plan completed in the prepared sandbox: its servers are checked, open jobs replayed. Raises `SandboxError`."""
     assert planned.project is not None
-    planner = _Planner(planned.project, Hashed(stage.sandbox.base))
+    base = stage.sandbox.base
+    planner = _Planner(planned.project, MatchedFiles((entry.path for entry in await base.files() if not entry.link), base.root))
     planner.checks, planner.notes = list(planned.checks), list(planned.notes)
     missing: list[Service] = []
     if planned.services:
-        there = await stock(stage.runner, stage.sandbox.base, planned.services)
+        there = await available_services(stage.runner, base, planned.services)
         planner.notes += there.notes
         if there.missing:
             missing = [one.service for one in there.missing]
@@ -129,11 +128,11 @@ async def complete(planned: Plan, stage: Stage) -> Plan:
     for known in planned.legs:
         if any(one in missing for one in known.leg.wanted.services):
             continue
-        if not known.walked.asks:
+        if not known.result.asks:
             planner.legs.append(known)
             continue
-        await planner.hashed.met(partial(planner.read, known.leg))  # a replay is not done anew for a digest
-        planner.take(known.leg, await stage.replay(known.leg, planned.project, planner.hashed.known))
+        await planner.read(known.leg)  # answers `hashFiles` off the event loop, before the replay asks
+        planner.take(known.leg, await stage.replay(known.leg, planned.project, planner.files.known))
     ending = planner.ending() or planned.ending
     return replace(
         planned,
@@ -148,8 +147,8 @@ async def complete(planned: Plan, stage: Stage) -> Plan:
 class _Planner:
     """Gathers checks, packages and notes of one plan."""
 
-    def __init__(self, project: Project, hashed: Hashed) -> None:
-        self.project, self.hashed = project, hashed
+    def __init__(self, project: Project, files: MatchedFiles) -> None:
+        self.project, self.files = project, files
         self.checks: list[Check] = []
         self.legs: list[PlannedLeg] = []
         self.seen: list[CheckRun] = []
@@ -172,45 +171,45 @@ class _Planner:
         )  # fmt: skip
 
     async def add_job(self, asked: FailedJob | ChosenJob, root: str, image: str | None) -> None:
-        leg = await asyncio.to_thread(leg_of, asked, self.project, root)
-        if isinstance(leg, Problem):
+        leg = await asyncio.to_thread(select_leg, asked, self.project, root)
+        if isinstance(leg, WorkflowProblem):
             where = f"workflow {asked.workflow_path or '?'}"
             if isinstance(asked, ChosenJob):
                 self.refused = Ending(
-                    Outcome.REFUSED, f"{where}: {leg}", "Choose another job or other values, or mend the workflow file."
+                    Outcome.REFUSED, f"{where}: {leg}", "Choose another job or other values, or fix the workflow file."
                 )
             else:
                 job = one_line(asked.name, 100)
-                self.notes.append(f"{where}, job {job}: {str(leg).rstrip('.')}; the tests were detected instead")
+                self.notes.append(f"{where}, job {job}: {str(leg).rstrip('.')}; detected the tests instead")
             return
         if leg.image is not None and leg.image != image:
             other = one_line(leg.image, 100)
-            self.notes.append(f"the job runs in the image {other} in CI, and on the sandbox's own system here")
-        walked = await self.hashed.met(partial(self.read, leg))
-        self.packages = merge(self.packages, walked.packages)
-        self.take(leg, walked)
+            self.notes.append(f"the job runs in the image {other} in CI, but on the sandbox's own system here")
+        result = await self.read(leg)
+        self.packages = merge(self.packages, result.packages)
+        self.take(leg, result)
 
-    async def read(self, leg: Leg, files: Files) -> Walked:
-        """Beside the loop: a hostile file makes reading it seconds of work."""
-        walked = walk(leg, self.project, files, until=self.until)
-        return await asyncio.to_thread(asyncio.run, walked)
+    async def read(self, leg: Leg) -> TraversalResult:
+        """Off the event loop: a hostile file makes reading it seconds of work."""
+        result = traverse(leg, self.project, self.files, until=self.until)
+        return await asyncio.to_thread(asyncio.run, result)
 
-    def take(self, leg: Leg, walked: Walked) -> None:
-        self.legs.append(PlannedLeg(leg, walked))
-        self.notes += walked.notes
-        if isinstance(walked.end, Found):
-            check, tool, seen = walked.end.check, walked.end.tool, walked.end.seen
+    def take(self, leg: Leg, result: TraversalResult) -> None:
+        self.legs.append(PlannedLeg(leg, result))
+        self.notes += result.notes
+        if isinstance(result.end, FailingStep):
+            check, tool, seen = result.end.check, result.end.tool, result.end.seen
             name = self._free_name("tests" if check.runs_tests else tool if check.reader == "findings" else check.name)
             self.seen += [replace(seen, check=name)] if seen is not None else []
             self._add(replace(check, name=name), tool)
 
     def ending(self) -> Ending | None:
-        return self.refused or next((planned.walked.ending for planned in self.legs if planned.walked.ending is not None), None)
+        return self.refused or next((planned.result.ending for planned in self.legs if planned.result.ending is not None), None)
 
     def finish(self, configuration: Configuration) -> Plan:
         ending = self.ending()
-        if not self.checks and ending is None and not any(planned.walked.asks for planned in self.legs):
-            found = detect.detect_check(self.project)
+        if not self.checks and ending is None and not any(planned.result.asks for planned in self.legs):
+            found = detection.detect_check(self.project)
             other = ecosystems.detect(self.project.paths, self.project.texts)
             if found is None and other is None:
                 return Plan((), Packages(python=configuration.python), tuple(self.notes), legs=tuple(self.legs))
@@ -223,16 +222,16 @@ class _Planner:
         packages = self.packages
         if configuration.packages is not None:
             packages = merge(configuration.packages, Packages(requirements=packages.requirements))
-            detected = detect.detect_packages(self.project)
+            detected = detection.detect_packages(self.project)
             packages = merge(packages, Packages(projects=() if packages.projects else detected.projects))
         elif not (packages.requirement_files or packages.groups or packages.projects):
-            packages = merge(packages, detect.detect_packages(self.project))
+            packages = merge(packages, detection.detect_packages(self.project))
         if not packages.node:
             packages = merge(packages, Packages(node=tuple(c.cwd for c in self.checks if c.reader == "javascript")))
         packages = self._existing(packages)
         return Plan(
             tuple(self.checks),
-            replace(packages, python=configuration.python or packages.python or detect.detect_python(self.project)),
+            replace(packages, python=configuration.python or packages.python or detection.detect_python(self.project)),
             tuple(dict.fromkeys(self.notes)),
             ending or NO_CHECKS,
             tuple(self.legs),
@@ -240,16 +239,16 @@ class _Planner:
         )
 
     def _as_written_down(self, found: Check, configuration: Configuration) -> Check:
-        """Detected tests as the repository's own runner has them, where that is one command that runs tests."""
-        own = detected(self.project, configuration.python or detect.detect_python(self.project))
+        """The detected tests as the repository's own runner runs them, where that is one command."""
+        own = detected(self.project, configuration.python or detection.detect_python(self.project))
         if own is None:
             return found
         followed, line = own
-        self.packages = merge(self.packages, merge(followed.packages, detect.detect_packages(self.project)))
-        self.packages = replace(self.packages, python=detect.detect_python(self.project) or self.packages.python)
-        self.notes += [f"the tests were detected as `{one_line(line, 80)}` runs them", *followed.notes]
+        self.packages = merge(self.packages, merge(followed.packages, detection.detect_packages(self.project)))
+        self.packages = replace(self.packages, python=detection.detect_python(self.project) or self.packages.python)
+        self.notes += [f"detected the tests as run by `{one_line(line, 80)}`", *followed.notes]
         if "\n" in followed.command:
-            return found  # a report or a threshold beside the tests is not what failed for sure
+            return found  # a report or a coverage threshold is not certain to be what failed
         reader = read_command(followed.command).reader
         return replace(found, command=followed.command, reader=reader, cwd=followed.cwd, env={**found.env, **followed.env})
 
@@ -257,10 +256,10 @@ class _Planner:
         same = next(
             (one for one in self.checks if (one.command, one.cwd, one.shell) == (check.command, check.cwd, check.shell)), None
         )
-        if same is not None:  # mostly the same job on several Pythons
+        if same is not None:  # usually the same job on several Pythons
             other = sorted(name for name in {*same.env, *check.env} if same.env.get(name) != check.env.get(name))
-            named = f", where {one_line(', '.join(other), 100)} differ" if other else ""
-            self.notes.append(f"{check.source}: runs the same as {same.source}{named}, and is not run beside it")
+            named = f", except for {one_line(', '.join(other), 100)}" if other else ""
+            self.notes.append(f"{check.source}: skipped, same command as {same.source}{named}")
             return
         self.checks.append(check)
         self.packages = merge(self.packages, tools_of(check, tool))
@@ -274,13 +273,13 @@ class _Planner:
         return self.project.texts.get(path, "")
 
     def _existing(self, packages: Packages) -> Packages:
-        """Without the files and projects that the repository does not have."""
+        """The packages without files and projects that the repository does not have."""
         paths = self.project.paths
 
         def is_there(path: str) -> bool:
             if path in paths:
                 return True
-            self.notes.append(f"{one_line(path, 100)} is named in an install step but is not in the repository")
+            self.notes.append(f"{one_line(path, 100)} is named in an install step but missing from the repository")
             return False
 
         def is_project(path: str) -> bool:
@@ -303,7 +302,7 @@ class _Planner:
 
 
 def _joined(projects: tuple[str, ...]) -> tuple[str, ...]:
-    """One entry a project, with the extras of all: "." and ".[test]" are ".[test]"."""
+    """One entry per project, with all its extras: "." and ".[test]" become ".[test]"."""
     extras: dict[str, list[str]] = {}
     for project in projects:
         folder, _, named = project.partition("[")

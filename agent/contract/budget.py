@@ -1,4 +1,4 @@
-"""What an attempt may spend, and may still spend: the one place where budgets are checked."""
+"""What an attempt may spend, and what is left. Budgets are checked only here."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from dataclasses import dataclass
 
 from agent.contract.usage import Usage
 
-A_CALL = 4_000  # tokens that a call of a model takes about, before one was made
+A_CALL = 4_000  # estimated tokens of a model call, before the first one
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What an attempt may spend, in all."""
+    """What an attempt may spend in total."""
 
     iterations: int = 8
     tokens: int = 200_000
     cost: float = 2.0  # US dollars
     seconds: float = 1800.0
-    reserve: float = 60.0  # seconds kept back to publish what is found
+    reserve: float = 60.0  # seconds kept back to publish a repair
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A budget beside what was spent. Seconds are wall time; the running step counts as it runs."""
+    """A budget and what was spent of it. Seconds are wall time and include the running step."""
 
     budget: Budget
     iterations: int
     usage: Usage
-    seconds: float  # spent by the steps before this one, also by those that other workers ran
-    began: float  # when this step began, on `monotonic`
+    seconds: float  # spent by earlier steps, including those on other workers
+    began: float  # start of this step, on `monotonic`
     monotonic: Callable[[], float]
 
     def seconds_spent(self) -> float:
         return self.seconds + self.monotonic() - self.began
 
     def seconds_left(self) -> float:
-        """What may still be worked, with the reserve to publish kept back (a short budget keeps back a tenth)."""
+        """Without the reserve for publishing (a tenth of a short budget)."""
         reserve = min(self.budget.reserve, self.budget.seconds / 10)
         return max(0.0, self.budget.seconds - reserve - self.seconds_spent())
 
     def calls_left(self) -> int:
-        """How many more calls of a model, each like those before, tokens and money can pay."""
+        """How many more model calls the tokens and money allow, at the average so far."""
         tokens, calls = self.usage.tokens_in + self.usage.tokens_out, self.usage.calls
         left = (self.budget.tokens - tokens) / (tokens / calls if tokens and calls else A_CALL)
         if self.usage.cost and self.budget.cost > 0:
@@ -49,18 +49,18 @@ class Ledger:
         return max(0, int(left))
 
     def spent_up(self) -> str | None:
-        """Which bound is reached, as a clause for people, or None while another iteration can be afforded."""
+        """The bound that is reached, as a clause for people; None while another iteration fits."""
         if self.iterations >= self.budget.iterations:
-            return f"the {self.budget.iterations} iterations of its budget are used up"
+            return f"the budget of {self.budget.iterations} iterations is used up"
         if self.seconds_left() <= 0:
-            return f"the {self.budget.seconds:.0f} s of its budget are used up"
+            return f"the budget of {self.budget.seconds:.0f} s is used up"
         return None
 
     def model_spent_up(self) -> str | None:
-        """The same for what only models spend: tokens, and money as far as prices are known."""
+        """The same for model calls: tokens, and money as far as prices are known."""
         tokens = self.usage.tokens_in + self.usage.tokens_out
         if tokens >= self.budget.tokens:
-            return f"the {self.budget.tokens} model tokens of its budget are used up"
+            return f"the budget of {self.budget.tokens} model tokens is used up"
         if (self.usage.cost or 0.0) >= self.budget.cost > 0:
-            return f"the ${self.budget.cost:.2f} of its budget are used up"
+            return f"the budget of ${self.budget.cost:.2f} is used up"
         return None

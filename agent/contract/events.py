@@ -1,7 +1,7 @@
-"""The timeline of an attempt, as one typed union that CLI, pages and tests consume alike.
+"""The timeline of an attempt: one typed union for the CLI, the pages and the tests.
 
-Every node of the graph emits at least one event. Events are small: file contents, diffs and outputs travel as text already
-bounded. `msgspec.json.encode(event)` gives `{"kind": …, …}`.
+Every node of the graph emits at least one event. Texts in events are bounded. `msgspec.json.encode(event)` gives
+`{"kind": …, …}`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agent.contract.outcome import CheckEvidence
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="kind", kw_only=True):
-    """Base of all events. `text` is one line that a person reads in the progress of a run, or empty."""
+    """Base of all events. `text` is one line of progress for people, or empty."""
 
     text: str
 
@@ -26,7 +26,7 @@ class StepStarted(Event, frozen=True, tag="step_started", kw_only=True):
 class StepDone(Event, frozen=True, tag="step_done", kw_only=True):
     step: str
     seconds: float
-    tokens: int = 0  # that models used in it
+    tokens: int = 0  # used by models in this step
 
 
 class Reproduced(Event, frozen=True, tag="reproduced", kw_only=True):
@@ -35,11 +35,11 @@ class Reproduced(Event, frozen=True, tag="reproduced", kw_only=True):
     green_count: int
     seconds: float
     environment: str = ""  # "Python 3.11.7, sandbox local, no network"
-    approximated: list[str] = []  # what is not as in CI
+    approximated: list[str] = []  # differences from CI
 
 
 class Probed(Event, frozen=True, tag="probed", kw_only=True):
-    """One more run of the same code, to see whether a failure comes and goes and what it depends on."""
+    """One more run of the same code, to see whether a failure is flaky and what it depends on."""
 
     run: int  # from 1
     under: str  # conditions, as a clause
@@ -51,7 +51,7 @@ class Localized(Event, frozen=True, tag="localized", kw_only=True):
 
 
 class Remembered(Event, frozen=True, tag="remembered", kw_only=True):
-    """What earlier attempts at this repository learned from failures like this one."""
+    """Lessons of earlier attempts at similar failures in this repository."""
 
     attempts: list[str]  # their ids
     lessons: list[str]
@@ -73,14 +73,14 @@ class Proposed(Event, frozen=True, tag="proposed", kw_only=True):
 
 
 class Guarded(Event, frozen=True, tag="guarded", kw_only=True):
-    """A candidate was refused before anything ran."""
+    """The policy refused a candidate before anything ran."""
 
     title: str
     rule: str
 
 
 class Verified(Event, frozen=True, tag="verified", kw_only=True):
-    """Whether everything is green with one candidate."""
+    """Whether everything passes with one candidate."""
 
     title: str
     passed: bool
@@ -90,7 +90,7 @@ class Verified(Event, frozen=True, tag="verified", kw_only=True):
 
 
 class Selected(Event, frozen=True, tag="selected", kw_only=True):
-    """The tournament's winner among the candidates that are green."""
+    """The winner among the candidates that pass."""
 
     title: str
     among: int
@@ -99,17 +99,17 @@ class Selected(Event, frozen=True, tag="selected", kw_only=True):
 
 
 class Proven(Event, frozen=True, tag="proven", kw_only=True):
-    """The gate's last word on the winner: green every time, red again without it."""
+    """The gate's proof of the winner: green every time with it, red again without it."""
 
     title: str
     passed: bool
     why: str
     seconds: float
-    evidence: list[CheckEvidence] = []  # where it passed; at most 50 ids of each check's target
+    evidence: list[CheckEvidence] = []  # if it passed; at most 50 ids of each check's target
 
 
 class Opined(Event, frozen=True, tag="opined", kw_only=True):
-    """A second opinion on the proven candidate: `challenge`, `review`, or a node from outside."""
+    """A second opinion on the proven candidate: `challenge`, `review`, or an extension."""
 
     step: str
     title: str
@@ -118,7 +118,7 @@ class Opined(Event, frozen=True, tag="opined", kw_only=True):
 
 
 class Asked(Event, frozen=True, tag="asked", kw_only=True):
-    """A person is asked; the repair sleeps until they answer."""
+    """A reviewer is asked; the repair sleeps until they answer."""
 
     about: str  # "round" or "publish"
     question: str
@@ -158,7 +158,7 @@ class ModelCalled(Event, frozen=True, tag="model_called", kw_only=True):
 
 
 class SandboxOpened(Event, frozen=True, tag="sandbox_opened", kw_only=True):
-    """A sandbox was asked for: it is there, or `error` says why not."""
+    """A sandbox was opened, or `error` says why not."""
 
     sandbox: str  # its kind: "local", "docker", "e2b", "process"
     seconds: float
@@ -166,7 +166,7 @@ class SandboxOpened(Event, frozen=True, tag="sandbox_opened", kw_only=True):
 
 
 class Degraded(Event, frozen=True, tag="degraded", kw_only=True):
-    """A step fell back to something weaker; the log shows it."""
+    """A step fell back to something weaker."""
 
     step: str
     why: str

@@ -1,4 +1,4 @@
-"""What earlier attempts learned, found again by how a failure looks. Where it is kept is for others (`app`) to say."""
+"""What earlier attempts learned, looked up by the failure's signature. `app` decides where it is stored."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ LONGEST = 2_000  # characters of a signature
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """One ended attempt: how its failure looked, and what came of it."""
+    """One ended attempt: its failure's signature and its result."""
 
     attempt: str  # its id
     signature: str
     outcome: str
     lessons: tuple[str, ...] = ()
-    title: str = ""  # of the repair, where there was one
+    title: str = ""  # of the repair, if there was one
     diff: str = ""  # of the repair, bounded
 
 
 def worth_keeping(recollection: Recollection) -> bool:
-    """A repair is, and so is what was learned on the way to none; how an attempt was cut short is not."""
+    """Repairs are, and lessons of attempts that ran to their end without one; attempts cut short are not."""
     if recollection.outcome == Outcome.HEALED:
         return True
     return bool(recollection.lessons) and recollection.outcome in (Outcome.GAVE_UP, Outcome.OUT_OF_BUDGET)
 
 
 class Memory(Protocol):
-    """The attempts at one repository."""
+    """Earlier attempts at one repository."""
 
     async def recall(self, signature: str, most: int = 3) -> tuple[Recollection, ...]:
-        """Those whose failure looked most alike, best first; nothing where nothing is alike."""
+        """The attempts with the most similar failures, best first."""
 
     async def keep(self, recollection: Recollection) -> None:
-        """Keep one; the same attempt again replaces what was kept of it."""
+        """Store one, replacing an earlier one of the same attempt."""
 
 
 def signature(failures: Sequence[Failure]) -> str:
-    """How failures look, without what changes from run to run (numbers, addresses, quoted values): text to search by."""
-    told = []
+    """Search text for failures, without what changes from run to run (numbers, addresses, quoted values)."""
+    lines = []
     for failure in failures[:10]:
-        places = " ".join(f"{frame.path} {frame.function}" for frame in failure.frames[-3:])
-        told.append(f"{failure.id} {_steady(failure.message)} {places}")
-    return "\n".join(dict.fromkeys(told))[:LONGEST]
+        where = " ".join(f"{frame.path} {frame.function}" for frame in failure.frames[-3:])
+        lines.append(f"{failure.id} {_normalized(failure.message)} {where}")
+    return "\n".join(dict.fromkeys(lines))[:LONGEST]
 
 
-def _steady(message: str) -> str:
+def _normalized(message: str) -> str:
     return re.sub(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"", "…", message)

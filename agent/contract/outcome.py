@@ -1,4 +1,4 @@
-"""What comes out of the engine: a repair with its proof, or why there is none, and the log of both. Values only."""
+"""The engine's result: a repair with its proof, or the reason why there is none, with the log. Values only."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Literal
 
 from agent.contract.proposal import Diagnosis, Edits
 from agent.contract.usage import RungCost, Usage
-from agent.contract.verdicts import Conditions, VerdictId
+from agent.contract.verdicts import Check, CheckRun, Conditions, Oracle, VerdictId
 
 
 class Outcome(StrEnum):
-    """How an ended attempt ended: the closed list."""
+    """How an attempt ended."""
 
     HEALED = "healed"
     NOT_REPRODUCED = "not_reproduced"
@@ -31,19 +31,38 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmedFailure:
+    """A failure that was reproduced. `base` is the first run of each check."""
+
+    oracle: Oracle
+    base: tuple[CheckRun, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_one(cls, check: Check, run: CheckRun) -> ConfirmedFailure:
+        """One failed run, where no other check can run."""
+        return cls(Oracle((check,), {check.name: run.red}, {check.name: run.green}), (run,))
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """Ids of what must turn green, sorted."""
+        return tuple(sorted(id_ for ids in self.oracle.must_turn.values() for id_ in ids))
+
+
+@dataclass(frozen=True, slots=True)
 class CheckEvidence:
-    """One check's part of the proof. Counts are of verdicts; seconds are wall time."""
+    """One check's part of the proof. Counts are verdicts; seconds are wall time."""
 
     check: str
     command: str
-    target: tuple[VerdictId, ...]  # what had to turn green
+    target: tuple[VerdictId, ...]  # verdicts that had to pass
     base_red: int
     base_green: int
     base_seconds: float
     with_red: int
     with_green: int
     with_seconds: float
-    without_red: int  # of the target, in a fresh process without the patch
+    without_red: int  # of the target, in a fresh run without the patch
     without_seconds: float
 
 
@@ -53,12 +72,12 @@ class Evidence:
 
     checks: tuple[CheckEvidence, ...]
     environment: str  # "Python 3.11.7, sandbox local, no network"
-    approximated: tuple[str, ...] = ()  # what was not as in CI, a clause or sentence each
+    approximated: tuple[str, ...] = ()  # differences from CI, a clause or sentence each
 
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One round of propose, verify, reflect, as the log tells it."""
+    """One round of propose, verify and reflect."""
 
     number: int
     rung: str
@@ -70,13 +89,13 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class ReflectionLog:
-    """The readable history of an attempt."""
+    """The history of an attempt, for people."""
 
     diagnosis: Diagnosis | None
     iterations: tuple[Iteration, ...]
     lessons: tuple[str, ...]  # at most five
     rungs: tuple[RungCost, ...]
-    notes: tuple[str, ...] = ()  # degraded steps, shortcomings of the sandbox, what was skipped and why
+    notes: tuple[str, ...] = ()  # degraded steps, limits of the sandbox, skipped parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +107,31 @@ class Repair:
     confidence: float  # 0..1
     usage: Usage
     log: ReflectionLog
-    alternatives: int = 0  # other candidates that passed the same failing tests
+    alternatives: int = 0  # other candidates that passed the failing tests
     doubts: tuple[str, ...] = ()  # why the confidence is not higher, a clause each
 
 
 Chance = Literal["order", "time", "randomness", "network", "concurrency", "unknown"]
-"""What a failure that comes and goes depends on."""
+"""What a flaky failure depends on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flakiness:
-    """What reruns of the same code showed of a failure that comes and goes."""
+    """What reruns of the same code showed of a flaky failure."""
 
     ids: tuple[VerdictId, ...]
-    red: int  # runs of `runs` in which one of them was red
+    red: int  # runs in which one of them failed
     runs: int
     cause: Chance  # suspected
     evidence: tuple[str, ...] = ()  # sentences
-    under: tuple[Conditions, ...] = ()  # in which it was red every time it was tried, if any
+    under: tuple[Conditions, ...] = ()  # conditions under which it failed every time, if any
 
 
 @dataclass(frozen=True, slots=True)
 class NoRepair:
     outcome: Outcome
-    reason: str  # one sentence for the person who reads it
-    next_step: str  # what that person can do
+    reason: str  # one sentence
+    next_step: str  # one sentence: what the user can do
     usage: Usage
     log: ReflectionLog
     flakiness: Flakiness | None = None

@@ -1,4 +1,4 @@
-"""What asking models has used, and what a rung cost and brought, as values."""
+"""Model usage, and what a rung cost and produced. Values only."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was spent. `cost` is what is known of it, in US dollars; None where the price of no call is known."""
+    """Tokens and money spent. `cost` is the known part, in US dollars; None if no call's price is known."""
 
     tokens_in: int = 0
     tokens_out: int = 0
     calls: int = 0
     cost: float | None = 0.0
-    unpriced: int = 0  # calls whose price is not known: they come on top of `cost`
+    unpriced: int = 0  # calls of unknown price, not in `cost`
 
     def __post_init__(self) -> None:
         if self.cost is None and not self.unpriced:
@@ -33,11 +33,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class RungCost:
-    """What one rung cost and brought, for the log."""
+    """What one rung cost and produced, for the log."""
 
     rung: str
     seconds: float
-    tried: int  # candidates that were evaluated, also those that never left the rung
-    passed: int  # candidates that it handed on as plausible
+    tried: int  # candidates evaluated, including those that never left the rung
+    passed: int  # candidates that passed inside the rung
     usage: Usage
     note: str = ""

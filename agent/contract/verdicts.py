@@ -1,7 +1,4 @@
-"""What a check is, what one run of it says, and what of that decides, as values.
-
-Knows no sandbox and nothing of who repairs.
-"""
+"""Checks, their runs and verdicts, and the oracle that decides. Values only; knows no sandbox and no repair."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ VerdictId = NewType("VerdictId", str)
 
 class Verdict(StrEnum):
     PASSED = "passed"
-    FAILED = "failed"  # the check said no
-    ERROR = "error"  # it could not be asked: setup, collection, import
-    SKIPPED = "skipped"  # skipped, or failed as the test itself expects
+    FAILED = "failed"  # the check failed it
+    ERROR = "error"  # it could not run: setup, collection, import
+    SKIPPED = "skipped"  # skipped, or an expected failure
 
     @property
     def red(self) -> bool:
@@ -26,44 +23,44 @@ class Verdict(StrEnum):
 
 
 Reader = Literal["pytest", "unittest", "javascript", "go", "rust", "java", "findings", "exit"]
-"""Turns a command's run into verdicts: `findings` reads `path:line:col: CODE message` lines of linters and type checkers,
-`javascript` listens to Node's runners of tests, `go`, `rust` and `java` read what theirs print."""
+"""How a command's run becomes verdicts: `findings` reads the `path:line:col: CODE message` lines of linters and type checkers,
+`javascript` observes Node's test runners, `go`, `rust` and `java` read what their runners print."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Shell text of a job that a check needs to have run before it, in the same workspace."""
+    """A step of a job that runs before a check, in the same workspace."""
 
     name: str
     command: str
-    shell: str = "bash"  # "bash", "sh", "python", or a template as GitHub has it: "bash -e {0}"
+    shell: str = "bash"  # "bash", "sh", "python", or a template as on GitHub: "bash -e {0}"
     cwd: str = "."
-    env: Mapping[str, str] = field(default_factory=dict)  # its own: over what earlier steps exported
+    env: Mapping[str, str] = field(default_factory=dict)  # its own: overrides what earlier steps exported
     timeout: float = 600.0  # seconds, within those of the check
-    outer: Mapping[str, str] = field(default_factory=dict)  # of the workflow and the job: under what they exported
-    may_fail: bool = False  # `continue-on-error`: what comes after it runs also where it is red
+    outer: Mapping[str, str] = field(default_factory=dict)  # of the workflow and the job: overridden by exports
+    may_fail: bool = False  # `continue-on-error`: later steps run even if it fails
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A server that a check needs beside it, on a port of localhost."""
+    """A server that a check needs, on a port of localhost."""
 
     kind: Literal["postgresql", "mysql", "redis"]
     port: int
-    name: str = ""  # as the workflow has it
-    image: str = ""  # "postgres:16-alpine": the wanted version, for people
-    env: Mapping[str, str] = field(default_factory=dict)  # of its image: `POSTGRES_PASSWORD`, …
-    host: str = "localhost"  # by which the steps reach it: its name in a job with a container
+    name: str = ""  # in the workflow
+    image: str = ""  # "postgres:16-alpine": the requested version, for people
+    env: Mapping[str, str] = field(default_factory=dict)  # the image's variables: `POSTGRES_PASSWORD`, …
+    host: str = "localhost"  # its host name for the steps: the service's name in a job with a container
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What one run of tests does not leave to chance; what is None is left to it, or to the machine."""
+    """What is fixed in one run of tests; None leaves it to chance or to the machine."""
 
-    shuffle: int | None = None  # names an order of the tests (`agent/guest/ordering.py`); None: as they are collected
+    shuffle: int | None = None  # an order of the tests (`agent/guest/observe/ordering.py`); None: as collected
     hash_seed: int | None = None  # PYTHONHASHSEED
-    seed: int | None = None  # of `random` before each test, and of pytest-randomly
-    clock: float | None = None  # when the tests begin, in seconds since 1970
+    seed: int | None = None  # for `random` before each test, and for pytest-randomly
+    clock: float | None = None  # start of the tests, in seconds since 1970
     timezone: str = ""  # TZ; "": the machine's
 
     @property
@@ -76,26 +73,26 @@ class Conditions:
 class Check:
     """A command and the reader that turns its run into verdicts.
 
-    `before` and `services` come first in every run, in its own workspace: a change to what they build is seen. With several
-    `conditions` one run is as many as there are, each in its own processes, and what is red in any of them is red.
+    Every run starts with `before` and `services`, in its own workspace. With several `conditions`, one run is a series, one run
+    a condition, each in its own processes; a verdict that is red in any of them is red.
     """
 
     name: str  # "tests", "lint", …: unique in an oracle
     command: str  # shell text, as the workflow or the user wrote it
     reader: Reader
-    timeout: float = 600.0  # seconds for one run, with what comes before
+    timeout: float = 600.0  # seconds for one run, including `before`
     cwd: str = "."
-    env: Mapping[str, str] = field(default_factory=dict)  # its own: over what the steps before it exported
-    source: str = "detected"  # where it came from, for people: "workflow ci.yml, job tests, step 3", "configuration", …
+    env: Mapping[str, str] = field(default_factory=dict)  # its own: overrides what `before` exported
+    source: str = "detected"  # its origin, for people: "workflow ci.yml, job tests, step 3", "configuration", …
     shell: str = "bash"
     before: tuple[Step, ...] = ()
     services: tuple[Service, ...] = ()
     conditions: tuple[Conditions, ...] = ()
-    outer: Mapping[str, str] = field(default_factory=dict)  # of the workflow and the job: under what the steps exported
+    outer: Mapping[str, str] = field(default_factory=dict)  # of the workflow and the job: overridden by exports
 
     @property
     def needs_company(self) -> bool:
-        """Whether its red ones may be red only among the other tests, in a certain order."""
+        """May its failures depend on other tests running before them?"""
         return any(each.shuffle is not None for each in self.conditions)
 
     @property
@@ -104,7 +101,7 @@ class Check:
 
     @property
     def is_python(self) -> bool:
-        """Its tests can be traced, searched and played with from inside."""
+        """Can its tests be traced and searched from inside the process?"""
         return self.reader in ("pytest", "unittest")
 
     @property
@@ -115,7 +112,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One line of a traceback that lies inside the repository."""
+    """One line of a traceback inside the repository."""
 
     path: str
     line: int
@@ -124,7 +121,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why one verdict is red. Texts come from hostile code: cleaned of control characters and bounded, never trusted."""
+    """Why one verdict is red. Its texts come from hostile code: cleaned and bounded, never trusted."""
 
     id: VerdictId
     message: str  # one line: "AssertionError: assert 3 == 4"
@@ -134,22 +131,22 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """One run of one check, observed through our own runner's channel (never through a file that code under test writes)."""
+    """One run of one check, observed through our own runner's channel, never through files that the code under test writes."""
 
     check: str
     ending: Literal["finished", "timeout", "crashed", "out_of_memory"]
     verdicts: Mapping[VerdictId, Verdict]
     failures: tuple[Failure, ...]
     seconds: float
-    durations: Mapping[VerdictId, float] = field(default_factory=dict)  # seconds a verdict took, where known
+    durations: Mapping[VerdictId, float] = field(default_factory=dict)  # seconds of each verdict, where known
     exit_code: int | None = None
-    output: str = ""  # bounded tail of what it printed, cleaned
-    # What code of the repository did to what runs its tests: `PATH: WHAT`, PATH "" where unknown. No offence at the base.
+    output: str = ""  # the end of what it printed, bounded and cleaned
+    # What the repository's code did to the test run: `PATH: WHAT`, PATH "" where unknown. Harmless at the base.
     marks: frozenset[str] = frozenset()
-    # What the steps before it did to what decides: `KIND WHAT (DIGEST)`, see `agent/guest/deciding.py`.
+    # What the steps before it did to decisive files: `KIND WHAT (DIGEST)`, see `agent/guest/supervise/decisive_files.py`.
     prepared: frozenset[str] = frozenset()
-    told_all: bool = False  # its tests came to their end: whatever was done is among the marks
-    stopped_at: str = ""  # the step before it that did not pass, so that it never began
+    told_all: bool = False  # its tests ran to their end, so the marks are complete
+    stopped_at: str = ""  # the earlier step that failed, so that the check never started
 
     @property
     def red(self) -> frozenset[VerdictId]:
@@ -162,7 +159,7 @@ class CheckRun:
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """What decides. Keys of the sets are per check, by its name."""
+    """The verdicts that decide, by the check's name."""
 
     checks: tuple[Check, ...]
     must_turn: Mapping[str, frozenset[VerdictId]]  # red at the base

@@ -1,9 +1,9 @@
-"""How a model asks for a tool, in plain text, so that it works where there is no API for tools. Pure.
+"""Parses a model's tool calls in plain text, which works without a tool API. Pure.
 
     TOOL read_span pkg/a.py 10 40
 
-Models that were trained on JSON calls write those instead (`{"name": "read_span", "arguments": {"path": …}}`, alone, fenced or
-in `<tool_call>` tags): they are read too.
+JSON calls, which some models are trained to write, are read too: `{"name": "read_span", "arguments": {"path": …}}`, alone,
+fenced or in `<tool_call>` tags.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
     "diff_iterations": ("one", "other"),
 }
 """The tools and the names of their arguments, in order."""
-MOST = 3  # calls of one message
+MOST = 3  # calls per message
 _LINE = re.compile(r"^[\s>*`-]*TOOL:?\s+`?(?P<name>\w+)\b(?P<rest>.*?)`?\s*$", re.MULTILINE)
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})[\w+-]*[ \t]*\n(?P<code>.*?)\n\s*\1", re.DOTALL)
 _ALIASES = {
@@ -35,28 +35,28 @@ _ALIASES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    name: str  # one of `TOOLS`, or what was taken for one
+class ToolCall:
+    name: str  # one of `TOOLS`, or an unknown name
     arguments: Mapping[str, str]
 
 
-def read_calls(text: str) -> tuple[Call, ...]:
-    """The calls in a message, in their order, at most `MOST`; none where there is none."""
+def read_calls(text: str) -> tuple[ToolCall, ...]:
+    """The calls in a message, in their order, at most `MOST`."""
     calls = [*_lines(text), *(_json(text) if not _LINE.search(text) else ())]
     return tuple(calls[:MOST])
 
 
-def _lines(text: str) -> Iterator[Call]:
+def _lines(text: str) -> Iterator[ToolCall]:
     for found in _LINE.finditer(text):
         name, rest = found["name"], found["rest"].strip()
         names = TOOLS.get(name, ())
         if name == "run_snippet":
             fenced = _FENCE.match(text, found.end())
-            yield Call(name, {"code": fenced["code"] if fenced else rest})
+            yield ToolCall(name, {"code": fenced["code"] if fenced else rest})
         elif len(names) == 1:  # the rest of the line, blanks and all
-            yield Call(name, {names[0]: _unquoted(rest)})
+            yield ToolCall(name, {names[0]: _unquoted(rest)})
         else:
-            yield Call(name, dict(zip(names, _words(rest), strict=False)))
+            yield ToolCall(name, dict(zip(names, _words(rest), strict=False)))
 
 
 def _words(rest: str) -> list[str]:
@@ -74,23 +74,23 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
-def _json(text: str) -> Iterator[Call]:
+def _json(text: str) -> Iterator[ToolCall]:
     decoder = json.JSONDecoder()
     at, tries = 0, 0
     while (at := text.find("{", at)) >= 0 and tries < 20:
         tries += 1
         try:
-            told, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             at += 1
             continue
         at = end
-        if isinstance(told, dict) and (call := _as_call(told)) is not None:
+        if isinstance(value, dict) and (call := _as_call(value)) is not None:
             yield call
 
 
-def _as_call(told: dict[str, Any]) -> Call | None:
-    inner: dict[str, Any] = told["function"] if isinstance(told.get("function"), dict) else told
+def _as_call(value: dict[str, Any]) -> ToolCall | None:
+    inner: dict[str, Any] = value["function"] if isinstance(value.get("function"), dict) else value
     name = inner.get("name") or inner.get("tool") or inner.get("action")
     if not isinstance(name, str):
         return None
@@ -102,7 +102,7 @@ def _as_call(told: dict[str, Any]) -> Call | None:
             given = {}
     names = TOOLS.get(name, ())
     if isinstance(given, list):
-        return Call(name, {key: str(value) for key, value in zip(names, given, strict=False)})
+        return ToolCall(name, {key: str(each) for key, each in zip(names, given, strict=False)})
     if not isinstance(given, dict):
         return None
-    return Call(name, {str(key if key in names else _ALIASES.get(key, key)): str(value) for key, value in given.items()})
+    return ToolCall(name, {str(key if key in names else _ALIASES.get(key, key)): str(each) for key, each in given.items()})

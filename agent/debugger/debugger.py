@@ -1,7 +1,7 @@
-"""A debugger that thinks: a model looks for the cause, with tools that run in the sandbox, and concludes within a few steps.
+"""A model looks for the cause, with tools that run in the sandbox, and concludes within a few steps.
 
-One conversation: the model either concludes (a JSON object) or asks for tools (`agent/debugger_calls.py`) and is shown what
-they print, quoted as data. A cause that was refuted is not taken again.
+In one conversation the model either concludes (a JSON object) or calls tools (`agent/debugger/calls.py`), whose output it gets
+quoted as data. Refuted causes are rejected.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import dataclass, replace
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Diagnosis
 from agent.contract.usage import Usage
-from agent.debugger.calls import Call, read_calls
+from agent.debugger.calls import ToolCall, read_calls
 from agent.debugger.tools import Toolbox
 from agent.diagnosis.evidence import CATEGORIES, UNSURE
+from agent.diagnosis.refuted import causes_left
 from agent.models.decisions import fraction, line, lines, read_object
 from agent.models.router import Models
-from agent.models.values import ModelError, Unavailable
-from agent.prompts import diagnose as prompting
+from agent.models.values import ModelError, ModelUnavailable
+from agent.prompts import diagnose
 from agent.proposer import Situation
-from agent.refuting import causes_left
 from agent.report.reflection import fenced
 
-STEPS = 6  # messages with tool calls that are answered
-TOKENS = 24_000  # of one diagnosis; the conversation grows with every step
-KEPT = 1_500  # characters of the model's own words that stay in the conversation
+STEPS = 6  # messages with tool calls
+TOKENS = 24_000  # for one diagnosis; every step repeats the conversation
+KEPT = 1_500  # characters of each model message that stay in the conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,11 @@ class Debugger:
     history: Sequence[Iteration] = ()
 
     async def conclude(self) -> tuple[Diagnosis, Usage]:
-        """What the model believes to be wrong.
-
-        Raises `ModelError` (`Unavailable` when no conclusion can be had), `SandboxError` when the sandbox is lost.
-        """
+        """The model's diagnosis. Raises `ModelError` (`ModelUnavailable` without a conclusion) and `SandboxError`."""
         situation = self.situation
         room = self.models.room("diagnose", self.rung)
         steps = max(0, min(STEPS, situation.calls - 1))
-        prompt = await prompting.diagnose(situation, room, has_history=bool(self.history), steps=steps)
+        prompt = await diagnose.diagnose(situation, room, has_history=bool(self.history), steps=steps)
         tools, usage, step, malformed = Toolbox(situation, self.history), Usage(), 0, 0
         asked: set[str] = set()
         while True:
@@ -71,17 +68,17 @@ class Debugger:
                 )
                 malformed += 1
             if malformed > 1:
-                raise Unavailable("its diagnosis is not the JSON object that was asked for", usage)
+                raise ModelUnavailable("its diagnosis is not the requested JSON object", usage)
             prompt = prompt.then(answer.text[:KEPT] or "(nothing)", reply)
 
-    async def _answers(self, tools: Toolbox, calls: Sequence[Call], asked: set[str]) -> str:
-        said = []
+    async def _answers(self, tools: Toolbox, calls: Sequence[ToolCall], asked: set[str]) -> str:
+        answers = []
         for call in calls:
             name = f"{call.name} {' '.join(call.arguments.values())}"
             printed = "You were shown this before." if name in asked else await tools.answer(call)
             asked.add(name)
-            said.append(f"# {name.splitlines()[0][:120]}\n{fenced(printed, 'text')}")
-        return "\n\n".join(said)
+            answers.append(f"# {name.splitlines()[0][:120]}\n{fenced(printed, 'text')}")
+        return "\n\n".join(answers)
 
 
 def _left(steps: int) -> str:
@@ -91,7 +88,7 @@ def _left(steps: int) -> str:
 
 
 def _without_refuted(found: Diagnosis, refuted: Sequence[str]) -> Diagnosis | None:
-    """The likeliest of its causes that no failed change has refuted."""
+    """The diagnosis with its likeliest cause that is not refuted; None if all are."""
     if not (causes := causes_left(found, refuted)):
         return None
     confidence = found.confidence if causes[0] == found.cause else min(found.confidence, UNSURE - 0.1)
@@ -99,18 +96,18 @@ def _without_refuted(found: Diagnosis, refuted: Sequence[str]) -> Diagnosis | No
 
 
 def read_diagnosis(text: str, by: str) -> Diagnosis | None:
-    """Validated and coerced; None where the answer holds no diagnosis."""
-    told = read_object(text)
-    cause = line(told.get("cause"), 600) if told else ""
-    if told is None or not cause:
+    """A validated diagnosis; None if the answer holds none."""
+    found = read_object(text)
+    cause = line(found.get("cause"), 600) if found else ""
+    if found is None or not cause:
         return None
-    category = str(told.get("category", "")).strip().lower()
+    category = str(found.get("category", "")).strip().lower()
     return Diagnosis(
         cause=cause,
         category=category if category in CATEGORIES else "other",
-        confidence=fraction(told.get("confidence")),
+        confidence=fraction(found.get("confidence")),
         by=by,
-        evidence=lines(told.get("evidence"), 4, 400),
-        hypotheses=lines(told.get("hypotheses"), 3, 400),
-        places=lines(told.get("where"), 4, 300),
+        evidence=lines(found.get("evidence"), 4, 400),
+        hypotheses=lines(found.get("hypotheses"), 3, 400),
+        places=lines(found.get("where"), 4, 300),
     )

@@ -1,6 +1,6 @@
-"""What a debugging model may look at and try: always in a throw-away copy inside the sandbox, each answer bounded text.
+"""The debugger's tools. Each runs in a throw-away copy inside the sandbox and answers with bounded text.
 
-A call that makes no sense is answered with a sentence, as the model can do better next time. What tools print is hostile.
+A wrong call is answered with a sentence for the model. Output of tools is hostile.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from agent.contract.outcome import Iteration
 from agent.contract.verdicts import Check, VerdictId
-from agent.debugger.calls import TOOLS, Call
+from agent.debugger.calls import TOOLS, ToolCall
 from agent.edits.changes import EditProblem, read_text
 from agent.guest.text import clean
 from agent.prompts.failures import condensed
@@ -27,14 +27,14 @@ LINES, MATCHES, CALLERS = 120, 30, 6
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """Tools for one diagnosis. Raises `SandboxLost` alone; whatever else happens is an answer."""
+    """Tools for one diagnosis. Raises only `SandboxLost`; every other error becomes an answer."""
 
     situation: Situation
     history: Sequence[Iteration] = ()
 
-    async def answer(self, call: Call) -> str:
-        """What a call prints, cleaned, in at most `LONGEST` characters."""
-        tools: dict[str, Callable[[Call], Awaitable[str]]] = {
+    async def answer(self, call: ToolCall) -> str:
+        """The call's output, cleaned, at most `LONGEST` characters."""
+        tools: dict[str, Callable[[ToolCall], Awaitable[str]]] = {
             "read_span": self._read_span,
             "search": self._search,
             "run_snippet": self._run_snippet,
@@ -45,14 +45,14 @@ class Toolbox:
         if call.name not in tools:
             return f"There is no tool {call.name}; there are {', '.join(TOOLS)}."
         try:
-            said = await tools[call.name](call)
+            answer = await tools[call.name](call)
         except DeadlinePassed as passed:
-            said = f"It was stopped after {passed.seconds:.0f} s."
+            answer = f"It was stopped after {passed.seconds:.0f} s."
         except LimitExceeded as error:
-            said = f"It was stopped: {error}."
-        return clean(said, LONGEST) or "(nothing)"
+            answer = f"It was stopped: {error}."
+        return clean(answer, LONGEST) or "(nothing)"
 
-    async def _read_span(self, call: Call) -> str:
+    async def _read_span(self, call: ToolCall) -> str:
         path = call.arguments.get("path", "")
         text = await read_text(self.situation.sandbox.base, path)
         if text is None:
@@ -63,7 +63,7 @@ class Toolbox:
         first = max(1, min(_number(call.arguments.get("first"), 1), len(lines)))
         wanted = min(_number(call.arguments.get("last"), first + 60), len(lines))
         last = max(first, min(wanted, first + LINES))
-        shown, left = first - 1, LONGEST - len(path) - 120  # the line above it says how far it goes
+        shown, left = first - 1, LONGEST - len(path) - 120  # leaves room for the heading
         while shown < last and (left := left - len(lines[shown]) - 1) >= 0:
             shown += 1
         if shown < first:
@@ -71,7 +71,7 @@ class Toolbox:
         more = f", as much as is shown at once; go on from {shown + 1}" if shown < wanted else ""
         return f"{path}, lines {first}-{shown} of {len(lines)}{more}\n" + "\n".join(lines[first - 1 : shown])
 
-    async def _search(self, call: Call) -> str:
+    async def _search(self, call: ToolCall) -> str:
         wanted = call.arguments.get("text", "")
         if not wanted.strip():
             return "Say what to search for."
@@ -86,12 +86,12 @@ class Toolbox:
             command = Command((workspace.python, runner.guest, "grep"), SEARCH, stdin=request.encode(), output_limit=256 * KIB)
             done = await workspace.run(command)
         try:
-            told = json.loads(done.stdout)
-            return [(str(path), int(line), str(text)) for path, line, text in told] if isinstance(told, list) else []
+            rows = json.loads(done.stdout)
+            return [(str(path), int(line), str(text)) for path, line, text in rows] if isinstance(rows, list) else []
         except (ValueError, TypeError, RecursionError):
             return []
 
-    async def _run_snippet(self, call: Call) -> str:
+    async def _run_snippet(self, call: ToolCall) -> str:
         code = call.arguments.get("code", "")
         if not code.strip():
             return "Give the code in a fenced block under the TOOL line."
@@ -104,41 +104,41 @@ class Toolbox:
         printed = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace").strip()
         return printed if done.exit_code == 0 else f"{printed}\n(exit code {done.exit_code})"
 
-    async def _inspect_function(self, call: Call) -> str:
-        """Signature, docstring and callers; told from the source, so that nothing has to be imported."""
+    async def _inspect_function(self, call: ToolCall) -> str:
+        """Signature, docstring and callers, read from the source without importing it."""
         name = call.arguments.get("name", "").split("(")[0].strip().replace("::", ".")
         path, _, own = name.rpartition("/")[2].rpartition(".")
         if not own.isidentifier():
             return f"{name!r} is not the name of a function."
-        told = []
+        found = []
         for where, line, _ in await self._grep(rf"^\s*(?:async\s+)?(?:def|class)\s+{re.escape(own)}\b", regex=True, limit=5):
             text = await read_text(self.situation.sandbox.base, where)
             if isinstance(text, str) and (definition := Module(where, text).around(line)) is not None:
-                told.append(_described(where, definition))
-        if not told:
+                found.append(_described(where, definition))
+        if not found:
             return f"Nothing here defines {own}."
-        if path and (exact := [each for each in told if f"{path.rpartition('.')[2]}.{own}" in each]):
-            told = exact
+        if path and (exact := [each for each in found if f"{path.rpartition('.')[2]}.{own}" in each]):
+            found = exact
         callers = [
             f"{where}:{line}: {text}"
             for where, line, text in await self._grep(rf"\b{re.escape(own)}\s*\(", regex=True)
             if not re.match(rf"(?:async\s+)?(?:def|class)\s+{re.escape(own)}\b", text)
         ]
-        return "\n\n".join([*told, "Called in:\n" + ("\n".join(callers[:CALLERS]) or "no line that was found")])
+        return "\n\n".join([*found, "Called in:\n" + ("\n".join(callers[:CALLERS]) or "no line that was found")])
 
-    async def _run_test(self, call: Call) -> str:
+    async def _run_test(self, call: ToolCall) -> str:
         id_ = VerdictId(call.arguments.get("id", "").strip())
         known = {
             check.name: run for check in self.situation.oracle.checks for run in self.situation.red if run.check == check.name
         }
         check = next((check for check in self.situation.oracle.checks if id_ in known[check.name].verdicts), None)
         if check is None:
-            alike = [str(each) for run in known.values() for each in run.verdicts if str(id_) and str(id_) in each]
-            hint = f"; did you mean {', '.join(alike[:5])}?" if alike else "."
+            similar = [str(each) for run in known.values() for each in run.verdicts if str(id_) and str(id_) in each]
+            hint = f"; did you mean {', '.join(similar[:5])}?" if similar else "."
             return f"No check has a test {id_}{hint}"
-        return await self._told(check, id_)
+        return await self._verdict(check, id_)
 
-    async def _told(self, check: Check, id_: VerdictId) -> str:
+    async def _verdict(self, check: Check, id_: VerdictId) -> str:
         async with self.situation.sandbox.candidate() as workspace:
             run = await self.situation.runner.run(workspace, check, only=frozenset({id_}), timeout=min(TEST, check.timeout))
         verdict = run.verdicts.get(id_)
@@ -148,7 +148,7 @@ class Toolbox:
         printed = f"\n--- printed\n{run.output[-800:]}" if run.output and verdict.red else ""
         return f"{id_} {verdict.value}\n" + "\n".join(condensed(details)) + printed
 
-    async def _diff_iterations(self, call: Call) -> str:
+    async def _diff_iterations(self, call: ToolCall) -> str:
         if not self.history:
             return "No change was tried yet."
         wanted = {_number(each, 0) for each in call.arguments.values()}
@@ -164,6 +164,6 @@ def _described(path: str, definition: Definition) -> str:
     )
 
 
-def _number(told: object, otherwise: int) -> int:
-    digits = re.search(r"\d{1,7}", str(told or ""))
+def _number(text: object, otherwise: int) -> int:
+    digits = re.search(r"\d{1,7}", str(text or ""))
     return int(digits[0]) if digits else otherwise

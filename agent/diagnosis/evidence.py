@@ -1,4 +1,4 @@
-"""What is wrong, told without a model: from the failing verdicts, and from the change where one was found. Pure."""
+"""Diagnoses without a model: from the failing verdicts, and from the change if there is one. Pure."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from agent import words
+from agent.contract import words
 from agent.contract.events import Diagnosed
 from agent.contract.proposal import Candidate, Diagnosis
+from agent.contract.rungs import is_model
 from agent.contract.verdicts import Failure
 from agent.edits.changes import added, removed
 
-BY_VERDICTS = "verdicts and change"  # in place of a model
-UNSURE = 0.5  # confidence below which other causes are tried beside
+BY_VERDICTS = "verdicts and change"  # the diagnosis's `by` without a model
+UNSURE = 0.5  # confidence below which other causes are tried too
 CATEGORIES: Mapping[str, str] = {
-    "logic": "wrong logic",
-    "boundary": "a wrong boundary or comparison",
-    "types": "values of the wrong type",
-    "import": "an import that does not work",
-    "dependency": "a dependency that is missing or has changed",
-    "name": "a name that does not exist",
-    "api": "a call that does not fit what it calls",
-    "async": "asynchronous code that is not awaited as it should be",
-    "encoding": "text read or written in the wrong encoding",
-    "state": "state that is shared or left behind",
-    "resource": "a file or another resource that is not there or not closed",
-    "lint": "a linter's finding",
+    "logic": "logic error",
+    "boundary": "off-by-one or wrong comparison",
+    "types": "type error",
+    "import": "broken import",
+    "dependency": "missing or changed dependency",
+    "name": "undefined name",
+    "api": "wrong use of an API",
+    "async": "missing await",
+    "encoding": "wrong text encoding",
+    "state": "shared or leaked state",
+    "resource": "missing or unclosed resource",
+    "lint": "lint finding",
     "format": "formatting",
-    "build": "code that does not parse or build",
-    "test": "the test itself",
+    "build": "syntax or build error",
+    "test": "faulty test",
     "other": "something else",
 }
-"""What a cause may be filed under, and how people call it; a model's answer is coerced to one of these."""
+"""The categories of a cause with their labels; a model's answer is coerced to one of these."""
 
 _BY_MESSAGE = (
     (r"\b(ModuleNotFoundError|ImportError)\b", "import"),
@@ -49,8 +50,8 @@ _COMPARISON = re.compile(r"<=|>=|<|>|[+-]\s*1\b")
 
 
 def of_repair(failures: Sequence[Failure], change: Candidate, known: Diagnosis | None) -> Diagnosis:
-    """What was wrong, now that a change mended it: the cause that it was made for, else what verdicts and change tell."""
-    if not change.rung.startswith("model") or not (change.hypothesis or known):
+    """The diagnosis once a change fixed it: the cause that the change addressed, else one from verdicts and change."""
+    if not is_model(change.rung) or not (change.hypothesis or known):
         return from_verdicts(failures, change)
     if known is not None:
         return replace(known, cause=change.hypothesis or known.cause, hypotheses=())
@@ -59,33 +60,33 @@ def of_repair(failures: Sequence[Failure], change: Candidate, known: Diagnosis |
 
 
 def from_verdicts(failures: Sequence[Failure], change: Candidate | None = None) -> Diagnosis:
-    """The cause as the failing verdicts tell it; with the change that mended it, much surer."""
+    """The cause inferred from the failing verdicts, with more confidence if the fixing change is known."""
     first = failures[0] if failures else None
-    told = _failing(failures)
+    summary = _failing(failures)
     if change is None:
         where = f" It is raised in {_raised(first)}." if first is not None and first.frames else ""
-        return Diagnosis(told + where, _category(first, None), 0.3, BY_VERDICTS)
-    return Diagnosis(f"{told} {_mended(failures, change)}", _category(first, change), 0.7, BY_VERDICTS)
+        return Diagnosis(summary + where, _category(first, None), 0.3, BY_VERDICTS)
+    return Diagnosis(f"{summary} {_fixed_by(failures, change)}", _category(first, change), 0.7, BY_VERDICTS)
 
 
 def _failing(failures: Sequence[Failure]) -> str:
-    """One sentence without lists: the evidence has the ids."""
+    """One sentence without ids, which the evidence lists."""
     if not failures:
         return "A check fails."
     count, first = len(failures), failures[0]
     message = words.code(first.message) if first.message else ""
     if _is_finding(first):
-        return f"{words.opening(count, 'finding')}{', the first of them' if count > 1 else ''}: {message or 'no message'}."
+        return f"{words.counted(count, 'finding')}{', the first' if count > 1 else ''}: {message or 'no message'}."
     names = {str(failure.id).partition("[")[0] for failure in failures}
     name = words.code(names.pop().rpartition("::")[2], 80) if len(names) == 1 else ""
     if name and count > 1:
-        subject = f"{words.opening(count, 'case')} of {name} fail"
+        subject = f"{words.counted(count, 'case')} of {name} fail"
     else:
-        subject = f"{name} fails" if name else f"{words.opening(count, 'test')} fail"
+        subject = f"{name} fails" if name else f"{words.counted(count, 'test')} fail"
     if not message:
         return f"{subject}."
-    alike = len({failure.message for failure in failures}) == 1
-    return f"{subject} with {message}." if alike else f"{subject}, the first with {message}."
+    is_same = len({failure.message for failure in failures}) == 1
+    return f"{subject} with {message}." if is_same else f"{subject}, the first with {message}."
 
 
 def _raised(failure: Failure) -> str:
@@ -94,8 +95,8 @@ def _raised(failure: Failure) -> str:
     return f"{words.code(inner.function, 80)} ({at})" if inner.function.strip("<>") else at
 
 
-def _mended(failures: Sequence[Failure], change: Candidate) -> str:
-    """What made it green. A title that names its place is enough; else the files are named."""
+def _fixed_by(failures: Sequence[Failure], change: Candidate) -> str:
+    """What fixed it, with the files unless the title names one."""
     paths = [edit.path for edit in change.edits]
     where = "" if any(path in change.title for path in paths) else f" ({', '.join(paths[:3])}{', …' if len(paths) > 3 else ''})"
     it = "It" if len(failures) == 1 else "They"
@@ -126,7 +127,7 @@ def _category(failure: Failure | None, change: Candidate | None) -> str:
 
 
 def event(found: Diagnosis, text: str = "") -> Diagnosed:
-    """What is believed, for the timeline; without a text where it is no news."""
+    """The diagnosis for the timeline; no text if it is already known."""
     return Diagnosed(
         text=text,
         cause=found.cause,

@@ -1,4 +1,4 @@
-"""How a model writes changes down: SEARCH/REPLACE blocks, or whole functions.
+"""Parses the changes in a model's answer: SEARCH/REPLACE blocks, or whole functions.
 
     pkg/a.py
     <<<<<<< SEARCH                     FUNCTION pkg/a.py::Class.method
@@ -7,9 +7,9 @@
     the lines as they should be        ```
     >>>>>>> REPLACE
 
-An empty SEARCH makes a new file. Weak models write a unified diff, a whole file, or a function without its path instead: these
-are read too where they can mean one thing only. What cannot be read is an `EditProblem`, whose sentence goes back to the model
-once. The block's shape is Aider's ("diff" format); code never travels inside JSON. Where changes belong is `agent/placing.py`.
+An empty SEARCH creates a file. Weak models write a unified diff, a whole file, or a function without its path instead: these
+are accepted if they are unambiguous. Anything else is an `EditProblem`, whose sentence goes back to the model once. The block's
+format is Aider's ("diff"); code never travels inside JSON. `agent/edits/placement.py` applies the changes to files.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from pathlib import PurePosixPath
 
 from agent.edits.changes import EditProblem
 
-LONGEST = 256 * 1024  # characters of an answer that is read at all
+LONGEST = 256 * 1024  # characters; longer answers are rejected
 MOST = 50  # changes in one answer
 
 _SEARCH = re.compile(r"<{5,9} ?(SEARCH|ORIGINAL|HEAD):?\s*(?P<path>[\w./-]+\.\w+)?\s*$")
 _DIVIDER = "======="
-_DIVIDE = re.compile(r"={5,9}\s*$")  # where the divider itself is missing
+_DIVIDE = re.compile(r"={5,9}\s*$")  # if there is no exact divider
 _REPLACE = re.compile(r">{5,9} ?(REPLACE|UPDATED)?\s*$")
 _FUNCTION = re.compile(r"[#*`\s]*FUNCTION:?\s+`?(?:(?P<path>[^:`\s]+)::)?(?P<name>[\w.]+)(?:\(\))?[`*:\s]*$")
 _FENCE = re.compile(r"\s*(?P<ticks>`{3,}|~{3,})[\w+-]*\s*$")
 _FILE = re.compile(r"(---|\+\+\+) (?P<path>[^\t\n]+)")
 _NONE = "/dev/null"
-_MARKS = ("", " ", "+", "-", "\\")  # a hunk's line begins with one of them; without a fence, another one is prose
+_MARKS = ("", " ", "+", "-", "\\")  # first characters of a hunk's lines; without a fence, other lines are prose
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """These lines of a file become those; without `search` the file is new. Without a path it is one of those shown."""
+    """Replaces lines of a file; without `search` the file is new. Without a path, it is one of the files shown."""
 
     path: str
     search: tuple[str, ...]  # lines without their ends
@@ -47,7 +47,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class WholeFunction:
-    """A function or class, by its qualified name, becomes this text. Without a path it is in one of the files shown."""
+    """Replaces a function or class, by its qualified name. Without a path, it is in one of the files shown."""
 
     path: str
     name: str
@@ -56,7 +56,7 @@ class WholeFunction:
 
 @dataclass(frozen=True, slots=True)
 class WholeFile:
-    """A file becomes this text; what it really is (the file, or one definition of it) is seen when it is placed."""
+    """Replaces a file, or one definition of it: placement decides which."""
 
     path: str
     text: tuple[str, ...]
@@ -66,13 +66,13 @@ Change = Block | WholeFunction | WholeFile
 
 
 def parse(answer: str) -> tuple[Change, ...] | EditProblem:
-    """The changes that an answer asks for, in its order; prose around them is dropped."""
+    """The changes in an answer, in order, without the prose around them."""
     if not answer.strip():
         return EditProblem("The answer was empty.")
     if len(answer) > LONGEST:
         return EditProblem(f"The answer is longer than {LONGEST // 1024} KiB; answer with the changed lines alone.")
     rest = [line.removesuffix("\r") for line in answer.split("\n")]
-    for read in (_as_told, _as_diff, _as_fences):
+    for read in (_as_prompted, _as_diff, _as_fences):
         changes = read(rest)
         if isinstance(changes, EditProblem):
             return changes
@@ -83,8 +83,8 @@ def parse(answer: str) -> tuple[Change, ...] | EditProblem:
     return EditProblem("The answer has no SEARCH/REPLACE block and no FUNCTION.")
 
 
-def _as_told(rest: list[str]) -> list[Change] | EditProblem:
-    """The two forms that the prompt describes."""
+def _as_prompted(rest: list[str]) -> list[Change] | EditProblem:
+    """The two formats that the prompt describes."""
     changes: list[Change] = []
     at, path = 0, ""
     found: tuple[Change, int] | EditProblem
@@ -106,7 +106,7 @@ def _as_told(rest: list[str]) -> list[Change] | EditProblem:
 
 
 def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
-    """A unified diff, with or without a fence; its line numbers are not believed, only its lines."""
+    """A unified diff, with or without a fence; its line numbers are ignored."""
     changes: list[Change] = []
     path, old, new = "", list[str](), list[str]()
     in_hunk = in_fence = False
@@ -123,7 +123,7 @@ def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
             close()
             in_hunk, path = False, _diff_path(line, following)
             if _diff_path(following, following) == _NONE:
-                return EditProblem(f"Removing {path} is not something that can be answered; empty what it holds instead.")
+                return EditProblem(f"An answer cannot remove {path}; empty it instead.")
         elif line.startswith("@@") and path:
             close()
             in_hunk = True
@@ -142,14 +142,14 @@ def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
 
 
 def _diff_path(line: str, following: str) -> str:
-    """Of the old file; of the new one where it is new. git's `a/` and `b/` are not part of it."""
+    """The old file's path, or the new one's for a new file, without git's `a/` and `b/`."""
     paths = [named["path"].strip() for each in (line, following) if (named := _FILE.match(each))]
     path = next((path for path in paths if path != _NONE), _NONE)
     return path[2:] if path.startswith(("a/", "b/")) else path
 
 
 def _without_blank_ends(change: Change) -> Change:
-    """Blank lines that stand behind a diff belong to the prose, not to its last hunk."""
+    """Blank lines after a diff belong to the prose, not to its last hunk."""
     assert isinstance(change, Block)
     old, new = list(change.search), list(change.replace)
     while old and new and not old[-1].strip() and not new[-1].strip():
@@ -159,7 +159,7 @@ def _without_blank_ends(change: Change) -> Change:
 
 
 def _as_fences(rest: list[str]) -> list[Change] | EditProblem:
-    """Code blocks under the path of their file, or that hold one whole function."""
+    """Code blocks below their file's path, or with one whole function."""
     changes: list[Change] = []
     at = 0
     while at < len(rest):
@@ -189,7 +189,7 @@ def _only_definition(text: tuple[str, ...]) -> str | None:
 
 
 def _path_above(rest: list[str], at: int) -> str:
-    """The path that stands on the line before a block, with or without a fence between."""
+    """The path on the line before a block, with or without a fence between."""
     for line in reversed(rest[max(0, at - 3) : at]):
         if _REPLACE.match(line):
             return ""
@@ -201,10 +201,10 @@ def _path_above(rest: list[str], at: int) -> str:
 
 
 def _block(rest: list[str], at: int, path: str) -> tuple[Block, int] | EditProblem:
-    alike = next((i for i in range(at + 1, len(rest)) if _DIVIDE.match(rest[i])), len(rest))
-    end = next((i for i in range(alike + 1, len(rest)) if _REPLACE.match(rest[i])), None)
+    likely = next((i for i in range(at + 1, len(rest)) if _DIVIDE.match(rest[i])), len(rest))
+    end = next((i for i in range(likely + 1, len(rest)) if _REPLACE.match(rest[i])), None)
     # An underlined heading inside SEARCH looks like a divider too.
-    divide = next((i for i in range(alike, end or alike) if rest[i].rstrip() == _DIVIDER), alike)
+    divide = next((i for i in range(likely, end or likely) if rest[i].rstrip() == _DIVIDER), likely)
     if end is None:
         return EditProblem(f"The block for {path or 'a file'} is not closed with ======= and >>>>>>> REPLACE.")
     if any(_SEARCH.match(line) for line in rest[at + 1 : end]):
@@ -213,7 +213,7 @@ def _block(rest: list[str], at: int, path: str) -> tuple[Block, int] | EditProbl
 
 
 def splits(block: Block) -> Iterator[Block]:
-    """How the block may be meant where several lines are dividers, which of them it is: the longest SEARCH first."""
+    """The readings of a block with several divider lines, the longest SEARCH first."""
     for at in reversed([i for i, line in enumerate(block.replace) if block.search and line.rstrip() == _DIVIDER]):
         yield Block(block.path, (*block.search, _DIVIDER, *block.replace[:at]), block.replace[at + 1 :])
     yield block
@@ -233,7 +233,7 @@ def _whole_function(rest: list[str], at: int, path: str, name: str) -> tuple[Who
 
 
 def clean_path(path: str) -> str | None:
-    """A path as the repository names it, or None when it leads outside."""
+    """A clean path inside the repository, or None if it leads outside."""
     pure = PurePosixPath(path.strip().removeprefix("./"))
     outside = pure.is_absolute() or ".." in pure.parts or "\\" in path or not pure.parts or any(ord(c) < 32 for c in path)
     return None if outside else str(pure)

@@ -1,7 +1,7 @@
-"""Changes of files as values: their digest, their diff, and their exact way into a workspace and out of it.
+"""Changes of files as values: digest, diff, reading from a workspace and applying to it.
 
-Content is UTF-8 text with its own line ends; anything else is refused (`EditProblem`), never guessed. How a model writes
-changes down is `agent/answer.py`.
+Content is UTF-8 text with its own line endings; anything else is an `EditProblem`. `agent/edits/answers.py` parses what models
+write.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from agent.contract.proposal import Edits, FileChange
 from sandbox.base import MIB, LimitExceeded, Workspace
 
 EDITABLE = MIB  # bytes of the largest file that is edited
-DIFF_WORK, DIFF_CHANGES = 4_000_000, 1_000  # comparisons and changed lines, after which what differs is told as one block
-Opcode = tuple[str, int, int, int, int]  # as `difflib` has them: tag, lines of the one, lines of the other
+DIFF_WORK, DIFF_CHANGES = 4_000_000, 1_000  # comparisons and changed lines; beyond them the difference is one block
+Opcode = tuple[str, int, int, int, int]  # as in `difflib`: tag, lines of one text, lines of the other
 
 
 @dataclass(frozen=True, slots=True)
 class EditProblem:
-    """Why changes cannot be had from an answer, as one sentence for whoever wrote it."""
+    """Why an answer cannot be applied, as one sentence for its author."""
 
     sentence: str
 
 
 def digest(edits: Edits) -> str:
-    """The same change has the same digest, in whatever order its files are named."""
+    """Equal changes have equal digests, whatever the order of their files."""
     sha = hashlib.sha256()
     for change in sorted(edits, key=lambda change: change.path):
         for part in (change.path, change.before, change.after):
@@ -37,7 +37,7 @@ def digest(edits: Edits) -> str:
 
 
 def lines(text: str) -> list[str]:
-    """Lines with their ends, as Python and git count them: split at newlines alone, not at form feeds."""
+    """Lines with their endings, split as Python and git do: at newlines only, not at form feeds."""
     parts = text.split("\n")
     ended = [part + "\n" for part in parts[:-1]]
     return [*ended, parts[-1]] if parts[-1] else ended
@@ -49,7 +49,7 @@ def diff(edits: Edits, context: int = 3) -> str:
     for change in edits:
         before, after = lines(change.before or ""), lines(change.after or "")
         matcher = difflib.SequenceMatcher[str](None, [], [])
-        matcher.opcodes = opcodes(before, after)  # type: ignore[attr-defined]  # what it would find too slowly
+        matcher.opcodes = opcodes(before, after)  # type: ignore[attr-defined]  # computed below, as difflib is too slow
         hunks = list(matcher.get_grouped_opcodes(context)) if before != after else []
         if hunks:
             out.append("--- /dev/null\n" if change.before is None else f"--- a/{change.path}\n")
@@ -63,7 +63,7 @@ def diff(edits: Edits, context: int = 3) -> str:
 
 
 def _range(start: int, end: int) -> str:
-    """Lines of a hunk's head: the first counts from 1, and nothing stands behind the line before it."""
+    """The range in a hunk's header, from 1; an empty one names the line before it."""
     return f"{start + 1 if end > start else start},{end - start}"
 
 
@@ -72,10 +72,10 @@ def _marked(mark: str, line: str) -> str:
 
 
 def opcodes(before: list[str], after: list[str]) -> list[Opcode]:
-    """What was kept, replaced, deleted and inserted; in time that is bounded for any two texts.
+    """What was kept, replaced, deleted and inserted, in bounded time.
 
-    Myers' greedy algorithm (An O(ND) Difference Algorithm, 1986) between the lines that are the same at both ends: `difflib`
-    takes minutes for one changed line among many that are alike.
+    Myers' greedy algorithm (An O(ND) Difference Algorithm, 1986) between the common head and tail: `difflib` takes minutes for
+    one changed line among many equal ones.
     """
     shorter = min(len(before), len(after))
     head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
@@ -98,7 +98,7 @@ def opcodes(before: list[str], after: list[str]) -> list[Opcode]:
 
 
 def _same(a: list[str], b: list[str]) -> list[tuple[int, int]]:
-    """The pairs of lines that a shortest change keeps; none when finding them takes too long."""
+    """The pairs of equal lines in a shortest edit; none if the search takes too long."""
     reach, trace, work = {1: 0}, [], 0
     for changes in range(len(a) + len(b) + 1):
         trace.append(dict(reach))
@@ -117,7 +117,7 @@ def _same(a: list[str], b: list[str]) -> list[tuple[int, int]]:
 
 
 def _path(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
-    """Backwards through what each number of changes could reach."""
+    """Traces the shortest edit back through what each number of changes reached."""
     kept = []
     for changes in range(len(trace) - 1, -1, -1):
         reach, k = trace[changes], x - y
@@ -132,22 +132,22 @@ def _path(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
 
 
 def changed_lines(edits: Edits) -> int:
-    """Lines that were added plus lines that were removed."""
+    """Added plus removed lines."""
     return len(added(edits)) + len(removed(edits))
 
 
 def added(edits: Edits) -> list[str]:
-    """The lines that a change adds, without their ends."""
+    """The added lines, without their endings."""
     return [line.rstrip("\r\n") for _, lines_in in map(changes, edits) for line in lines_in]
 
 
 def removed(edits: Edits) -> list[str]:
-    """The lines that a change removes, without their ends."""
+    """The removed lines, without their endings."""
     return [line.rstrip("\r\n") for lines_out, _ in map(changes, edits) for line in lines_out]
 
 
 def changes(change: FileChange) -> tuple[list[str], list[str]]:
-    """The lines that one file's change removes and those that it adds, with their ends."""
+    """The removed and the added lines of one file, with their endings."""
     before, after = lines(change.before or ""), lines(change.after or "")
     changed = [code for code in opcodes(before, after) if code[0] != "equal"]
     return [line for code in changed for line in before[code[1] : code[2]]], [
@@ -156,7 +156,7 @@ def changes(change: FileChange) -> tuple[list[str], list[str]]:
 
 
 async def read_text(workspace: Workspace, path: str) -> str | EditProblem | None:
-    """A file as text; None when there is none; a problem when it cannot be edited as text."""
+    """A file as text; None if it does not exist; a problem if it cannot be edited as text."""
     try:
         content = await workspace.read(path, EDITABLE)
     except FileNotFoundError:
@@ -173,13 +173,13 @@ async def read_text(workspace: Workspace, path: str) -> str | EditProblem | None
 
 
 async def apply(workspace: Workspace, edits: Edits) -> EditProblem | None:
-    """Write a change; nothing is written unless every file is what the change expects."""
+    """Apply a change, if every file has the content that the change expects."""
     for change in edits:
         current = await read_text(workspace, change.path)
         if isinstance(current, EditProblem):
             return current
         if current != change.before:
-            return EditProblem(f"{change.path} is not what the change was made for.")
+            return EditProblem(f"{change.path} has changed since the patch was made.")
     for change in edits:
         if change.after is None:
             await workspace.remove(change.path)

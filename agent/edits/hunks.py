@@ -1,4 +1,4 @@
-"""A change taken apart into hunks, each of which could be left out. Pure."""
+"""Splits changes into hunks, to drop or merge them. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 
 def hunks(edits: Edits) -> int:
-    """How many there are: runs of changed lines, in all files; a file that is made or removed is one."""
+    """The number of hunks (runs of changed lines) in all files; a created or removed file is one."""
     return sum(_count(change) for change in edits)
 
 
 def without_hunk(edits: Edits, number: int) -> Edits:
-    """The change without one of its hunks, counted from 0 through all files; a file with no hunk left is left out."""
+    """The change without one hunk, counted from 0 through all files; a file without hunks is dropped."""
     kept: list[FileChange] = []
     for change in edits:
         count = _count(change)
@@ -29,36 +29,33 @@ def without_hunk(edits: Edits, number: int) -> Edits:
     return tuple(kept)
 
 
-def leans_on_others(edits: Edits, number: int) -> bool:
-    """Does the hunk use a name that another hunk of its function brings in? Without it the change would be half a thought."""
+def depends_on_others(edits: Edits, number: int) -> bool:
+    """Does the hunk use a name that another hunk of its function introduces?"""
     for change in edits:
         count = _count(change)
         if 0 <= number < count and count > 1:
-            return _leans(change, number)
+            return _depends(change, number)
         number -= count
     return False
 
 
-def _leans(change: FileChange, number: int) -> bool:
-    """The function is that of the text before; where there is none, the whole file counts."""
+def _depends(change: FileChange, number: int) -> bool:
+    """Functions are those of the old text; outside of one, the whole file counts."""
     before, after = lines(change.before or ""), lines(change.after or "")
     changed = [code[1:] for code in opcodes(before, after) if code[0] != "equal"]
     outline = Module(change.path, change.before or "")
     here = outline.around(changed[number][0] + 1)
     known = set(_NAME.findall(outline.text(here.first, here.last) if here else change.before or ""))
-    brought: set[str] = set()
+    introduced: set[str] = set()
     for at, (i, _, j, j_end) in enumerate(changed):
         if at != number and outline.around(i + 1) == here:
-            brought |= set(_NAME.findall("".join(after[j:j_end]))) - known
+            introduced |= set(_NAME.findall("".join(after[j:j_end]))) - known
     _, _, j, j_end = changed[number]
-    return not brought.isdisjoint(_NAME.findall("".join(after[j:j_end])))
+    return not introduced.isdisjoint(_NAME.findall("".join(after[j:j_end])))
 
 
-def together(one: Edits, other: Edits) -> Edits | None:
-    """Both changes as one, where they were made for the same files and touch different lines; else None.
-
-    A hunk that both have is had once.
-    """
+def merge(one: Edits, other: Edits) -> Edits | None:
+    """Both changes as one, or None if they conflict. A hunk in both is applied once."""
     merged = {change.path: change for change in one}
     for change in other:
         known = merged.get(change.path)
@@ -98,7 +95,7 @@ def _count(change: FileChange) -> int:
 
 
 def _restored(change: FileChange, number: int) -> FileChange:
-    """The file's change with the lines of one hunk as they were."""
+    """The file's change with one hunk reverted."""
     before, after = lines(change.before or ""), lines(change.after or "")
     text, at = [], 0
     for tag, i, i_end, j, j_end in opcodes(before, after):

@@ -1,4 +1,4 @@
-"""Where a model's changes belong: in the files' texts, each in exactly one place, else a sentence that says why not. Pure."""
+"""Applies a model's changes to the files' texts, each at exactly one location, or says why not. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from agent.edits.changes import EditProblem, lines
 
 
 def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], shown: Sequence[str] = ()) -> Edits | EditProblem:
-    """Place changes in the files' texts (`None`: there is no such file). Keys of `sources` are clean paths, one for each
-    change that names one, and the `shown` ones, among which those without a path belong; several changes of one file are
-    placed one after the other.
+    """Apply changes to texts in order. `sources` maps clean paths to texts (`None`: no such file), for every path that a change
+    names and for the `shown` files, in which changes without a path belong.
     """
     texts: dict[str, str | None] = {}
     for change in changes:
@@ -37,7 +36,7 @@ def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], show
 
 
 def _home(change: Change, sources: Mapping[str, str | None]) -> str | EditProblem:
-    """The one file that a change without a path fits into."""
+    """The only file that fits a change without a path."""
     fits = [path for path, text in sources.items() if text and isinstance(_place(change, path, text), str)]
     if len(fits) == 1:
         return fits[0]
@@ -65,7 +64,7 @@ def _place(change: Change, path: str, text: str | None) -> str | EditProblem:
 
 
 def _replace_lines(block: Block, path: str, text: str) -> str | EditProblem:
-    """Exact match first; then one that differs in trailing blanks; then one that is indented differently throughout."""
+    """Exact match first; then one ignoring trailing blanks; then one ignoring a constant difference in indentation."""
     here = [line.rstrip("\r\n") for line in lines(text)]
     for seen_as in (str, str.rstrip, str.strip):
         want = [seen_as(line) for line in block.search]
@@ -84,7 +83,7 @@ def _replace_lines(block: Block, path: str, text: str) -> str | EditProblem:
 
 
 def _reindent(new: tuple[str, ...], search: tuple[str, ...], found: list[str]) -> tuple[str, ...] | None:
-    """The new lines, indented as the found ones are; None unless all found lines are off by the same indentation."""
+    """The new lines, indented like the found ones; None unless all differ by the same indentation."""
     shifts = {(_indent(a), _indent(b)) for a, b in zip(search, found, strict=True) if a.strip()}
     added = {have.removesuffix(want) for want, have in shifts if have.endswith(want)}
     lost = {want.removesuffix(have) for want, have in shifts if want.endswith(have)}
@@ -103,10 +102,10 @@ def _indent(line: str) -> str:
 
 
 def _splice(text: str, first: int, after: int, new: tuple[str, ...]) -> str:
-    """Put lines in the place of others, with the line ends of the place and the end of file as it was."""
+    """Replace lines, keeping their line endings and the end of the file."""
     old = lines(text)
-    place = old[first:after] or old
-    end = "\r\n" if sum(line.endswith("\r\n") for line in place) * 2 > len(place) else "\n"
+    near = old[first:after] or old
+    end = "\r\n" if sum(line.endswith("\r\n") for line in near) * 2 > len(near) else "\n"
     put = [line + end for line in new]
     if after == len(old) and not text.endswith("\n"):
         if put:
@@ -117,7 +116,7 @@ def _splice(text: str, first: int, after: int, new: tuple[str, ...]) -> str:
 
 
 def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditProblem:
-    """The whole file where nothing that it defines is missing; one definition of it where the text is just that."""
+    """Replaces the file if the text has all its definitions; one definition if the text is just that."""
     if text is None:
         return EditProblem(f"There is no file {path}; a new one is a block with an empty SEARCH.")
     body = "\n".join(change.text)

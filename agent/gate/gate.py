@@ -1,10 +1,9 @@
-"""The gate: red became green, nothing else broke, and it is this change that did it. Same for every rung.
+"""The gate: the target turns green, nothing else breaks, and reverting the change turns the target red. Same for every rung.
 
-Each in fresh workspaces and fresh processes. `is_green` asks a candidate: the failing verdicts with the change and everything
-with it (where the base took little time, everything at once). `prove` asks the one that was selected: the failing verdicts
-again with the change, and without it, where they must be red again. What takes long is run alone, as the base was that it is
-held against; what is brief may run beside something else, and a run that had too little memory there is told as `starved`: it
-says nothing until it was alone.
+Every run has a fresh workspace and fresh processes. `is_green` judges a candidate: the target, then everything (at once if the
+base's run was brief). `prove` judges the selected one: the target again with the change, and without it. Long runs run alone,
+as the base did; brief ones may run in parallel. A parallel run that ran out of memory is `starved` and decides nothing until it
+is repeated alone.
 """
 
 from __future__ import annotations
@@ -15,27 +14,28 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
-from agent import words
-from agent.checks.oracle import EXIT, Verification, broken, failures, meddling, perhaps_luck, turned, unexplained, unmoved
+from agent.checks.oracle import EXIT, Verification, broken, failures, possibly_flaky, tampering, turned, unexplained, unmoved
+from agent.contract import words
 from agent.contract.outcome import CheckEvidence
 from agent.contract.proposal import Edits
 from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
+from agent.contract.words import named
 from agent.edits.changes import apply
-from agent.report.endings import named
+from agent.report.endings import last_line
 from agent.state import Work
 from sandbox.base import InstallFailed, LimitExceeded, Packages
 
 Runs = Mapping[str, CheckRun]  # by the check's name
-_HOW = {"timeout": "does not end in time", "crashed": "crashes", "out_of_memory": "runs out of memory"}
+_HOW = {"timeout": "times out", "crashed": "crashes", "out_of_memory": "runs out of memory"}
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py")
-BRIEF = 5.0  # seconds of the base's run, up to which two may run side by side
-GREENS = 3  # times that the target of brief checks turns green in all; twice for the others
-START = 2.0  # seconds that a check takes about to begin
-HANG, LONGER = 5.0, 5  # a hang is one again after these seconds and this many times what a green run took
+BRIEF = 5.0  # seconds of the base's run, up to which runs may be parallel
+GREENS = 3  # runs in which the target of brief checks passes; two for the others
+START = 2.0  # seconds that a check takes to start, about
+HANG, LONGER = 5.0, 5  # a run hangs after these seconds, or this many times a passing run
 
 
 async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
-    """Does everything pass with the change? Evidence has no red without it yet. Raises `SandboxError` when it is lost."""
+    """Does everything pass with the change? The evidence lacks the run without it. Raises `SandboxError`."""
     if not is_brief(base):
         target = await _runs(work, oracle, edits, target_only=True)
         if isinstance(target, Verification):
@@ -44,10 +44,10 @@ async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Veri
             return failed
     whole = await _runs(work, oracle, edits, target_only=False)
     judged = _judged(oracle, base, whole, edits)
-    if isinstance(whole, Verification) or not any((doubtful := perhaps_luck(oracle, whole, judged.newly_red)).values()):
+    if isinstance(whole, Verification) or not any((doubtful := possibly_flaky(oracle, whole, judged.newly_red)).values()):
         return judged
-    # A test that fails now and then must not condemn a change for good. Alone it is cheap to see that it is red again; only a
-    # whole run shows that the tests beside it do not make it red.
+    # A flaky test must not reject a change. Rerunning it alone is cheap and may confirm the failure; only a full run shows that
+    # the other tests do not cause it.
     again = await _runs(work, replace(oracle, must_turn=doubtful), edits, target_only=True)
     if isinstance(again, Verification) or any(not doubtful[name] <= run.green for name, run in again.items()):
         return judged
@@ -56,7 +56,7 @@ async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Veri
 
 
 def _judged(oracle: Oracle, base: Runs, whole: Runs | Verification, edits: Edits) -> Verification:
-    """What the run of everything says of the change."""
+    """The verdict of a full run."""
     if isinstance(whole, Verification):
         return whole
     if (failed := _still_red(oracle, base, whole)) is not None:
@@ -67,29 +67,31 @@ def _judged(oracle: Oracle, base: Runs, whole: Runs | Verification, edits: Edits
         return Verification(False, _still_exits(exits), newly_red=spoilt)
     if spoilt:
         noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
-        return Verification(False, f"it mends the failing {noun}s, but breaks {named(spoilt)}{why}", newly_red=spoilt)
-    if (found := _meddles(base, whole, edits)) is not None:
+        return Verification(False, f"it fixes the failing {noun}s but breaks {named(spoilt)}{why}", newly_red=spoilt)
+    if (found := _tampering(base, whole, edits)) is not None:
         return found
-    return Verification(True, "green", evidence=tuple(_evidence(oracle, c, base[c.name], whole[c.name]) for c in oracle.checks))
+    return Verification(
+        True, "passed", evidence=tuple(_evidence(oracle, c, base[c.name], whole[c.name]) for c in oracle.checks)
+    )
 
 
 async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Verification) -> Verification:
-    """Is it no luck, and is it this change? `green` is what `is_green` found. Raises `SandboxError` when it is lost."""
+    """Does it pass every time, and only with this change? `green` is what `is_green` found. Raises `SandboxError`."""
     again: list[Runs | Verification] = []
     without: Runs | Verification | None = None
     if is_brief(base):
         once = functools.partial(_runs, work, oracle, target_only=True)
         *again, without = await _side_by_side(*(once(edits) for _ in range(GREENS - 1)), once(()))
         if any(_is_starved(runs) for runs in (*again, without)):
-            again, without = [], None  # they share the sandbox's memory: each gets it alone
+            again, without = [], None  # they share the sandbox's memory: run each alone
     for _ in range(0 if again else GREENS - 1 if is_brief(base) else 1):
         again.append(await _runs(work, oracle, edits, target_only=True))
     for runs in again:
         if isinstance(runs, Verification):
             return runs
         if (failed := _still_red(oracle, base, runs)) is not None:
-            return replace(failed, reason=f"it was green once, but not every time: {failed.reason}", unmoved=False)
-        if (found := _meddles(base, runs, edits)) is not None:
+            return replace(failed, reason=f"it passed once but not every time: {failed.reason}", unmoved=False)
+        if (found := _tampering(base, runs, edits)) is not None:
             return found
     if without is None:
         hung = any(run.ending == "timeout" for run in base.values())
@@ -102,13 +104,13 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
     if luck and (odd := _odd(without)) is not None:
         return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} without the change, so nothing is proven")
     if luck:
-        return Verification(False, f"{named(luck)} turned green without the change too, so that nothing is proven")
+        return Verification(False, f"{named(luck)} passed without the change too, so nothing is proven")
     return replace(green, reason="verified", evidence=tuple(_with_red(oracle, e, without) for e in green.evidence))
 
 
-def _meddles(base: Runs, runs: Runs, edits: Edits) -> Verification | None:
-    found = [mark for name, run in runs.items() for mark in meddling(base[name], run, edits)]
-    return Verification(False, f"it meddles with what runs the tests: {', '.join(found[:3])}") if found else None
+def _tampering(base: Runs, runs: Runs, edits: Edits) -> Verification | None:
+    found = [mark for name, run in runs.items() for mark in tampering(base[name], run, edits)]
+    return Verification(False, f"it tampers with the test run: {', '.join(found[:3])}") if found else None
 
 
 def is_brief(base: Runs) -> bool:
@@ -116,17 +118,17 @@ def is_brief(base: Runs) -> bool:
 
 
 def proof_seconds(base: Runs) -> float:
-    """What `is_green` and `prove` of one candidate take about."""
+    """Estimate for `is_green` and `prove` of one candidate."""
     return sum(GREENS * ending_seconds(run) + (run.seconds if run.ending == "timeout" else 0.0) for run in base.values())
 
 
 def ending_seconds(run: CheckRun) -> float:
-    """What a run takes about where nothing hangs."""
+    """Estimate for a run without a hang."""
     return START + sum(run.durations.values()) if run.ending == "timeout" else run.seconds
 
 
 async def _side_by_side(*works: Coroutine[Any, Any, Any]) -> list[Any]:
-    """All to their ends; then the first error, if one failed."""
+    """Runs all to their end, then raises the first error, if any."""
     done = await asyncio.gather(*works, return_exceptions=True)
     for ended in done:
         if isinstance(ended, BaseException):
@@ -137,14 +139,14 @@ async def _side_by_side(*works: Coroutine[Any, Any, Any]) -> list[Any]:
 async def _runs(
     work: Work, oracle: Oracle, edits: Edits, *, target_only: bool, patience: float | None = None
 ) -> Runs | Verification:
-    """Each check in a workspace of its own; a failure when the change cannot be applied, a bound is reached or time is up."""
+    """Runs each check in its own workspace; a failure if the change does not apply, a limit is reached or time is up."""
     runs = {}
     for check in oracle.checks:
         target = oracle.must_turn[check.name]
         if target_only and not target:
             continue
         if work.ledger.seconds_left() <= 0:
-            return Verification(False, "the time of the attempt was up before it could be judged")
+            return Verification(False, "the attempt's time ran out before it was judged")
         only = target if target_only and check.runs_tests and not check.needs_company else None
         try:
             async with work.task.sandbox.candidate() as workspace:
@@ -155,14 +157,14 @@ async def _runs(
                 seconds = min(work.patience(check), patience or check.timeout)
                 runs[check.name] = await work.runner.run(workspace, check, only=only, timeout=seconds)
         except InstallFailed as error:
-            return Verification(False, f"what it depends on cannot be installed: {error.reason}")
+            return Verification(False, f"its dependencies cannot be installed: {error.reason}")
         except LimitExceeded as error:
             return Verification(False, f"{'with' if edits else 'without'} the change {error}", starved=True)
     return runs
 
 
 def needs_install(edits: Edits, packages: Packages) -> bool:
-    """Does the change touch a file that names what is installed?"""
+    """Does the change touch a file that names dependencies?"""
     named = {*packages.requirement_files, *packages.constraint_files}
     node = {folder.strip("/") or "." for folder in packages.node}
     roots = {project.partition("[")[0].strip("/") for project in packages.projects} | ({"."} if packages.groups else set())
@@ -191,18 +193,17 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} with the change", tuple(red), starved=starved)
     if not red:
         return None
-    noun, stay = f"failing {words.noun(oracle.checks)}", "stays" if len(red) == 1 else "stay"
+    noun, fail = f"failing {words.noun(oracle.checks)}", "fails" if len(red) == 1 else "fail"
     return Verification(
         False,
-        f"{len(red)} of {words.counted(total, noun)} {stay} red: {named(red)}{_messages(runs, red)}",
+        f"{len(red)} of {words.counted(total, noun)} still {fail}: {named(red)}{_messages(runs, red)}",
         still_red=tuple(red),
         unmoved=unmoved(oracle, base, runs),
     )
 
 
 def _still_exits(run: CheckRun) -> str:
-    last = next((line.strip() for line in reversed(run.output.splitlines()) if line.strip()), "it printed nothing")
-    return f"its tests pass, but the command still exits with {run.exit_code}: {last[:200]}"
+    return f"its tests pass, but the command still exits with {run.exit_code}: {last_line(run.output)}"
 
 
 def _odd(runs: Runs) -> CheckRun | None:

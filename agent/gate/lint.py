@@ -1,4 +1,4 @@
-"""Does a change bring new findings of the repository's own linter? Only ever breaks a tie: what decides is the oracle."""
+"""Counts new findings of the repository's linter in a change. It only breaks ties; the oracle decides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LINTERS = (("ruff", "check", "--output-format=concise", "--no-cache"), ("flake8
 
 
 async def new_findings(sandbox: Sandbox, edits: Edits) -> int:
-    """How many more there are with the change in the Python files that it touches; 0 where the repository has no linter.
+    """New findings in the Python files that the change touches; 0 if the repository has no linter.
 
     Raises `SandboxError` when the sandbox is lost.
     """
@@ -33,7 +33,7 @@ async def new_findings(sandbox: Sandbox, edits: Edits) -> int:
 
 
 async def _findings(workspace: Workspace, paths: list[str]) -> Counter[str] | None:
-    """What the first linter that is installed says, by file and rule; None where none is."""
+    """Findings of the first installed linter, by file and rule; None if there is none."""
     for linter in _LINTERS:
         argv = (workspace.python, "-m", *linter, *paths)
         done = await workspace.run(Command(argv, timeout=LONGEST))

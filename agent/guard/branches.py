@@ -1,7 +1,7 @@
-"""What code says for which inputs: branches and tables, read from syntax trees whatever way they are written.
+"""Finds branches and tables that map literal inputs to answers, on syntax trees, however they are written.
 
-Negations, chains and ranges that leave one number, sums that come out constant and statements that change nothing are seen
-through; what has to be run to be known is not.
+Sees through negations, comparison chains, ranges of one number, constant arithmetic and statements without effect. Values that
+only a run can compute stay unknown.
 """
 
 from __future__ import annotations
@@ -13,30 +13,37 @@ from dataclasses import dataclass
 
 from agent.guard.runner_access import last
 
-LARGEST, LONGEST = 10**9, 1_000  # numbers and texts that are put together here
-_SUMS: Mapping[type[ast.operator], Callable[[float, float], object]] = {
+LARGEST, LONGEST = 10**9, 1_000  # bounds of folded numbers and strings
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], object]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Div: operator.truediv, ast.Mod: operator.mod, ast.BitXor: operator.xor,
 }  # fmt: skip
-_BACK: Mapping[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.BitXor: ast.BitXor}
-_MADE: Mapping[str, Callable[..., object]] = {"int": int, "float": float, "str": str, "abs": abs, "len": len, "bool": bool}
+_INVERSE: Mapping[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.BitXor: ast.BitXor}
+_CONVERSIONS: Mapping[str, Callable[..., object]] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "abs": abs,
+    "len": len,
+    "bool": bool,
+}
 _BOUNDS: Mapping[type[ast.cmpop], tuple[str, int]] = {
     ast.Gt: ("low", 1), ast.GtE: ("low", 0), ast.Lt: ("high", -1), ast.LtE: ("high", 0),
 }  # fmt: skip
-_TURNED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Lt: ast.Gt, ast.LtE: ast.GtE}
+_MIRRORED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Lt: ast.Gt, ast.LtE: ast.GtE}
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """Inputs that are asked for, what is answered then, and what is asked (to know its like)."""
+class Branch:
+    """Literal inputs and the answer for them."""
 
     inputs: tuple[ast.expr, ...]
     answer: ast.expr
-    subject: str
+    subject: str  # the expression compared with the inputs; "" if there are several
     text: str
 
 
-def cases(node: ast.AST) -> Iterator[Case]:
+def branches(node: ast.AST) -> Iterator[Branch]:
     match node:
         case ast.If(test=test, body=body, orelse=orelse):
             yield from _branch(test, body, orelse)
@@ -46,13 +53,15 @@ def cases(node: ast.AST) -> Iterator[Case]:
             yield from _branch(ast.BoolOp(ast.And(), values[:-1]), [ast.Return(values[-1])], [])
         case ast.Match(subject=subject, cases=several):
             for one in several:
-                answer, inputs = answered(one.body), tuple(_patterns(one.pattern))
+                answer, inputs = answer_of(one.body), tuple(_patterns(one.pattern))
                 if answer is not None and is_literal(answer) and inputs:
-                    yield Case(inputs, answer, ast.unparse(subject), f"case {ast.unparse(one.pattern)}: {ast.unparse(answer)}")
+                    yield Branch(
+                        inputs, answer, ast.unparse(subject), f"case {ast.unparse(one.pattern)}: {ast.unparse(answer)}"
+                    )
 
 
 def table(node: ast.AST) -> ast.Dict | None:
-    """A table, also one that `dict` makes of pairs."""
+    """A dict literal, or a `dict(…)` call over literal pairs."""
     match node:
         case ast.Dict():
             return node
@@ -62,8 +71,8 @@ def table(node: ast.AST) -> ast.Dict | None:
     return None
 
 
-def answered(body: Sequence[ast.stmt], known: Mapping[str, ast.expr] | None = None) -> ast.expr | None:
-    """What the statements say, when they do nothing else. `known` are names whose values are."""
+def answer_of(body: Sequence[ast.stmt], known: Mapping[str, ast.expr] | None = None) -> ast.expr | None:
+    """The value that the statements return or assign, or None if they do anything else. `known`: values of names."""
     names = dict(known or {})
     for at, statement in enumerate(body):
         match statement:
@@ -88,7 +97,7 @@ def answered(body: Sequence[ast.stmt], known: Mapping[str, ast.expr] | None = No
 
 
 def _is_end(rest: Sequence[ast.stmt]) -> bool:
-    """Of a branch that sets what is said afterwards."""
+    """Whether the branch ends here, so that its last assignment is the answer."""
     returned = rest[0].value if rest and isinstance(rest[0], ast.Return) else None
     return not rest or isinstance(rest[0], ast.Break | ast.Continue) or (isinstance(rest[0], ast.Return) and returned is None)
 
@@ -98,7 +107,7 @@ def is_literal(node: ast.AST) -> bool:
 
 
 def folded_value(node: ast.expr, known: Mapping[str, ast.expr] | None = None) -> ast.expr:
-    """The literal that an expression comes out as, or the expression itself."""
+    """The literal that an expression evaluates to, or the expression itself."""
     if isinstance(node, ast.BinOp | ast.Call | ast.Name):
         try:
             return ast.parse(repr(_value(node, known or {})), mode="eval").body
@@ -111,43 +120,43 @@ def _value(node: ast.expr, known: Mapping[str, ast.expr]) -> object:
     match node:
         case ast.Name(id=name) if name in known:
             value: object = ast.literal_eval(known[name])
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _SUMS:
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
             one, other = _value(left, known), _value(right, known)
             is_text = isinstance(one, str) and isinstance(other, str) and isinstance(op, ast.Add)
             if not is_text and not (isinstance(one, int | float) and isinstance(other, int | float)):
-                raise ValueError("no sum")
-            value = _SUMS[type(op)](one, other)  # type: ignore[arg-type]
-        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _MADE:
-            value = _MADE[name](_value(argument, known))
+                raise ValueError("operands of other types")
+            value = _ARITHMETIC[type(op)](one, other)  # type: ignore[arg-type]
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _CONVERSIONS:
+            value = _CONVERSIONS[name](_value(argument, known))
         case _:
             value = ast.literal_eval(node)
     if (isinstance(value, int | float) and abs(value) > LARGEST) or (isinstance(value, str) and len(value) > LONGEST):
-        raise ValueError("too large to be put together")
+        raise ValueError("too large to fold")
     return value
 
 
-def _branch(test: ast.expr, then: Sequence[ast.stmt], otherwise: Sequence[ast.stmt]) -> Iterator[Case]:
+def _branch(test: ast.expr, then: Sequence[ast.stmt], otherwise: Sequence[ast.stmt]) -> Iterator[Branch]:
     for body, holds in ((then, True), (otherwise, False)):
-        asked = list(_asked(test, holds)) if body else []
-        subjects = [subject for _, subject in asked if subject]
+        found = list(_literals(test, holds)) if body else []
+        subjects = [subject for _, subject in found if subject]
         subject = subjects[0] if len(subjects) == 1 else ""
-        inputs = tuple(one for one, _ in asked)
+        inputs = tuple(one for one, _ in found)
         known = {subject: inputs[0]} if subject.isidentifier() and len(inputs) == 1 else {}
-        answer = answered(body, known) if inputs else None
+        answer = answer_of(body, known) if inputs else None
         is_copied = bool(known) and len(body) == 1 and isinstance(getattr(body[0], "value", None), ast.Name)  # `return x`
         if answer is not None and is_literal(answer) and not is_copied:
-            yield Case(inputs, answer, subject, f"{ast.unparse(test)}: {ast.unparse(answer)}")
+            yield Branch(inputs, answer, subject, f"{ast.unparse(test)}: {ast.unparse(answer)}")
 
 
-def _asked(test: ast.AST, holds: bool) -> Iterator[tuple[ast.expr, str]]:
-    """The literals that something is, where the test holds or does not, each with what that is ("" where several are)."""
+def _literals(test: ast.AST, holds: bool) -> Iterator[tuple[ast.expr, str]]:
+    """Literals that a subject equals if the test holds (or fails), each with the subject ("" if there are several)."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            yield from _asked(operand, not holds)
+            yield from _literals(operand, not holds)
             return
         case ast.Compare():
             yield from _compared(test, holds)
-        case ast.BinOp(left=left, op=ast.Sub() | ast.BitXor(), right=right) if not holds:  # `x - 5` is nothing
+        case ast.BinOp(left=left, op=ast.Sub() | ast.BitXor(), right=right) if not holds:  # `x - 5` is zero
             yield from _equal(left, right)
         case ast.Call(func=func, args=args) if last(func) in ("startswith", "endswith", "__eq__", "fullmatch", "match"):
             yield from ((one, "") for one in args if is_literal(one))
@@ -155,7 +164,7 @@ def _asked(test: ast.AST, holds: bool) -> Iterator[tuple[ast.expr, str]]:
         yield from _pinned(test, holds)
     for inner in ast.iter_child_nodes(test):
         if not isinstance(test, ast.Compare) or isinstance(inner, ast.Call):
-            yield from _asked(inner, holds)
+            yield from _literals(inner, holds)
 
 
 def _compared(compare: ast.Compare, holds: bool) -> Iterator[tuple[ast.expr, str]]:
@@ -174,14 +183,14 @@ def _compared(compare: ast.Compare, holds: bool) -> Iterator[tuple[ast.expr, str
 
 
 def _equal(left: ast.expr, right: ast.expr) -> Iterator[tuple[ast.expr, str]]:
-    """Of two sides one of which is literal; a sum that the other is, is solved: `x - 5 == 0`."""
+    """The literal side and the other side of an equation; arithmetic is solved: `x - 5 == 0`."""
     left, right = folded_value(left), folded_value(right)
     for one, other in ((left, right), (right, left)):
         if not is_literal(one):
             continue
         subject = other
-        if isinstance(other, ast.BinOp) and type(other.op) in _BACK and is_literal(other.right):
-            solved = folded_value(ast.BinOp(one, _BACK[type(other.op)](), other.right))
+        if isinstance(other, ast.BinOp) and type(other.op) in _INVERSE and is_literal(other.right):
+            solved = folded_value(ast.BinOp(one, _INVERSE[type(other.op)](), other.right))
             if isinstance(solved, ast.Constant | ast.UnaryOp):
                 one, subject = solved, other.left
         yield one, "" if is_literal(other) else ast.unparse(subject)
@@ -193,7 +202,7 @@ def _range(bounds: Sequence[ast.expr]) -> range:
 
 
 def _pinned(test: ast.BoolOp | ast.Compare, holds: bool) -> Iterator[tuple[ast.expr, str]]:
-    """A whole number between bounds that leave no other: `4 < x < 6`, `x > 4 and x < 6`."""
+    """The only integer between two bounds: `4 < x < 6`, `x > 4 and x < 6`."""
     if not holds or (isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)):
         return
     bounds: dict[str, dict[str, int]] = {}
@@ -202,7 +211,7 @@ def _pinned(test: ast.BoolOp | ast.Compare, holds: bool) -> Iterator[tuple[ast.e
             continue
         left = compare.left
         for op, right in zip(compare.ops, compare.comparators, strict=True):
-            sides = ((left, type(op), right), (right, _TURNED.get(type(op), type(op)), left))
+            sides = ((left, type(op), right), (right, _MIRRORED.get(type(op), type(op)), left))
             for subject, kind, bound in sides:
                 if kind in _BOUNDS and isinstance(bound, ast.Constant) and type(bound.value) is int:
                     side, step = _BOUNDS[kind]

@@ -1,7 +1,7 @@
-"""What decides in this very repository, whatever it is called: a change of it is no repair.
+"""Protects the files that decide whether this repository's checks pass, whatever their names.
 
-The scripts that a check's command runs, the files that hold its tests, the examples in docstrings that are its tests, and new
-modules that would be imported in the place of a tool or of the standard library.
+These are scripts that a check runs, files that contain its tests, docstring examples that are its tests, and new modules that
+would shadow a tool or the standard library.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WRAPPERS = frozenset({
     "coverage", "--",
 })  # fmt: skip
 _TESTS = re.compile(r"^\s*((async )?def test|class Test|import (pytest|unittest)|from (pytest|unittest))", re.M)
-# Programs that take their orders from a file of the repository.
+# Programs that read their commands from a file of the repository.
 _ORDERS = {
     "make": ("makefile", "gnumakefile", "*.mk"),
     "npm": ("package.json",), "yarn": ("package.json",), "pnpm": ("package.json",), "npx": ("package.json",),
@@ -42,29 +42,29 @@ _ORDERS = {
     "doit": ("dodo.py",), "nox": ("noxfile.py",), "tox": ("tox.ini", "tox.toml"), "poe": ("poe_tasks.toml",),
     "pre-commit": (".pre-commit-config.yaml",),
 }  # fmt: skip
-_SCRIPTS = (".sh", ".bash", ".mk")  # a script calls another
+_SCRIPTS = (".sh", ".bash", ".mk")  # a script can call another
 
 
-def judge_findings(edit: FileChange, oracle: Oracle) -> Iterator[Finding]:
-    """Offences of one file's change against what decides here, worst first. Rule "tests" is one that a policy may lift."""
+def deciding_file_findings(edit: FileChange, oracle: Oracle) -> Iterator[Finding]:
+    """Violations in one file's change, worst first. A policy can lift the rule "tests"."""
     path = edit.path.casefold()
     parts = PurePosixPath(path).parts
     if any(part.split(".")[0] in _START_UP for part in parts):
         yield "start-up", f"{edit.path} changes how Python starts"
     for check in oracle.checks:
         if edit.before is None and (name := _shadowed(path, check)) is not None:
-            yield "shadow", f"{edit.path} would be imported in the place of `{name}`"
+            yield "shadow", f"{edit.path} would shadow the module `{name}`"
         steps: tuple[Check | Step, ...] = (*check.before, check)
         for step in steps:
             if _is_run_by(path, step):
-                yield "judge", f"{edit.path} is part of the command that decides, `{step.command.strip()[:80]}`"
+                yield "judge", f"{edit.path} is part of the check's command `{step.command.strip()[:80]}`"
         ids = [*oracle.must_turn.get(check.name, ()), *oracle.must_stay.get(check.name, ())]
         if check.runs_tests:
             yield from _test_findings(edit, path, check, ids)
 
 
 def _shadowed(path: str, check: Check) -> str | None:
-    """The module that a new file at a root of imports would hide."""
+    """The module that a new file at an import root would shadow."""
     parts = list(PurePosixPath(path).parts)
     for root in (PurePosixPath(check.cwd.casefold()).parts, ()):
         if root and tuple(parts[: len(root)]) == root:
@@ -82,7 +82,7 @@ def _shadowed(path: str, check: Check) -> str | None:
 
 
 def _named_modules(command: str) -> set[str]:
-    """`python -m NAME …`, and programs, whose module mostly has the same name."""
+    """Modules of `python -m NAME …`, and of programs, whose module usually has the same name."""
     found = set()
     for words in _simple_commands(command):
         found |= {after.split(".")[0].casefold() for word, after in pairwise(words) if word == "-m"}
@@ -95,7 +95,7 @@ def _is_run_by(path: str, step: Check | Step) -> bool:
     root = step.cwd.casefold().strip("/")
     relative = path[len(root) + 1 :] if root not in ("", ".") and path.startswith(f"{root}/") else path
     for words in _simple_commands(step.command):
-        run = [str(PurePosixPath(word.casefold())) for word in (*_run(words), *_lent(words))]
+        run = [str(PurePosixPath(word.casefold())) for word in (*_executed_files(words), *_option_files(words))]
         orders = [pattern for word in words[:4] for pattern in _ORDERS.get(PurePosixPath(word).name, ())]
         if relative in run or path in run:
             return True
@@ -106,8 +106,8 @@ def _is_run_by(path: str, step: Check | Step) -> bool:
     return False
 
 
-def _run(words: list[str]) -> Iterator[str]:
-    """The files of the repository that a simple command executes."""
+def _executed_files(words: list[str]) -> Iterator[str]:
+    """The repository files that a simple command executes."""
     while words and (words[0] in _WRAPPERS or re.fullmatch(r"\w+=.*", words[0])):
         words = words[1:]
     if not words:
@@ -121,7 +121,7 @@ def _run(words: list[str]) -> Iterator[str]:
             module = rest[1].replace(".", "/")
             yield from (f"{module}.py", f"{module}/__main__.py")
             if rest[1] in ("coverage", "trace", "cProfile"):
-                yield from _run(["python", *rest[2:]])
+                yield from _executed_files(["python", *rest[2:]])
             return
         if rest[0] == "-c":
             return
@@ -133,8 +133,8 @@ def _run(words: list[str]) -> Iterator[str]:
         rest = rest[1:]
 
 
-def _lent(words: list[str]) -> Iterator[str]:
-    """The plugins and the files of settings that a tool's options name."""
+def _option_files(words: list[str]) -> Iterator[str]:
+    """The plugins and configuration files that a tool's options name."""
     for word, after in pairwise([*words, ""]):
         option, has_value, value = word.partition("=")
         if option == "-p" and after:
@@ -157,17 +157,17 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
 def _test_findings(edit: FileChange, path: str, check: Check, ids: Iterable[str]) -> Iterator[Finding]:
     held = [id_ for id_ in ids if _holds(path, id_, check.reader)]
     for id_ in held:
-        # A file that could not be collected may be a product's, which a run of its examples imports.
+        # A file that failed to be collected may be product code, imported to run its examples.
         is_named = "::" in id_ or check.reader == "unittest" or _TESTS.search(edit.before or "")
         if is_named and not _is_doctest(path, id_, check.reader):
-            yield "tests", f"{edit.path} holds the test `{id_[:100]}`"
+            yield "tests", f"{edit.path} contains the test `{id_[:100]}`"
             return
     if held and (lost := _examples(edit.before, path) - _examples(edit.after, path)):
         yield "tests", f"{edit.path} would change an example that is a test: `{next(iter(lost))[0].strip()[:80]}`"
 
 
 def _holds(path: str, id_: str, reader: str) -> bool:
-    """Whether the verdict may come from this file: unittest's ids name a module, also under a folder that it starts from."""
+    """Whether the verdict may come from this file. unittest's ids name modules relative to its start folder."""
     if reader == "pytest":
         return id_.partition("::")[0].casefold() == path
     parts = re.sub(r"^\w+ \((.*)\)$", r"\1", id_).casefold().split(".")
@@ -176,7 +176,7 @@ def _holds(path: str, id_: str, reader: str) -> bool:
 
 
 def _is_doctest(path: str, id_: str, reader: str) -> bool:
-    """By the names that pytest and unittest give to examples: they end in what holds the docstring."""
+    """Whether pytest or unittest would give a docstring example this id: it ends in the docstring's owner."""
     module = PurePosixPath(path)
     if reader == "unittest":
         return " " not in id_ and not id_.rpartition(".")[2].startswith(("test", "runTest"))
@@ -185,7 +185,7 @@ def _is_doctest(path: str, id_: str, reader: str) -> bool:
 
 
 def _examples(text: str | None, path: str) -> Counter[tuple[str, str]]:
-    """The examples of a text, or of a module's docstrings; of a module that does not parse, its lines that look like some."""
+    """The examples in a text or a module's strings; if the module does not parse, the lines that look like examples."""
     try:
         texts = list(_docstrings(ast.parse(text or ""))) if path.endswith(".py") else [text or ""]
         parser = doctest.DocTestParser()
@@ -200,5 +200,5 @@ def _examples(text: str | None, path: str) -> Counter[tuple[str, str]]:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[str]:
-    """All strings: `__test__` and docstrings that are put together later hold examples too."""
+    """All strings: `__test__` and docstrings assembled later contain examples too."""
     return (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))

@@ -1,7 +1,7 @@
-"""Ways out of the process with a code of its own choosing, where a red check believes how it ends.
+"""Detects exits that a patch adds, for checks that trust the exit code.
 
-Nothing then says how far the tests came, and so a change may add no way out, in whatever language. One whose code is written
-down and means failure is no offence: it makes nothing green. Languages other than Python are judged by their lines.
+An early exit with success would pass such a check, however few tests ran. An exit with a literal failure code is allowed.
+Languages other than Python are judged by their lines.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Finding = tuple[str, str]  # rule, sentence
 
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".css", ".json", ".yml", ".yaml", ".toml", ".cfg", ".ini", ".lock", ".svg")
 _EXIT = r"(?<![\w$-])(?P<exit>_*exit!?|_?Exit|quick_exit|[eE]xitProcess|reallyExit|exit_?[cC]ode|ExitCode|halt)(?![\w$-])"
-# Another program in the place of this one ends with that one's code; below the runtime there is every way out.
+# Replacing the process ends it with the other program's exit code; system calls can do anything.
 _INSTEAD = r"|(?<![\w$])(?:f?exec[vl]\w*|CommandExt|posix_spawn\w*)(?![\w$])|/dev/(?:fd|std(?:out|err)|tty|pts)"
 _WAYS = {
-    # `exec` is a search for a pattern here, and starts a child at most.
+    # `exec` matches a regular expression here, or starts a child at most.
     NODE: re.compile(_EXIT + r"|(?<![\w$.])process\s*(?:\?\.)?\[|=\s*process\s*(?:[;,)]|$)|\bReflect\.\w+\(\s*process\b"),
     RUST: re.compile(
         # With an argument it is a query: `.exec(&db)`.
@@ -37,14 +37,15 @@ _WAYS = {
     (): re.compile(_EXIT + _INSTEAD + r"|(?<![\w$.>-])exec(?![\w$-])"),
 }
 _FAILING = re.compile(r"\s*\(\s*(\d+)\s*\)|\s*=?\s*\b(\d+)\s*(?:[;}#]|$)")
-_REMARK = re.compile(r"\s*(#(?!\{)|//|/?\*|--|;|\")")
-# Where `;` and `*` may begin code; a line that looks like a remark may end a text or a remark that began above it.
-_REMARK_OF_C = re.compile(r"\s*(?://(?!.*(?:\*/|\$\{|[\"'`]))|/?\*(?!.*[(\[=]))")
+_COMMENT = re.compile(r"\s*(#(?!\{)|//|/?\*|--|;|\")")
+# Where `;` and `*` may start code. A line that looks like a comment may end a string or comment that started above.
+_C_COMMENT = re.compile(r"\s*(?://(?!.*(?:\*/|\$\{|[\"'`]))|/?\*(?!.*[(\[=]))")
 
 
-def tells_an_exit_code_alone(oracle: Oracle) -> bool:
-    """Of some check that must turn green, or little more: of runners whose output is all that is read, and of a whole file of
-    tests that Node runs, which has passed where it ends well.
+def reports_only_an_exit_code(oracle: Oracle) -> bool:
+    """Whether some check that must pass rests on its exit code.
+
+    This includes runners whose output alone is parsed, and whole test files under Node, which pass by exiting with success.
     """
     return verdicts_are_printed(oracle) or any(
         (check.reader == "exit" and oracle.must_turn.get(check.name))
@@ -53,34 +54,35 @@ def tells_an_exit_code_alone(oracle: Oracle) -> bool:
     )
 
 
-def leaving_may_pass(oracle: Oracle) -> bool:
-    """Whether code under test could make some check green by what it tells and then leaving well: a process of Node's tests can
-    speak its runner's own words as long as nothing comes after them.
+def exiting_may_pass(oracle: Oracle) -> bool:
+    """Whether code under test could make a check pass by exiting with success.
+
+    Node's test processes count: they can imitate their runner's messages as long as nothing follows.
     """
-    return tells_an_exit_code_alone(oracle) or any(
+    return reports_only_an_exit_code(oracle) or any(
         check.reader == "javascript" and oracle.must_turn.get(check.name) for check in oracle.checks
     )
 
 
 def verdicts_are_printed(oracle: Oracle) -> bool:
-    """Of some check that must turn green, where code under test prints too."""
+    """Whether a check that must pass is parsed from output that the code under test also writes to."""
     return any(check.reader in ("go", "rust", "java") and oracle.must_turn.get(check.name) for check in oracle.checks)
 
 
 def exit_findings(path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names) -> Iterator[Finding]:
-    """Of Python code: what the change adds, wherever it stands."""
+    """Exits that the patch adds to Python code."""
     if more := Counter(_exits(after, names)) - Counter(_exits(before, had_names)):
-        yield _offence(path, next(iter(more)))
+        yield _violation(path, next(iter(more)))
 
 
 def exit_lines(path: str, added: list[str], removed: list[str]) -> Iterator[Finding]:
-    """Of code in another language, or of Python that cannot be parsed. A line that is only moved is no offence."""
+    """Exits added to code in another language, or to Python that does not parse. A moved line is allowed."""
     if not path.casefold().endswith(_PROSE) and (more := Counter(_ways(path, added)) - Counter(_ways(path, removed))):
-        yield _offence(path, next(iter(more)))
+        yield _violation(path, next(iter(more)))
 
 
-def _offence(path: str, text: str) -> Finding:
-    return "way-out", f"{path} would leave the process by `{text[:60]}`, and its check believes how it ends"
+def _violation(path: str, text: str) -> Finding:
+    return "way-out", f"{path} would exit by `{text[:60]}`, and its check trusts the exit code"
 
 
 def _exits(tree: ast.Module, names: Names) -> Iterator[str]:
@@ -98,7 +100,7 @@ def _leaves(node: ast.Name | ast.Attribute | ast.Call, names: Names) -> bool:
 
 
 def _fails(call: ast.Call) -> bool:
-    """Called with a code, or a text, that is written down and means failure; 256 would be success again."""
+    """Whether the call has a literal failure code or a text. Code 256 would wrap to success."""
     match call:
         case ast.Call(args=[ast.Constant(value=str())], keywords=[]):
             return True
@@ -108,10 +110,10 @@ def _fails(call: ast.Call) -> bool:
 
 
 def _ways(path: str, rows: list[str]) -> Iterator[str]:
-    kin = family(path.casefold())
-    pattern, remark = _WAYS[kin], _REMARK_OF_C if kin else _REMARK
+    suffixes = family(path.casefold())
+    pattern, comment = _WAYS[suffixes], _C_COMMENT if suffixes else _COMMENT
     for row in rows:
-        for way in () if remark.match(row) else pattern.finditer(row):
+        for way in () if comment.match(row) else pattern.finditer(row):
             quoted = (
                 way[0][0] not in '/"' and row[: way.start()][-1:] in ("'", '"', "`") and row[way.end() :][:1] in ("'", '"', "`")
             )

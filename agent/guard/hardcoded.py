@@ -1,8 +1,7 @@
-"""Answers that are known instead of computed: branches and tables for the very inputs of the failing tests, and objects that
-agree with whatever they are compared with.
+"""Detects hard-coded answers: branches and tables for the failing tests' own inputs, and objects that equal everything.
 
-A literal counts only where the failing tests' text holds it too, and only what a change adds. A table or a chain of branches
-that was there before may be extended: there a further case is the repair.
+A literal counts only if the failing tests' text contains it and the patch adds it. A patch may extend an existing table or
+chain of branches: there another case can be the right fix.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from agent.guard.branches import Case, answered, cases, is_literal, table
+from agent.guard.branches import Branch, answer_of, branches, is_literal, table
 from agent.guard.runner_access import last
 
 Finding = tuple[str, str]  # rule, sentence
@@ -24,85 +23,87 @@ _INHERITED = tuple(f"{kind}.__eq__" for kind in ("int", "str", "float", "bytes",
 _BUILTINS = {"str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "set", "frozenset", "complex", "object"}
 
 
-def answer_findings(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
-    """Offences that the change adds."""
-    yield from _cases_for_the_test(path, before, after, failing)
+def hardcoded_findings(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
+    """Violations that the patch adds."""
+    yield from _branches_for_the_test(path, before, after, failing)
     yield from _constant_functions(path, before, after, failing)
-    yield from _agreeing(path, before, after)
+    yield from _agreeing_methods(path, before, after)
 
 
-def _cases_for_the_test(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
-    had = [case for node in ast.walk(before) for case in cases(node)]
-    known, subjects = Counter(case.text for case in had), {case.subject for case in had if case.subject}
+def _branches_for_the_test(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
+    had = [branch for node in ast.walk(before) for branch in branches(node)]
+    known, subjects = Counter(branch.text for branch in had), {branch.subject for branch in had if branch.subject}
     tables = [keys for node in map(table, ast.walk(before)) if node is not None and len(keys := _keys(node)) > 1]
-    rows = {ast.dump(node) for node in ast.walk(before) if _answers_in_order(node)}
-    digests = Counter(ast.dump(node) for node in ast.walk(before) if _asks_for_a_digest(node))
+    rows = {ast.dump(node) for node in ast.walk(before) if _listed_answers(node)}
+    digests = Counter(ast.dump(node) for node in ast.walk(before) if _compares_a_digest(node))
     for node in ast.walk(after):
-        for case in cases(node):
-            known[case.text] -= 1
-            if known[case.text] < 0 and case.subject not in subjects and _is_for(case, failing):
-                yield "special-case", f"it answers an input of the failing test in {path} with a constant: `{case.text[:80]}`"
+        for branch in branches(node):
+            known[branch.text] -= 1
+            if known[branch.text] < 0 and branch.subject not in subjects and _is_for(branch, failing):
+                yield "special-case", f"it hard-codes the answer to a failing test's input in {path}: `{branch.text[:80]}`"
         rows_of = table(node)
         if rows_of is not None and not any(keys <= _keys(rows_of) for keys in tables) and _is_table_for(rows_of, failing):
-            yield "special-case", f"it looks up an input of the failing test in {path}: `{ast.unparse(node)[:80]}`"
+            yield "special-case", f"it hard-codes a table of the failing test's inputs in {path}: `{ast.unparse(node)[:80]}`"
         if (
-            (answers := _answers_in_order(node))
+            (answers := _listed_answers(node))
             and ast.dump(node) not in rows
-            and all(stands_in(one, failing) for one in answers)
+            and all(is_in_text(one, failing) for one in answers)
         ):
-            yield "special-case", f"it says the wanted answers one after the other in {path}: `{ast.unparse(node)[:80]}`"
-        if _asks_for_a_digest(node) and digests[ast.dump(node)] < 1:
-            yield "special-case", f"it recognises an input by its digest in {path}: `{ast.unparse(node)[:80]}`"
+            yield "special-case", f"it hard-codes a list of expected answers in {path}: `{ast.unparse(node)[:80]}`"
+        if _compares_a_digest(node) and digests[ast.dump(node)] < 1:
+            yield "special-case", f"it recognizes an input by its digest in {path}: `{ast.unparse(node)[:80]}`"
 
 
-def _answers_in_order(node: ast.AST) -> list[ast.expr]:
-    """The telling values of a literal row that is gone through, `next(iter([…]))`, or of numbers that are picked by place."""
+def _listed_answers(node: ast.AST) -> list[ast.expr]:
+    """The specific values of a literal list that is iterated (`next(iter([…]))`), or of numbers picked by a computed index."""
     match node:
         case ast.Call(
             func=ast.Name(id="iter" | "cycle") | ast.Attribute(attr="cycle"), args=[ast.List(elts) | ast.Tuple(elts)]
         ):
-            found = [one for one in elts if _is_telling(one)]
+            found = [one for one in elts if _is_specific(one)]
             return found if all(map(is_literal, elts)) else []
-        case ast.Subscript(value=ast.List(elts) | ast.Tuple(elts), slice=place) if not is_literal(place):
+        case ast.Subscript(value=ast.List(elts) | ast.Tuple(elts), slice=index) if not is_literal(index):
             numbers = [one for one in elts if isinstance(one, ast.Constant) and isinstance(one.value, int | float)]
-            found = [one for one in numbers if _is_telling(one)]
+            found = [one for one in numbers if _is_specific(one)]
             return found if len(numbers) == len(elts) and len({ast.unparse(one) for one in found}) > 1 else []
     return []
 
 
-def _asks_for_a_digest(node: ast.AST) -> bool:
+def _compares_a_digest(node: ast.AST) -> bool:
     if not isinstance(node, ast.Compare) or not any(isinstance(side, ast.Constant) for side in (node.left, *node.comparators)):
         return False
     calls = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
     return any(_DIGEST.fullmatch(last(called)) for called in calls)
 
 
-def _is_for(case: Case, failing: str) -> bool:
-    seen = [one for one in case.inputs if _is_telling(one) and stands_in(one, failing)]
+def _is_for(branch: Branch, failing: str) -> bool:
+    seen = [one for one in branch.inputs if _is_specific(one) and is_in_text(one, failing)]
     if not seen:
         return False
-    return (_is_telling(case.answer) and stands_in(case.answer, failing)) or any(map(_is_unmistakable, seen))
+    return (_is_specific(branch.answer) and is_in_text(branch.answer, failing)) or any(map(_is_unmistakable, seen))
 
 
 def _is_table_for(node: ast.Dict, failing: str) -> bool:
     pairs = list(zip(node.keys, node.values, strict=True))
     if not pairs or any(key is None or not is_literal(key) or not is_literal(value) for key, value in pairs):
         return False
-    tells = any(key is not None and _is_telling(key) and _is_telling(value) for key, value in pairs)
-    return tells and all(key is not None and stands_in(key, failing) and stands_in(value, failing) for key, value in pairs)
+    is_specific = any(key is not None and _is_specific(key) and _is_specific(value) for key, value in pairs)
+    return is_specific and all(
+        key is not None and is_in_text(key, failing) and is_in_text(value, failing) for key, value in pairs
+    )
 
 
 def _keys(node: ast.Dict) -> set[str]:
     return {ast.dump(key) for key in node.keys if key is not None}
 
 
-def _is_telling(node: ast.AST) -> bool:
-    """Guards for nothing, zero or one are ordinary code; other values are an input that somebody saw."""
+def _is_specific(node: ast.AST) -> bool:
+    """Whether the value is specific: guards for None, zero, one or empty values are ordinary code."""
     return ast.unparse(node) not in _ORDINARY
 
 
 def _is_unmistakable(node: ast.AST) -> bool:
-    """So much itself that to ask for it alone gives it away: no keyword, no month, no round number."""
+    """Whether comparing with the value alone shows hard-coding: not a keyword, a month or a round number."""
     match node:
         case ast.Constant(value=str(text)):
             return len(text) > 3 and not re.fullmatch(r"[\w.+-]{1,20}", text)
@@ -115,51 +116,55 @@ def _is_unmistakable(node: ast.AST) -> bool:
     return False
 
 
-def stands_in(node: ast.AST, failing: str) -> bool:
-    """Whether the literal is written in the text, in either kind of quotes."""
+def is_in_text(node: ast.AST, failing: str) -> bool:
+    """Whether the text contains the literal, in either kind of quotes."""
     literal = ast.unparse(node)
     ends = (r"(?<![\w.])" if literal[:1].isalnum() else "", r"(?![\w.])" if literal[-1:].isalnum() else "")
     return any(re.search(ends[0] + re.escape(text) + ends[1], failing) for text in (literal, literal.replace("'", '"')))
 
 
 def _constant_functions(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
-    """A function that looked at its arguments and now says one thing, which the failing test wants."""
+    """Functions that computed their result and now return a constant that the failing test expects."""
     had = {node.name: node for node in ast.walk(before) if isinstance(node, Function)}
     for node in ast.walk(after):
         if not isinstance(node, Function) or node.name not in had:
             continue
-        said = _said(node)
-        if said is None or _said(had[node.name]) is not None or not (_is_telling(said) and stands_in(said, failing)):
+        result = _constant_result(node)
+        if (
+            result is None
+            or _constant_result(had[node.name]) is not None
+            or not (_is_specific(result) and is_in_text(result, failing))
+        ):
             continue
         if node.args.args or node.args.posonlyargs or node.args.kwonlyargs or node.args.vararg:
-            yield "special-case", f"{node.name} in {path} would always say `{ast.unparse(said)[:60]}`, whatever it is asked"
+            yield "special-case", f"{node.name} in {path} would always return `{ast.unparse(result)[:60]}`"
 
 
-def _said(node: Function) -> ast.expr | None:
+def _constant_result(node: Function) -> ast.expr | None:
     body = [one for one in node.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
-    said = answered(body) if body and isinstance(body[-1], ast.Return) else None
-    return said if said is not None and is_literal(said) else None
+    result = answer_of(body) if body and isinstance(body[-1], ast.Return) else None
+    return result if result is not None and is_literal(result) else None
 
 
-def _agreeing(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    """New or changed methods that answer without looking at what they are asked about."""
-    had = Counter(ast.dump(made) for _, made in _answering(before))
-    for name, made in _answering(after):
-        if had[ast.dump(made)] < 1:
-            yield "agrees", f"{name} in {path} would say yes without looking"
+def _agreeing_methods(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+    """New or changed methods that answer without using their argument."""
+    had = Counter(ast.dump(method) for _, method in _answering(before))
+    for name, method in _answering(after):
+        if had[ast.dump(method)] < 1:
+            yield "agrees", f"{name} in {path} would agree without checking"
 
 
 def _answering(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
-    for holder in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
-        is_value = any(isinstance(base, ast.Name) and base.id in _BUILTINS - {"object"} for base in holder.bases)
-        for name, made in _methods(holder):
-            # A number or a text with an equality of its own is rarely what heals anything.
-            if _agrees(name, made) or (is_value and name == "__eq__" and ast.unparse(made) not in _INHERITED):
-                yield f"{holder.name}.{name}", made
+    for class_ in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        is_value = any(isinstance(base, ast.Name) and base.id in _BUILTINS - {"object"} for base in class_.bases)
+        for name, method in _methods(class_):
+            # A number or string with its own equality is rarely a fix.
+            if _agrees(name, method) or (is_value and name == "__eq__" and ast.unparse(method) not in _INHERITED):
+                yield f"{class_.name}.{name}", method
 
 
-def _methods(holder: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
-    for node in holder.body:
+def _methods(class_: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
+    for node in class_.body:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 yield name, node
@@ -169,34 +174,34 @@ def _methods(holder: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
                 yield name, value
 
 
-def _agrees(name: str, made: ast.AST) -> bool:
+def _agrees(name: str, method: ast.AST) -> bool:
     if name == "__class__":
         return True
-    if not isinstance(made, ast.Lambda | Function):
+    if not isinstance(method, ast.Lambda | Function):
         return False
-    said = [made.body] if isinstance(made, ast.Lambda) else [
-        node.value for node in ast.walk(made) if isinstance(node, ast.Return) and node.value is not None
+    results = [method.body] if isinstance(method, ast.Lambda) else [
+        node.value for node in ast.walk(method) if isinstance(node, ast.Return) and node.value is not None
     ]  # fmt: skip
     if name in ("__exit__", "__aexit__"):
-        return bool(said) and all(isinstance(one, ast.Constant) and one.value is True for one in said)
+        return bool(results) and all(isinstance(one, ast.Constant) and one.value is True for one in results)
     if name not in ("__eq__", "__ne__", "__contains__", "__instancecheck__", "__subclasscheck__"):
         return False
     yes = name != "__ne__"
-    answers = [one for one in said if ast.unparse(one) != "NotImplemented"]
+    answers = [one for one in results if ast.unparse(one) != "NotImplemented"]
     if answers and all(isinstance(one, ast.Constant) and bool(one.value) is not yes for one in answers):
-        return False  # it always says no
-    parameters = [*made.args.posonlyargs, *made.args.args]
+        return False  # always false
+    parameters = [*method.args.posonlyargs, *method.args.args]
     if len(parameters) < 2:
         return bool(answers)
-    return bool(answers) and not _looks_at(made, parameters[1].arg)
+    return bool(answers) and not _uses_argument(method, parameters[1].arg)
 
 
-def _looks_at(made: ast.AST, name: str) -> bool:
-    """Whether more is looked at than that it is some string or number."""
+def _uses_argument(method: ast.AST, name: str) -> bool:
+    """Whether the method uses the argument for more than a check of its built-in type."""
     kinds = {
-        id(inner) for call in ast.walk(made) if isinstance(call, ast.Call) and _is_shallow(call) for inner in ast.walk(call)
+        id(inner) for call in ast.walk(method) if isinstance(call, ast.Call) and _is_shallow(call) for inner in ast.walk(call)
     }
-    return any(isinstance(node, ast.Name) and node.id == name and id(node) not in kinds for node in ast.walk(made))
+    return any(isinstance(node, ast.Name) and node.id == name and id(node) not in kinds for node in ast.walk(method))
 
 
 def _is_shallow(call: ast.Call) -> bool:

@@ -1,7 +1,7 @@
-"""What a change of code in another language than Python may not do, judged by the lines that it adds.
+"""Rules for code in languages other than Python, judged by the lines that a patch adds.
 
-No parser of these languages is here, so the rules are few and plain: reach for what runs the tests, behave differently under
-them, speak in their words, replace what everybody compares with, hide errors. What was so before is no offence.
+There is no parser for these languages, so the rules are few: do not access the test runner, behave differently under test,
+print its verdicts, replace assertions or built-ins, or hide errors. Code that was there before is allowed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _SWALLOWING = re.compile(
 
 
 def line_findings(edit: FileChange) -> Iterator[Finding]:
-    """Offences of one file's change, worst first; none for what is no code."""
+    """Violations in one file's change, worst first; none if the file is not code."""
     path, suffix = edit.path, PurePosixPath(edit.path).suffix.casefold()
     if not family(path.casefold()):
         return
@@ -76,11 +76,11 @@ def line_findings(edit: FileChange) -> Iterator[Finding]:
     new, old = added((edit,)), removed((edit,))
     reaching = next((pattern for kin, pattern in _REACHING.items() if suffix in kin), None)
     if reaching is not None and _more(reaching, new, old):
-        yield "under-test", f"{path} would reach for what runs its tests, or behave differently under them"
+        yield "under-test", f"{path} would access the test runner or behave differently under test"
     if suffix in NODE and _more(_REPLACING, new, old):
-        yield "under-test", f"{path} would replace what tests decide with"
+        yield "under-test", f"{path} would replace assertions or built-ins"
     if _more(_SPEAKING, new, old):
-        yield "under-test", f"{path} would print what a runner of tests prints"
+        yield "under-test", f"{path} would print the output of a test runner"
     if len(_SWALLOWING.findall(edit.after)) > len(_SWALLOWING.findall(edit.before or "")):
         yield "swallowed", f"{path} would hide an error"
 

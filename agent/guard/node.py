@@ -1,6 +1,6 @@
-"""What code that Node runs may not do to the module of assertions and to the events of its process, wherever on its lines.
+"""Stops JavaScript and TypeScript patches from replacing Node's assertions or listening to arbitrary process events.
 
-No parser: the names that the module goes by are followed through plain declarations. What was so before is no offence.
+Works without a parser: follows the assert module's names through plain declarations. Code that was there before is allowed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Finding = tuple[str, str]  # rule, sentence
 
 _MODULE = r"""['"`](?:node:)?assert(?:/strict)?['"`]"""
 _LOADED = rf"(?:await\s+)?(?<![\w$])(?:\w+\.)?(?:require|import|getBuiltinModule)\s*\(\s*{_MODULE}\s*\)"
-# A name or several between braces, and the module that they are taken from.
+# One name, or several between braces, and the module that they come from.
 _DECLARED = re.compile(rf"(?:(?<![\w$])([\w$]+)\s*(?::[^=;\n]{{0,100}})?|\{{([^{{}}]*)\}}\s*)=\s*\(?\s*{_LOADED}")
 _IMPORTED = re.compile(rf"\bimport\b((?:(?!\bimport\b)[^'\"`;])*?)(?:\bfrom\s*|=\s*require\s*\(\s*){_MODULE}")
 _ALIAS = re.compile(r"(?<![\w$.])([\w$]+)\s*=\s*([\w$]+)(?:\s*\.\s*strict)?\s*(?:[;,)\n]|$)")
@@ -28,15 +28,15 @@ _LISTENING = re.compile(
 
 
 def node_findings(path: str, before: str, after: str) -> Iterator[Finding]:
-    """Offences of one file of code that Node runs, as it was and as it would be."""
+    """Violations in one file that Node runs, from its text before and after the patch."""
     if _replaced(after) - _replaced(before):
-        yield "under-test", f"{path} would replace what tests decide with"
+        yield "under-test", f"{path} would replace the assertions of tests"
     if len(_LISTENING.findall(after)) > len(_LISTENING.findall(before)):
-        yield "under-test", f"{path} would listen to events of its process by names that are made up while it runs"
+        yield "under-test", f"{path} would listen to process events by computed names"
 
 
 def _replaced(text: str) -> Counter[str]:
-    """What is given to, or taken from, a member of the module of assertions."""
+    """Assignments to, and deletions of, members of the assert module."""
     names = "|".join(sorted(map(re.escape, _assertions(text))))
     owner = rf"(?:{_LOADED}" + (rf"|(?<![\w$.])(?:{names})(?![\w$]))" if names else ")")
     member = r"(?:\s*\??\.\s*[\w$]+|\s*(?:\?\.)?\[[^\]\n]*\])"
@@ -49,9 +49,9 @@ def _replaced(text: str) -> Counter[str]:
 
 
 def _assertions(text: str) -> set[str]:
-    """The names that the module of assertions, or a part of it, goes by."""
-    told = [each for found in _DECLARED.findall(text) for each in found] + _IMPORTED.findall(text)
-    names = {name for each in told for name in re.findall(r"[\w$]+", each)} - {"as", "default", "type"}
+    """The names bound to the assert module or a part of it."""
+    bindings = [each for found in _DECLARED.findall(text) for each in found] + _IMPORTED.findall(text)
+    names = {name for each in bindings for name in re.findall(r"[\w$]+", each)} - {"as", "default", "type"}
     others: dict[str, list[str]] = {}
     for alias, name in _ALIAS.findall(text):
         others.setdefault(name, []).append(alias)

@@ -1,8 +1,8 @@
-"""Prints that could be taken for a verdict, where verdicts are read from what is printed: code under test writes there too.
+"""Detects prints that could be mistaken for a verdict, for runners whose verdicts are parsed from the output.
 
-A text is judged by how each of its lines begins: as a verdict's does, or with a hole that anything may fill. One that begins
-with a word of its own passes; what fills its holes may still hold further lines, which by themselves make nothing green, as the
-command has to end well too (`guard_exits`).
+Each printed line is judged by its start: it must be neither the start of a verdict nor a placeholder. A placeholder later in
+the line may still expand to further lines; these alone cannot make a check pass, because the command must also exit with
+success (`agent/guard/exits.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agent.source.languages import GO, JVM, RUST, family
 
 Finding = tuple[str, str]  # rule, sentence
 
-_LINES = r'(?:[^"\\]|\\.)*?\\n'  # of the same text, before the one that is looked at
+_LINES = r'(?:[^"\\]|\\.)*?\\n'  # earlier lines of the same text
 _BEGINS = rf'"(?:{_LINES})?(?:\s|\\t|\\r)*'
 _PRINTING = {
     RUST: re.compile(
@@ -34,10 +34,10 @@ _PRINTING = {
 
 
 def print_lines(path: str, added: list[str], removed: list[str]) -> Iterator[Finding]:
-    """Of code in a language whose runner's verdicts are read from its output. A print that takes another's place is none."""
+    """Violations in languages whose verdicts are parsed from the output. Replacing one print by another is allowed."""
     pattern = _PRINTING.get(family(path.casefold()))
     if pattern is None:
         return
     new, old = pattern.findall("\n".join(added)), pattern.findall("\n".join(removed))
     if len(new) > len(old):
-        yield "under-test", f"{path} would print what could be taken for a verdict"
+        yield "under-test", f"{path} would print text that looks like a test verdict"

@@ -1,8 +1,8 @@
-"""What a change of Python code may not do, read from its syntax trees: give up work instead of doing it right.
+"""Rules for Python code, on its syntax trees: a patch must not remove work instead of fixing it.
 
-Emptied or deleted functions, swallowed exceptions, silenced checks, assertions taken away; what reaches for the test runner
-and what answers for the failing tests alone have rooms of their own. Each rule compares what was with what is, so that code
-which always was so is no offence.
+Covers emptied and deleted functions, swallowed exceptions, silenced checks and removed assertions. `runner_access` covers code
+that accesses the test runner, `hardcoded` covers answers for the failing tests alone. Each rule compares the trees before and
+after, so code that was there before is allowed.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from agent.contract.proposal import FileChange
 from agent.edits.changes import added, removed
 from agent.guard.exits import exit_findings, exit_lines
-from agent.guard.hardcoded import answer_findings
+from agent.guard.hardcoded import hardcoded_findings
 from agent.guard.lines import line_findings
 from agent.guard.prints import print_lines
-from agent.guard.runner_access import TEST_TOOLS, Names, reach_findings
+from agent.guard.runner_access import TEST_TOOLS, Names, access_findings
 
 Finding = tuple[str, str]  # rule, sentence
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -33,17 +33,8 @@ _SILENCER = re.compile(
 _SHEBANG = re.compile(r"#!.*\bpython")
 _COOKIE = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _PLAIN_ENCODINGS = (
-    "utf-8",
-    "utf8",
-    "utf-8-sig",
-    "ascii",
-    "us-ascii",
-    "latin-1",
-    "latin1",
-    "iso-8859-1",
-    "iso-8859-15",
-    "cp1252",
-)
+    "utf-8", "utf8", "utf-8-sig", "ascii", "us-ascii", "latin-1", "latin1", "iso-8859-1", "iso-8859-15", "cp1252",
+)  # fmt: skip
 _UNDER_TEST = re.compile(
     r"PYTEST_\w+|\bsys\.modules\b.*(pytest|unittest)|(pytest|unittest).*\bsys\.modules\b|\bsys\.argv\b.*pytest"
 )
@@ -55,18 +46,18 @@ _MODULES = re.compile(r"\bsys\.modules\b(?!\[__name__\])|from sys import .*\bmod
 
 
 def _encoding(text: str) -> str:
-    """What the file says of its own encoding (PEP 263)."""
+    """The encoding that the file declares (PEP 263)."""
     for line in text.replace("\r", "\n").split("\n", 3)[:3]:  # CRLF counts twice here
         if found := _COOKIE.match(line):
             return found[1].lower().replace("_", "-")
     return "utf-8"
 
 
-def code_findings(edit: FileChange, failing: str, *, no_way_out: bool = False, no_verdicts: bool = False) -> Iterator[Finding]:
-    """Offences of one file's change, worst first. Of a file that is not Python only the lines are judged.
+def code_findings(edit: FileChange, failing: str, *, no_exits: bool = False, no_verdicts: bool = False) -> Iterator[Finding]:
+    """Violations in one file's change, worst first. Only the lines are judged if the file is not Python.
 
-    The same holds for one that parses neither before nor after: it may be written for a newer Python than ours.
-    `no_way_out`: leaving the process well could make a check green; `no_verdicts`: so could what is printed.
+    The same applies to a file that parses neither before nor after: it may need a newer Python than ours.
+    `no_exits`: exiting with success could make a check pass; `no_verdicts`: printing could.
     """
     path, new = edit.path, "\n".join(added((edit,)))
     is_python = path.endswith((".py", ".pyi", ".pyw")) or bool(_SHEBANG.match(edit.after or edit.before or ""))
@@ -76,28 +67,28 @@ def code_findings(edit: FileChange, failing: str, *, no_way_out: bool = False, n
         yield from line_findings(edit)
         return
     if len(_SILENCER.findall(new)) > len(_SILENCER.findall("\n".join(removed((edit,))))):
-        yield "silenced", f"it silences a check in {path} with a comment"
+        yield "silenced", f"it adds a comment to {path} that silences a check"
     if not is_python:
-        if no_way_out:
+        if no_exits:
             yield from exit_lines(path, added((edit,)), removed((edit,)))
         if no_verdicts:
             yield from print_lines(path, added((edit,)), removed((edit,)))
         yield from line_findings(edit)
         return
     if (cookie := _encoding(edit.after)) not in _PLAIN_ENCODINGS:
-        yield "hidden", f"{path} would be read as `{cookie}`, in which text is not what it looks like"
+        yield "hidden", f"{path} would be decoded as `{cookie}`, which can hide code"
     before, after = parsed(edit.before), parsed(edit.after)
     if after is None and before is not None:
         yield "unreadable", f"{path} would not be valid Python{_where(edit.after)}"
         return
     if after is None or before is None:
         if _UNDER_TEST.search(new):
-            yield "under-test", f"{path} would behave differently when it is tested"
+            yield "under-test", f"{path} would behave differently under test"
         if _REACHING_OUT.search(new) or _MODULES.search(new):
-            yield "under-test", f"{path} would reach for what runs its tests"
+            yield "under-test", f"{path} would access the test runner"
         if _WAY_OUT.search(new):
-            yield "way-out", f"{path} would leave the process behind the checks' back"
-        if no_way_out:
+            yield "way-out", f"{path} would end the process before its tests finish"
+        if no_exits:
             yield from exit_lines(path, added((edit,)), removed((edit,)))
     if after is None:
         return
@@ -105,13 +96,13 @@ def code_findings(edit: FileChange, failing: str, *, no_way_out: bool = False, n
     yield from _lost_functions(path, before, after)
     had_names, names = Names(before), Names(after)
     _narrow(before, edit.before or "", after, edit.after)
-    yield from reach_findings(path, before, after, had_names, names)
-    if no_way_out:
+    yield from access_findings(path, before, after, had_names, names)
+    if no_exits:
         yield from exit_findings(path, before, after, had_names, names)
     yield from _skips(path, before, after)
     yield from _lost_assertions(path, before, after)
     yield from _swallowed(path, before, after)
-    yield from answer_findings(path, before, after, failing)
+    yield from hardcoded_findings(path, before, after, failing)
 
 
 def parsed(text: str | None) -> ast.Module | None:
@@ -122,9 +113,9 @@ def parsed(text: str | None) -> ast.Module | None:
 
 
 def _narrow(before: ast.Module | ast.ClassDef, old: str, after: ast.Module | ast.ClassDef, new: str) -> None:
-    """Leave out the statements of modules and classes that are written as they were; imports stay, as they tell what is used.
+    """Removes the unchanged statements of modules and classes from both trees; imports stay, as names resolve through them.
 
-    Large files are judged many times, and little of them changes.
+    Saves time: large files are judged many times, and little in them changes.
     """
     had = Counter(text for _, text in _written(before, old))
     kept = Counter(text for _, text in _written(after, new))
@@ -164,7 +155,7 @@ def _where(text: str) -> str:
 
 
 def same_tree(edit: FileChange) -> bool:
-    """A formatting: the syntax tree is what it was, and no comment that silences a check is new."""
+    """Whether the change is formatting only: the same syntax tree, and no new comment that silences a check."""
     before, after = parsed(edit.before), parsed(edit.after)
     if before is None or after is None or ast.dump(before) != ast.dump(after):
         return False
@@ -176,8 +167,8 @@ _REQUIREMENTS = (
 )  # fmt: skip
 
 
-def differs_in_requirements_alone(edit: FileChange) -> bool:
-    """Of a setup.py: what is left when the arguments that name requirements and packages are taken away is the same."""
+def changes_only_requirements(edit: FileChange) -> bool:
+    """Whether a setup.py stays the same except for the arguments that name requirements and packages."""
     before, after = parsed(edit.before), parsed(edit.after)
     if before is None or after is None:
         return after is not None and "setup" in (edit.before or "") and "entry_points" not in "".join(added((edit,)))
@@ -189,9 +180,9 @@ def differs_in_requirements_alone(edit: FileChange) -> bool:
 
 def _skips(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
     if _count(after, _is_skip) > _count(before, _is_skip):
-        yield "skipped", f"it adds a skip or an expected failure in {path}"
+        yield "skipped", f"it adds a skip or an expected failure to {path}"
     if _count(after, _imports_the_unnamed) > _count(before, _imports_the_unnamed):
-        yield "under-test", f"{path} would run or import what it does not name"
+        yield "under-test", f"{path} would run code or import a module by a computed name"
 
 
 def _is_skip(node: ast.AST) -> bool:
@@ -200,7 +191,7 @@ def _is_skip(node: ast.AST) -> bool:
 
 
 def _imports_the_unnamed(node: ast.AST) -> bool:
-    """`exec`, `eval`, or an import by a name that is computed or a test tool's."""
+    """`exec`, `eval`, or `import_module` with a computed name or a test tool."""
     if not isinstance(node, ast.Call):
         return False
     called = ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
@@ -212,9 +203,8 @@ def _imports_the_unnamed(node: ast.AST) -> bool:
     return not isinstance(name, ast.Constant) or str(name.value).split(".")[0] in TEST_TOOLS
 
 
-def _count(tree: ast.AST, is_one: object) -> int:
-    assert callable(is_one)
-    return sum(1 for node in ast.walk(tree) if is_one(node))
+def _count(tree: ast.AST, is_one: Callable[[ast.AST], bool]) -> int:
+    return sum(map(is_one, ast.walk(tree)))
 
 
 def _lost_functions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
@@ -238,7 +228,7 @@ def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]
 
 
 def _is_empty(node: Function) -> bool:
-    """Nothing but a docstring, `pass`, `...`, or an error that says it is not implemented."""
+    """Whether it holds nothing but a docstring, `pass`, `...` or `raise NotImplementedError`."""
     for statement in node.body:
         is_idle = isinstance(statement, ast.Pass) or (
             isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
@@ -250,12 +240,12 @@ def _is_empty(node: Function) -> bool:
 
 
 def _lost_assertions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    """An assertion may be corrected, not dropped or made to hold whatever happens; to raise instead is to assert."""
+    """A patch may correct an assertion, but not drop it or make it always true. Raising instead counts as asserting."""
     lost = _count(before, _asserts) - _count(after, _asserts)
     if lost > 0 and lost > _count(after, _raises) - _count(before, _raises):
-        yield "weakened", f"it takes an assertion away from {path}"
+        yield "weakened", f"it removes an assertion from {path}"
     if _count(after, _always_holds) > _count(before, _always_holds):
-        yield "weakened", f"it makes an assertion in {path} hold whatever happens"
+        yield "weakened", f"it makes an assertion in {path} always true"
 
 
 def _asserts(node: ast.AST) -> bool:
@@ -275,15 +265,15 @@ def _always_holds(node: ast.AST) -> bool:
 
 def _swallowed(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
     if _count(after, _is_broad) > _count(before, _is_broad):
-        yield "swallowed", f"it catches every exception in {path} and does not raise it again"
+        yield "swallowed", f"it catches every exception in {path} and does not re-raise it"
     if _count(after, _suppresses_all) > _count(before, _suppresses_all):
         yield "swallowed", f"it suppresses every exception in {path}"
     if _count(after, _leaves_at_last) > _count(before, _leaves_at_last):
-        yield "swallowed", f"it leaves a `finally` in {path} and drops the exception with it"
+        yield "swallowed", f"it returns from a `finally` in {path}, which drops the exception"
 
 
 def _leaves_at_last(node: ast.AST) -> bool:
-    """A `return` in a `finally` swallows whatever is on its way."""
+    """A `return` in a `finally` swallows the exception in flight."""
     last = getattr(node, "finalbody", [])
     return any(isinstance(inner, ast.Return) for statement in last for inner in ast.walk(statement))
 

@@ -1,7 +1,7 @@
-"""What a change would have installed: its entries in the files that name dependencies.
+"""Judges the dependencies that a patch adds to requirement files and manifests.
 
-Versions may change. An entry that is more than a name with versions (an address, a path, an option, another index) is no
-repair, and a new name is one only where a failure says that this very thing is missing.
+Versions may change. An entry that is more than a name with versions (a URL, a path, an option, another index) is refused,
+and so is a new name, unless a failure reports that very package as missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Finding = tuple[str, str]  # rule, sentence
 
 
 class _Entry(NamedTuple):
-    name: str  # normalised; "" where the entry is no name with versions
+    name: str  # normalised; "" unless the entry is a plain name with versions
     text: str
 
 
@@ -42,7 +42,7 @@ _TABLES = re.compile(
 _MISSING = re.compile(
     r"No module named ['\"]?(?P<python>[\w.]+)|\bE0401: Unable to import '(?P<linted>[\w.]+)'"
     r"|stubs? (?:not installed for|for module named) \"(?P<stub>[\w.]+)\""
-    r"|(?:The '(?P<wanted>[\w.-]+)[^']*' distribution was not found|No package metadata was found for (?P<told>[\w.-]+)"
+    r"|(?:The '(?P<wanted>[\w.-]+)[^']*' distribution was not found|No package metadata was found for (?P<metadata>[\w.-]+)"
     r"|Missing optional dependency '(?P<optional>[\w.-]+)')"
     r"|Cannot find (?:module|package) '(?P<node>(?:@[\w.-]+/)?[\w-][\w.-]*)"
     r"|(?:can't find crate for|undeclared (?:crate|type) or module|unlinked crate|unresolved import) `(?P<crate>\w+)"
@@ -50,17 +50,17 @@ _MISSING = re.compile(
 
 
 def requirement_findings(edits: Edits, failing: str, *, names_are_known: bool) -> Iterator[Finding]:
-    """Offences of a whole change. `names_are_known`: its proposer has read new names from what is missing itself."""
+    """Violations of a whole patch. `names_are_known`: the proposer derived the new names from missing modules."""
     wanted = _missing(failing)
     for path, entry, is_new in _added(edits):
         if not entry.name:
-            yield "dependency", f"{path} would have `{entry.text[:80]}` installed, which is no plain name with versions"
+            yield "dependency", f"{path} would install `{entry.text[:80]}`, which is not a plain name with versions"
         elif is_new and not names_are_known and entry.name not in wanted:
-            yield "dependency", f"{path} would have `{entry.name[:80]}` installed, and no failure says that it is missing"
+            yield "dependency", f"{path} would install `{entry.name[:80]}`, which no failure reports as missing"
 
 
 def new_names(edits: Edits) -> tuple[str, ...]:
-    """What the repository has not asked for before, as far as the changed files tell."""
+    """Dependencies that none of the changed files listed before."""
     return tuple(dict.fromkeys(entry.name for _, entry, is_new in _added(edits) if is_new and entry.name))
 
 
@@ -70,12 +70,12 @@ def _added(edits: Edits) -> Iterator[tuple[str, _Entry, bool]]:
     for edit in edits:
         before = had[edit.path]
         for entry in Counter(_read(edit.path, edit.after or "") or ()) - Counter(before or ()):
-            if before is not None or entry.text not in (edit.before or ""):  # a torn file is mended
+            if before is not None or entry.text not in (edit.before or ""):  # a broken file is fixed
                 yield edit.path, entry, entry.name not in names
 
 
 def _read(path: str, text: str) -> list[_Entry] | None:
-    """None where it cannot be read; after the change, that is refused by other rules."""
+    """None if it cannot be parsed; other rules refuse that after the patch."""
     try:
         return list(_entries(path, text))
     except (ValueError, SyntaxError, configparser.Error, RecursionError, MemoryError, AttributeError):
@@ -83,7 +83,7 @@ def _read(path: str, text: str) -> list[_Entry] | None:
 
 
 def _entries(path: str, text: str) -> Iterator[_Entry]:
-    """Of any file; none where it names no dependencies."""
+    """The entries of any file; nothing for files without dependencies."""
     name = PurePosixPath(path).name.casefold()
     if _LISTS.search(path):
         yield from _listed(re.sub(r"\\\r?\n", " ", text).splitlines())
@@ -117,25 +117,25 @@ def _of_table(prefix: str, table: Mapping[str, object]) -> Iterator[_Entry]:
     for key, value in table.items():
         where = f"{prefix}.{key}" if prefix else key
         if _TABLES.fullmatch(where) and isinstance(value, dict):
-            for name, told in value.items():
-                yield from _named(name, told)
+            for name, spec in value.items():
+                yield from _named(name, spec)
         elif isinstance(value, dict):
             yield from _of_table(where, value)
         elif isinstance(value, list) and (where in _ARRAYS or prefix in _ARRAYS):
             yield from (_entry(one.strip()) for one in value if isinstance(one, str))
 
 
-def _named(name: str, told: object) -> Iterator[_Entry]:
-    """`name = "^1.2"`, `name = {version = "1.2", extras = […]}`, and a list of these."""
-    text = f"{name} = {told}"
-    match told:
+def _named(name: str, spec: object) -> Iterator[_Entry]:
+    """Reads `name = "^1.2"`, `name = {version = "1.2", extras = […]}`, or a list of these."""
+    text = f"{name} = {spec}"
+    match spec:
         case str():
-            yield _Entry(normalised(name) if _VERSIONS.fullmatch(told) else "", text)
+            yield _Entry(normalised(name) if _VERSIONS.fullmatch(spec) else "", text)
         case list():
-            for one in told:
+            for one in spec:
                 yield from _named(name, one)
-        case dict() if all(key in _MARKS for key in told):
-            yield from _named(name, str(told.get("version", "*")))
+        case dict() if all(key in _MARKS for key in spec):
+            yield from _named(name, str(spec.get("version", "*")))
         case _:
             yield _Entry("", text)
 
@@ -154,13 +154,13 @@ def _of_setup(tree: ast.Module) -> Iterator[_Entry]:
 
 
 def _missing(failing: str) -> frozenset[str]:
-    """The normalised names under which what is missing may be asked for."""
+    """The normalised names that provide the modules and packages reported as missing."""
     found: set[str] = set()
-    for said in _MISSING.finditer(failing):
-        kind, told = str(said.lastgroup), said[str(said.lastgroup)].strip(".")
-        found.add(told)
+    for match in _MISSING.finditer(failing):
+        kind, missing = str(match.lastgroup), match[str(match.lastgroup)].strip(".")
+        found.add(missing)
         if kind in ("python", "linted", "stub"):
-            parts = told.split(".")
-            names = {distribution_of(told, {}), *(".".join(parts[:count]) for count in range(1, len(parts) + 1))}
+            parts = missing.split(".")
+            names = {distribution_of(missing, {}), *(".".join(parts[:count]) for count in range(1, len(parts) + 1))}
             found |= {f"types-{name}" for name in names} if kind == "stub" else names
     return frozenset(map(normalised, found))

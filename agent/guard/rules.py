@@ -1,7 +1,7 @@
-"""What a repair may never do: pure rules about the change itself, applied to every candidate before anything runs.
+"""Rules that every patch must keep. Pure; applied to each candidate before it runs.
 
-They keep a candidate from making checks green by weakening what decides. They are judged by file and, in files that many tools
-share, by table and key. What only running can show is `verify`'s business.
+The rules stop a patch from making checks pass by weakening the checks. They work by file and, in configuration files that
+several tools share, by key. `verify` covers everything that only a run can show.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from agent.contract.proposal import Candidate, FileChange
+from agent.contract.task import Policy
 from agent.contract.verdicts import Oracle
 from agent.edits.answers import clean_path
 from agent.edits.changes import EDITABLE, added, changed_lines
-from agent.guard.deciding_files import judge_findings
-from agent.guard.exits import leaving_may_pass, tells_an_exit_code_alone, verdicts_are_printed
-from agent.guard.python import code_findings, differs_in_requirements_alone, same_tree
+from agent.guard.deciding_files import deciding_file_findings
+from agent.guard.exits import exiting_may_pass, reports_only_an_exit_code, verdicts_are_printed
+from agent.guard.python import changes_only_requirements, code_findings, same_tree
 from agent.guard.requirements import new_names, requirement_findings
 from agent.source.protected import BUILD_SETTINGS, CI_FILES, LINT_SETTINGS, LOCKS, START_UP, TEST_SETTINGS
 from agent.source.test_files import is_snapshot, is_test
-from agent.task import Policy
 
-TESTS = "tests"  # the one rule that a person may want to lift: the test itself may be wrong
+TESTS = "tests"  # the only rule that a policy can lift: the test itself may be wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,45 +62,45 @@ _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069\u200b-\u200f\u2060\ufeff]")
 
 
 def refusal(candidate: Candidate, policy: Policy, oracle: Oracle, failing: str = "") -> Refusal | None:
-    """The first rule that a change breaks, or None. `failing` is the text of the failures, to notice what is made for them."""
+    """The first rule that a patch breaks, or None. `failing` is the text of the failures, used to detect hard-coded answers."""
     edits = candidate.edits
     if not edits or all(edit.before == edit.after for edit in edits):
         return Refusal("empty", "it changes nothing")
     if len(edits) > policy.max_files:
-        return Refusal("size", f"it changes {len(edits)} files, more than {policy.max_files}")
+        return Refusal("size", f"it changes {len(edits)} files; the limit is {policy.max_files}")
     if sum(len(edit.before or "") + len(edit.after or "") for edit in edits) > 4 * EDITABLE:
-        return Refusal("size", "it changes files that are too large")
+        return Refusal("size", "the files it changes are too large")
     for edit in edits:
         refused = _path_refusal(edit, candidate, policy) or _judge_refusal(edit, candidate, policy, oracle)
         if (refused := refused or _text_refusal(edit)) is not None:
             return refused
     if (count := changed_lines(edits)) > policy.max_changed_lines:
-        return Refusal("size", f"it changes {count} lines, more than {policy.max_changed_lines}")
+        return Refusal("size", f"it changes {count} lines; the limit is {policy.max_changed_lines}")
     for rule, sentence in requirement_findings(edits, failing, names_are_known=candidate.rung == "tools"):
         return Refusal(rule, sentence)
-    no_way_out, no_verdicts = leaving_may_pass(oracle), verdicts_are_printed(oracle)
+    no_exits, no_verdicts = exiting_may_pass(oracle), verdicts_are_printed(oracle)
     for edit in edits:
         if is_test(edit.path):
             continue
         try:
-            finding = next(code_findings(edit, failing, no_way_out=no_way_out, no_verdicts=no_verdicts), None)
+            finding = next(code_findings(edit, failing, no_exits=no_exits, no_verdicts=no_verdicts), None)
         except (RecursionError, MemoryError):
-            return Refusal("unreadable", f"{edit.path} is nested too deeply to be judged")
+            return Refusal("unreadable", f"{edit.path} is nested too deeply to analyze")
         if finding is not None:
             return Refusal(*finding)
     return None
 
 
 def doubts(candidate: Candidate, oracle: Oracle) -> tuple[str, ...]:
-    """What speaks against a repair although no rule forbids it, a clause each."""
-    told = ["its check tells only an exit code"] if tells_an_exit_code_alone(oracle) else []
-    return (*told, *(f"it has `{name}` installed, which nothing asked for before" for name in new_names(candidate.edits)))
+    """Reasons to doubt a repair that breaks no rule, one clause each."""
+    weak = ["the check reports only an exit code"] if reports_only_an_exit_code(oracle) else []
+    return (*weak, *(f"it adds `{name}` as a new dependency" for name in new_names(candidate.edits)))
 
 
 def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Refusal | None:
     path = clean_path(edit.path)
     if path is None or path != edit.path:
-        return Refusal("path", f"{edit.path!r} is no path inside the repository")
+        return Refusal("path", f"{edit.path!r} is not a path inside the repository")
     if _matches(path, START_UP):
         return Refusal("start-up", f"{path} changes how Python or git starts")
     if _matches(path, policy.protected):
@@ -108,11 +108,11 @@ def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Ref
     if _matches(path, CI_FILES):
         return Refusal("ci", f"{path} is part of the CI configuration")
     if _matches(path, LINT_SETTINGS):
-        return Refusal("settings", f"{path} holds settings of the tools that judge")
+        return Refusal("settings", f"{path} configures the tools that check the code")
     if _matches(path, BUILD_SETTINGS):
-        return Refusal("settings", f"{path} decides how it is built and what it is built from")
+        return Refusal("settings", f"{path} configures the build")
     if _matches(path, LOCKS) and candidate.rung != "tools":
-        return Refusal("lock", f"{path} is written by its tool alone")
+        return Refusal("lock", f"only its package manager can write {path}")
     if not policy.allow_test_edits:
         is_the_tools_own = candidate.rung == "tools" and (same_tree(edit) or (policy.allow_snapshots and is_snapshot(path)))
         if is_test(path) and not is_the_tools_own:
@@ -123,8 +123,8 @@ def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Ref
 
 
 def _judge_refusal(edit: FileChange, candidate: Candidate, policy: Policy, oracle: Oracle) -> Refusal | None:
-    """Manifests that tools take orders from have been judged by key."""
-    for rule, sentence in judge_findings(edit, oracle):
+    """Manifests that define commands are skipped: `_key_refusal` judges them by key."""
+    for rule, sentence in deciding_file_findings(edit, oracle):
         is_manifest = rule == "judge" and PurePosixPath(edit.path).name.casefold() in ("package.json", "tox.ini")
         is_lifted = (
             is_manifest or (rule == TESTS and policy.allow_test_edits) or (candidate.rung == "tools" and same_tree(edit))
@@ -135,10 +135,10 @@ def _judge_refusal(edit: FileChange, candidate: Candidate, policy: Policy, oracl
 
 
 def _key_refusal(edit: FileChange, path: str) -> Refusal | None:
-    """Shared configuration files, by key: dependencies may change, what decides may not."""
+    """Judges shared configuration files by key: only dependencies may change."""
     name = PurePosixPath(path).name.casefold()
-    if name == "setup.py" and not differs_in_requirements_alone(edit):
-        return Refusal("settings", f"{path} may only change in its requirements")
+    if name == "setup.py" and not changes_only_requirements(edit):
+        return Refusal("settings", f"a patch can change only the requirements in {path}")
     readers = {
         "pyproject.toml": (_toml_keys, _PYPROJECT_KEYS),
         "setup.cfg": (_ini_keys, _SETUP_CFG_KEYS),
@@ -155,12 +155,12 @@ def _key_refusal(edit: FileChange, path: str) -> Refusal | None:
     try:
         before, after = read(edit.before or ""), read(edit.after or "")
     except (ValueError, configparser.Error, RecursionError) as error:
-        return Refusal("settings", f"{path} cannot be read before or after the change ({type(error).__name__})")
+        return Refusal("settings", f"{path} cannot be parsed before or after the change ({type(error).__name__})")
     changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     for key in changed:
         if not any(fnmatch.fnmatchcase(key, pattern) or fnmatch.fnmatchcase(key, f"{pattern}.*") for pattern in allowed):
             about_tests = re.match(r"tool\.(pytest|coverage|tox|nox)|tool:pytest|pytest|testenv|tox|coverage", key)
-            return Refusal(TESTS if about_tests else "settings", f"{path} may only change in its dependencies, not in `{key}`")
+            return Refusal(TESTS if about_tests else "settings", f"a patch can change only dependencies in {path}, not `{key}`")
     return None
 
 
@@ -171,12 +171,12 @@ def _toml_keys(text: str) -> dict[str, object]:
 def _json_keys(text: str) -> dict[str, object]:
     table = json.loads(text or "{}")
     if not isinstance(table, dict):
-        raise ValueError("no object")
+        raise ValueError("not an object")
     return dict(_flat("", table))
 
 
 def _go_keys(text: str) -> dict[str, object]:
-    """Directive → its lines, whether in a block or not."""
+    """Directive → its lines, in a block or alone."""
     found: dict[str, list[str]] = {}
     block = ""
     for line in (re.sub(r"//.*", "", row).strip() for row in text.splitlines()):
@@ -192,7 +192,7 @@ def _go_keys(text: str) -> dict[str, object]:
 
 
 def _pom_keys(text: str) -> dict[str, object]:
-    """The way to an element → the texts at its end."""
+    """Path of an element → its texts."""
     found: dict[str, list[str]] = {}
 
     def walk(element: Element, way: str) -> None:
@@ -206,7 +206,7 @@ def _pom_keys(text: str) -> dict[str, object]:
     try:
         walk(fromstring(text or "<project/>"), "")
     except (ParseError, DefusedXmlException) as error:
-        raise ValueError("no XML") from error
+        raise ValueError("not valid XML") from error
     return dict(found)
 
 
@@ -227,17 +227,17 @@ def _ini_keys(text: str) -> dict[str, object]:
 
 def _text_refusal(edit: FileChange) -> Refusal | None:
     if "\0" in (edit.after or ""):
-        return Refusal("binary", f"{edit.path} becomes a binary file")
+        return Refusal("binary", f"{edit.path} would become a binary file")
     new = "\n".join(added((edit,)))
     if _SECRET.search(new):
-        return Refusal("secret", f"{edit.path} would hold what looks like a secret")
+        return Refusal("secret", f"{edit.path} would contain a likely secret")
     if _BIDI.search(new):
-        return Refusal("hidden", f"{edit.path} would hold invisible or direction-changing characters")
+        return Refusal("hidden", f"{edit.path} would contain invisible or bidirectional control characters")
     return None
 
 
 def _matches(path: str, patterns: Iterable[str]) -> bool:
-    """Globs match the whole path or, without a slash, any file's name; they ignore case, as some file systems do."""
+    """Globs match the whole path or, without a slash, the file name. Case is ignored, as on some file systems."""
     low, name = path.lower(), PurePosixPath(path).name.lower()
     return any(
         fnmatch.fnmatchcase(low, pattern.lower())

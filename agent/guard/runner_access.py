@@ -1,7 +1,7 @@
-"""Code that reaches for what runs its tests: the runner, its frames, its files, the process. A product has no business there.
+"""Detects Python code that accesses its test runner: the runner's modules, frames, files and process.
 
-Read from syntax trees, with names followed through imports and through `getattr`, and strings put together where they are
-constant. Only what a change adds counts. What is hidden better than that is for the run to notice.
+Works on syntax trees: follows names through imports and `getattr`, and folds constant strings. Only code that a patch
+adds counts. Better disguises are left to tamper detection during the run.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ TEST_TOOLS = frozenset({
     "pytest", "_pytest", "pluggy", "unittest", "doctest", "coverage", "selfheal_guest", "mock", "hypothesis", "nose", "nose2",
     "xdist", "freezegun", "testfixtures",
 })  # fmt: skip
-_RUNNER = "reach for what runs its tests"
-_PROGRAMS = "start programs of its own"
-_LEAVE = "leave the process behind the checks' back"
-# What no repair needs, by its name wherever it stands.
+_RUNNER = "access the test runner"
+_PROGRAMS = "start other programs"
+_LEAVE = "end the process before its tests finish"
+# Names that no repair needs, wherever they appear.
 _NAMES: Mapping[str, Finding] = {
     **dict.fromkeys(
         (
@@ -34,7 +34,7 @@ _NAMES: Mapping[str, Finding] = {
     ),
     **dict.fromkeys(("_exit", "killpg", "raise_signal", "pthread_kill", "settrace", "setprofile"), ("way-out", _LEAVE)),
 }  # fmt: skip
-# The same by its full name; a module stands for all that is in it.
+# The same, by full name; a module covers everything in it.
 _FULL: Mapping[str, Finding] = {
     **dict.fromkeys(
         (
@@ -71,7 +71,7 @@ _INSIDES = re.compile(r"__(eq|ne|instancecheck|code|globals|builtins|subclasses|
 _HIDING = ("ignore", "once", "module")  # actions of a warnings filter
 _MAY_BE_SET = frozenset({"sys.stdout", "sys.stderr", "sys.stdin", "sys.tracebacklimit", "logging.raiseExceptions"})
 _STARS = tuple(f"{name}.*" for name in ("sys", "os", "gc", "inspect", "ctypes", "signal", "traceback", "threading", "builtins"))
-# What these names mean also where no import says so.
+# Names that have their meaning without an import.
 _UNIMPORTED = (
     "object",
     "type",
@@ -89,11 +89,11 @@ _UNIMPORTED = (
 _SETTERS = ("setattr", "delattr", "__setattr__", "__delattr__")
 
 
-def reach_findings(path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names) -> Iterator[Finding]:
-    """Offences that the change adds. The trees may be narrowed to what differs, the names are those of the whole files."""
+def access_findings(path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names) -> Iterator[Finding]:
+    """Violations that the patch adds. The trees may hold the changed statements alone; names are those of whole files."""
     had = Counter(_reaches(before, had_names))
     for (rule, what), count in Counter(_reaches(after, names)).items():
-        # A module that starts programs may start one more.
+        # A module that starts programs already may start one more.
         if count > had[rule, what] and not (what == _PROGRAMS and had[rule, what]):
             yield rule, f"{path} would {what}"
 
@@ -107,7 +107,7 @@ def _reaches(tree: ast.Module, names: Names) -> Iterator[Finding]:
         if isinstance(node, ast.Call):
             yield from _calls(node, names)
         if isinstance(node, ast.Subscript) and names.of(node.value) == "sys.argv" and ast.unparse(node.slice) == "0":
-            yield "under-test", "ask how it was started"
+            yield "under-test", "check how it was started"
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Delete | ast.For | ast.With):
             yield from _patches(node, names)
     yield from _strings(tree)
@@ -115,7 +115,7 @@ def _reaches(tree: ast.Module, names: Names) -> Iterator[Finding]:
 
 
 class Names:
-    """Full names of what an expression stands for, as far as imports tell."""
+    """Resolves expressions to full dotted names through the imports of a module."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._known: dict[str, str] = {name: name for name in _UNIMPORTED}
@@ -130,7 +130,7 @@ class Names:
                     self._known[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
     def of(self, node: ast.AST) -> str:
-        """Dotted, or "" where nothing is known."""
+        """The dotted name, or "" if it is unknown."""
         if isinstance(node, ast.Name):
             return self._known.get(node.id, "")
         if isinstance(node, ast.Attribute):
@@ -147,12 +147,12 @@ class Names:
 
 
 def last(node: ast.AST) -> str:
-    """The last name of a dotted one, or ""."""
+    """The last part of a dotted name, or ""."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def folded(node: ast.AST) -> str | None:
-    """A string that is constant although it is put together."""
+    """The string that a constant expression builds, or None."""
     match node:
         case ast.Constant(value=str(text)):
             return text
@@ -185,9 +185,9 @@ def _imports(node: ast.AST) -> Iterator[Finding]:
         if module in _STARS:
             yield "under-test", f"import everything from `{first}`"
         if first in TEST_TOOLS:
-            yield "under-test", f"import `{first}`, a tool for tests"
+            yield "under-test", f"import the test tool `{first}`"
         elif any(part in ("tests", "conftest") or re.fullmatch(r"test_\w+|\w+_tests?", part) for part in parts[:-1] or parts):
-            yield "under-test", f"import `{module}`, which holds tests"
+            yield "under-test", f"import the test module `{module}`"
         elif (found := _known(module)) is not None:
             yield found
 
@@ -219,9 +219,9 @@ def _calls(node: ast.Call, names: Names) -> Iterator[Finding]:
             if part in _NAMES:
                 yield _NAMES[part]
         if short == "getattr" and asked is None and _is_foreign(names.of(node.args[0])):
-            yield "under-test", "look up by a computed name what belongs to Python or to the test tools"
+            yield "under-test", "access Python or the test tools by a computed name"
     if short in _SETTERS and node.args and _is_foreign(names.of(node.args[0])):
-        yield "under-test", f"change `{names.of(node.args[0])}`, which is not its own"
+        yield "under-test", f"patch `{names.of(node.args[0])}`"
     if called.rpartition(".")[2] in ("simplefilter", "filterwarnings") and called.startswith("warnings."):
         action = (
             folded(node.args[0]) if node.args else next((folded(k.value) for k in node.keywords if k.arg == "action"), None)
@@ -233,7 +233,7 @@ def _calls(node: ast.Call, names: Names) -> Iterator[Finding]:
 
 
 def _is_foreign(name: str) -> bool:
-    """Belongs to Python, to a test tool, or to the tests' part of a library."""
+    """Whether it belongs to Python, to a test tool, or to a library's testing module."""
     parts = name.split(".")
     return bool(name) and (parts[0] in sys.stdlib_module_names or parts[0] in TEST_TOOLS or "testing" in parts)
 
@@ -256,7 +256,7 @@ def _patches(node: ast.AST, names: Names) -> Iterator[Finding]:
         name = names.of(holder if holder is not None else target)
         is_inside = isinstance(target, ast.Attribute) or (holder is not None and name.endswith("__dict__"))
         if is_inside and "." in name and _is_foreign(name) and name not in _MAY_BE_SET:
-            yield "under-test", f"change `{name}`, which is not its own"
+            yield "under-test", f"patch `{name}`"
 
 
 def _unpacked(node: ast.expr) -> Iterator[ast.expr]:
@@ -268,19 +268,19 @@ def _unpacked(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _strings(tree: ast.Module) -> Iterator[Finding]:
-    idle = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings and the like
+    idle = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings and other unused strings
     for node in ast.walk(tree):
         text = folded(node) if id(node) not in idle and isinstance(node, ast.expr) else None
         if text is None:
             continue
         if _INSIDES.fullmatch(text):
-            yield "under-test", f"name `{text}`, which decides what is equal or what runs"
+            yield "under-test", f"use `{text}`, which controls comparison or execution"
         elif _TESTING.search(text):
-            yield "under-test", f"know of its tests: `{' '.join(text.split())[:60]}`"
+            yield "under-test", f"refer to its tests: `{' '.join(text.split())[:60]}`"
 
 
 def _exits(tree: ast.Module, names: Names) -> Iterator[Finding]:
-    """Leaving at import; a `main` that ends with `sys.exit` is ordinary."""
+    """Exits at import time. A `main` that ends with `sys.exit` is ordinary."""
     waiting: list[ast.stmt] = list(tree.body)
     while waiting:
         statement = waiting.pop()

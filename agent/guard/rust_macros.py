@@ -1,6 +1,6 @@
-"""What Rust's tests decide with is macros, and a name in scope wins over the standard one: no change may bring another in.
+"""Stops a patch from replacing the macros that Rust tests assert with: a macro in scope shadows the standard one.
 
-No parser of Rust: what is looked for is found outside of strings and comments. What was so before is no offence.
+Works without a Rust parser, on the text outside strings and comments. Code that was there before is allowed.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ Finding = tuple[str, str]  # rule, sentence
 _DECIDING = r"(?:(?:debug_)?assert(?:_\w+)?|unreachable|unimplemented|todo|matches)"
 _STANDARD = rf"(?:{_DECIDING}|panic|vec|format|format_args|writeln?|e?print(?:ln)?|dbg|stringify|concat|cfg|include\w*)"
 _SHADOWING = re.compile(
-    # A macro whose name is a hole of another macro may get any name.
+    # A macro named by another macro's parameter can get any name.
     rf"\bmacro_rules\s*!\s*(?:\$|(?:r#)?{_STANDARD}\b)|\bmacro\s+(?:\$|(?:r#)?{_STANDARD}\b)"
     r"|\bmacro_use\b|\bcustom_test_frameworks\b|\btest_runner\b|\bno_implicit_prelude\b"
-    # Text of Rust that stands in a file that is not called so.
+    # Rust code in a file with another suffix.
     r"|(?<!\w)include\s*!|\[\s*(?:cfg_attr\s*\([^\]]*)?\bpath\s*="
 )
 _USE = re.compile(r"\buse\b(?!\s*<)([^;]*)")
 _USED = re.compile(rf"\bas\s+(?:\$|(?:r#)?(?:panic|vec|format|{_DECIDING})\b)|(?<!\w){_DECIDING}\b(?!\s*::)")
-_PANIC = re.compile(r"\bpanic\b(?!\s*::)")  # a module of the standard library too
+_PANIC = re.compile(r"\bpanic\b(?!\s*::)")  # also a module of the standard library
 _STANDARD_PATH = re.compile(r"\s*(?:::\s*)?(?:std|core)\b")
 
 
 def macro_findings(path: str, before: str, after: str) -> Iterator[Finding]:
-    """Offences of one file of Rust, as it was and as it would be."""
+    """Violations in one Rust file, from its text before and after the patch."""
     if more := Counter(_shadowing(without_text(after))) - Counter(_shadowing(without_text(before))):
-        yield "under-test", f"{path} would replace what tests decide with by `{next(iter(more))[:60]}`"
+        yield "under-test", f"{path} would replace the assertions of tests with `{next(iter(more))[:60]}`"
 
 
 def _shadowing(plain: str) -> Iterator[str]:

@@ -1,7 +1,6 @@
-"""Tests of Rust, which stand in the very files that they test: what of a file a repair may not touch.
+"""Protects inline Rust tests, which live in the files that they test.
 
-No parser of Rust: attributes of tests are found outside of strings and comments, and what they stand above is followed to its
-end by its braces.
+Works without a Rust parser: finds test attributes outside strings and comments, and follows the braces to the end of the item.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ _EXAMPLE = re.compile(r"^[ \t]*//[/!](.*)$", re.MULTILINE)
 
 
 def inline_findings(path: str, before: str | None, after: str | None) -> Iterator[Finding]:
-    """Offences of one file of Rust against the tests in it."""
+    """Violations against the tests in one Rust file."""
     had, has = inline_items(before or ""), inline_items(after or "")
     if had != has:
         lost = [each for each in had if each not in has]
         if lost or had:
-            yield "tests", f"{path} holds tests, and the change touches them"
+            yield "tests", f"it changes tests inside {path}"
         else:
-            yield "under-test", f"{path} would be compiled differently when it is tested"
+            yield "under-test", f"{path} would compile differently under test"
     if _examples(before or "") - _examples(after or ""):
-        yield "tests", f"{path} would lose an example in its documentation, which is a test"
+        yield "tests", f"it changes a documentation example in {path}, which is a test"
     if re.search(r"\bcfg!\s*\([^)]*\btest\b", after or "") and not re.search(r"\bcfg!\s*\([^)]*\btest\b", before or ""):
-        yield "under-test", f"{path} would behave differently when it is tested"
+        yield "under-test", f"{path} would behave differently under test"
 
 
 def inline_items(text: str) -> list[str]:
-    """Each item that only a test build has, from its attribute to its end, in their order."""
+    """The items compiled only for tests, each from its attribute to its end, in order."""
     plain = without_text(text)
     found: list[str] = []
     end = 0
@@ -49,7 +48,7 @@ def inline_items(text: str) -> list[str]:
 
 
 def without_text(text: str) -> str:
-    """Code of Rust with blanks where its strings and comments were: each character keeps its place."""
+    """Rust code with its strings and comments blanked; every character keeps its offset."""
     parts: list[str] = []
     at = 0
     while found := _SKIPPED.search(text, at):
@@ -60,7 +59,7 @@ def without_text(text: str) -> str:
 
 
 def _comment_end(text: str, start: int) -> int:
-    """Behind the end of a comment that began before `start`: comments of Rust hold others."""
+    """The offset after a block comment opened before `start`. Block comments nest in Rust."""
     depth = 1
     for mark in re.compile(r"/\*|\*/").finditer(text, start):
         depth += 1 if mark[0] == "/*" else -1
@@ -70,7 +69,7 @@ def _comment_end(text: str, start: int) -> int:
 
 
 def _end(plain: str, start: int) -> int:
-    """Behind the brace that closes the first one, or behind a semicolon that comes before any."""
+    """The offset after the brace that closes the first one, or after a semicolon before any brace."""
     depth = 0
     for at in range(start, len(plain)):
         if plain[at] == "{":
@@ -85,7 +84,7 @@ def _end(plain: str, start: int) -> int:
 
 
 def _examples(text: str) -> set[str]:
-    """The lines of examples in comments of documentation."""
+    """The lines of the examples in documentation comments."""
     found: set[str] = set()
     is_inside = False
     for line in _EXAMPLE.findall(text):

@@ -1,19 +1,27 @@
-"""`python guest.pyz NAME`: runs `main()` of the module NAME of this package; a new file is a new subcommand."""
+"""`python guest.pyz NAME`: runs `main()` of one module of this package."""
+
+from __future__ import annotations
 
 import importlib
 import sys
 
+SUBCOMMANDS = {
+    "challenge": "challenge",
+    "digests": "digests",
+    "grep": "grep",
+    "names": "names",
+    "run": "run",
+    "search": "search",
+    "services": "supervise.services",
+    "trace": "trace",
+}
+
 
 def main() -> int:
-    if len(sys.argv) < 2 or not sys.argv[1].isidentifier() or sys.argv[1].startswith("_"):
-        sys.stderr.write("usage: python guest.pyz SUBCOMMAND\n")
+    if len(sys.argv) < 2 or sys.argv[1] not in SUBCOMMANDS:
+        sys.stderr.write("usage: python guest.pyz %s\n" % "|".join(sorted(SUBCOMMANDS)))
         return 2
-    name = sys.argv.pop(1)
-    try:
-        module = importlib.import_module((__package__ or "selfheal_guest") + "." + name)
-    except ModuleNotFoundError as error:
-        sys.stderr.write("no subcommand %r: %s\n" % (name, error))
-        return 2
+    module = importlib.import_module(__package__ + "." + SUBCOMMANDS[sys.argv.pop(1)])
     return int(module.main() or 0)
 
 

@@ -1,13 +1,15 @@
-"""What changed functions do beside the tests: their docstrings' examples, and calls that tests make, a little changed too.
+"""Runs changed functions beyond the tests: their docstrings' examples, calls that tests make, and variations of those calls.
 
-Runs inside the sandbox, standard library only. stdin: one JSON request {reader, args, cwd, red, green, seconds, functions:
-[[path, qualified name, first line]], documented: [[path, qualified name]], variants: [{path: text}]}; the first variant is the
-unchanged code. stdout: one JSON line {functions, calls: [[function, text, passing, mild]], variants: [{examples: [[function,
-source, outcome, got, withdrawn]], answers: [[kind, text, fits the hint, changes its arguments]]} or null]}, or {unavailable:
-why}. The examples are those of the unchanged code; one is withdrawn where the variant's docstring does not hold it any more.
+stdin: one JSON request {reader, args, cwd, red, green, seconds, functions: [[path, qualified name, first line]], documented:
+[[path, qualified name]], variants: [{path: text}]}; the first variant is the unchanged code. stdout: one JSON line {functions,
+calls: [[function, text, passing, is a variation]], variants: [{examples: [[function, source, outcome, got, withdrawn]],
+answers: [[kind, text, fits the hint, changes its arguments]]} or null]}, or {unavailable: why}. The examples are those of the
+unchanged code; one is withdrawn if the variant's docstring no longer contains it.
 
-The tests run once, in the process that has collected them, to see the calls; each variant lives in a fork of that.
+The tests run once, in the process that has collected them, to record the calls; each variant runs in a fork of that process.
 """
+
+from __future__ import annotations
 
 import ast
 import asyncio
@@ -20,88 +22,103 @@ import sys
 import time
 import types
 import typing
+from typing import Any
 
-from . import examples, prelude, warm
-from .batch import bound_memory
-from .forks import Forked
-from .inputs import Recorder, mild
-from .limits import Limit
-from .shapes import fits, shown
+from .supervise import prelude
+from .trial import collection, examples
+from .trial.batch import bound_memory
+from .trial.forks import Fork
+from .trial.inputs import CallRecorder, variations
+from .trial.limits import TimeLimit
+from .trial.shapes import as_text, fits
 
-TESTS = 30  # that are run to see their calls
-MILD = 60  # calls that are made up
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .trial.forks import Write
+    from .trial.inputs import RecordedCall
+
+TESTS = 30  # run to record their calls
+VARIATIONS = 60
 CALL = 0.15  # CPU seconds of one call
-TOLD = 300  # characters of a value or a call that people may see
+SHOWN = 300  # characters of a value or a call that people see
 
 
-def main():
+def main() -> int:
     request = json.loads(sys.stdin.buffer.read().decode())
-    answers, root = warm.silence()
+    output, root = collection.reserve_output()
     try:
-        with prelude.played(request, root):
-            warm.preload(request["reader"])
-            fork = Forked(lambda write: _collected(request, root, write), close=(answers,))
-            told = fork.word(time.monotonic() + request["seconds"])
+        with prelude.running(request, root):
+            collection.import_runner(request["reader"])
+            fork = Fork(lambda write: _collect(request, root, write), close=(output,))
+            answer = fork.receive(time.monotonic() + request["seconds"])
             fork.end()
-    except prelude.Failed as why:
-        told = {"unavailable": str(why)}
-    os.write(answers, (json.dumps(told or {"unavailable": "the calls could not be repeated in time"}) + "\n").encode())
+    except prelude.PreludeFailed as why:
+        answer = {"unavailable": str(why)}
+    os.write(output, (json.dumps(answer or {"unavailable": "the calls could not be repeated in time"}) + "\n").encode())
     return 0
 
 
-def _collected(request, root, write):
+def _collect(request: dict[str, Any], root: str, write: Write) -> None:
     until = time.monotonic() + request["seconds"] * 0.9
     bound_memory()
     try:
         ids = request["red"] + request["green"]
-        warm.collect(request, root, ids, lambda tests: write(_challenged(request, root, tests, until)))
-    except warm.Unavailable as why:
+        collection.collect(request, root, ids, lambda tests: write(_challenge(request, root, tests, until)))
+    except collection.NotCollected as why:
         write({"unavailable": str(why)})
 
 
-def _challenged(request, root, tests, until):
-    limit = Limit()
-    places = [(path, name.rpartition(".")[2], line) for path, name, line in request["functions"]]
-    recorder = Recorder(root, places)
+def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any], until: float) -> dict[str, Any]:
+    limit = TimeLimit()
+    functions = [(path, name.rpartition(".")[2], line) for path, name, line in request["functions"]]
+    recorder = CallRecorder(root, functions)
     names = [name for name in (request["red"][: TESTS // 2] + request["green"])[:TESTS] if name in tests]
-    begin, half = time.monotonic(), (until - time.monotonic()) * 0.4
+    started, half = time.monotonic(), (until - time.monotonic()) * 0.4
     for name in names:
-        if time.monotonic() - begin < half:
-            limit.run(lambda: recorder.watch(tests[name]), 1.0, 2.0)  # noqa: B023 - used at once
+        if time.monotonic() - started < half:
+            limit.run(lambda: recorder.record(tests[name]), 1.0, 2.0)  # noqa: B023 - used at once
             sys.setprofile(None)
-    calls = recorder.calls + mild(recorder.calls, MILD)
-    tested = {(places[index][:2], call) for index, call in recorder.known}
-    told, each = [], (until - time.monotonic()) / max(1, len(request["variants"]))
+    calls = recorder.calls + variations(recorder.calls, VARIATIONS)
+    tested = {(functions[index][:2], call) for index, call in recorder.known}
+    variants, each = [], (until - time.monotonic()) / max(1, len(request["variants"]))
     for texts in request["variants"]:
-        work = lambda write: write(_variant(request, root, texts, calls, tested, each * 0.6))  # noqa: B023, E731 - used at once
-        fork = Forked(work)
-        told.append(fork.word(min(until, time.monotonic() + each)))
+        fork = Fork(lambda write: write(_variant(request, root, texts, calls, tested, each * 0.6)))  # noqa: B023 - used at once
+        variants.append(fork.receive(min(until, time.monotonic() + each)))
         fork.end()
-    texts = [[c.function, _told(c), c.passing, c.mild] for c in calls]
-    return {"functions": [name for _, name, _ in request["functions"]], "calls": texts, "variants": told}
+    shown = [[c.function, _call_text(c), c.passing, c.is_variation] for c in calls]
+    return {"functions": [name for _, name, _ in request["functions"]], "calls": shown, "variants": variants}
 
 
-def _told(call):
+def _call_text(call: RecordedCall) -> str:
     try:
         parts = [repr(arg) for arg in call.args] + ["%s=%r" % pair for pair in call.kwargs.items()]
-        return ("(" + ", ".join(parts) + ")")[:TOLD]
+        return ("(" + ", ".join(parts) + ")")[:SHOWN]
     except Exception:
         return "(...)"
 
 
-def _variant(request, root, texts, calls, tested, seconds):
-    until, limit = time.monotonic() + seconds, Limit()
+def _variant(
+    request: dict[str, Any],
+    root: str,
+    texts: dict[str, str],
+    calls: Sequence[RecordedCall],
+    tested: set[tuple[Any, str]],
+    seconds: float,
+) -> dict[str, Any]:
+    until, limit = time.monotonic() + seconds, TimeLimit()
     modules = {path: _with_text(root, path, text) for path, text in texts.items()}
-    kept = []
+    tried = []
     for path, name in request["documented"]:
-        promised, said = [_promised(some.get(path), name) for some in (request["variants"][0], texts)]
+        documented, remaining = [_examples(some.get(path), name) for some in (request["variants"][0], texts)]
         names, last = dict(modules[path].__dict__), name.rpartition(".")[2]
-        for source, want in promised:
-            told, got = examples.outcome(source, want, names, limit)
+        for source, want in documented:
+            outcome, got = examples.outcome(source, want, names, limit)
             function = _function(modules[path], name)
-            if told != "kept" and any(((path, last), call) in tested for call in _made(source, last, function)):
-                told = "overruled"
-            kept.append([name, source.strip()[:TOLD], told, got, (source, want) not in said])
+            if outcome != "kept" and any(((path, last), call) in tested for call in _calls_in(source, last, function)):
+                outcome = "overruled"
+            tried.append([name, source.strip()[:SHOWN], outcome, got, (source, want) not in remaining])
     functions = [_function(modules.get(path), name) for path, name, _ in request["functions"]]
     hints = [_hint(function) for function in functions]
     answers = []
@@ -110,47 +127,48 @@ def _variant(request, root, texts, calls, tested, seconds):
             break
         function = functions[call.function]
         answers.append(["gone", "", None, False] if function is None else _answer(function, hints[call.function], call, limit))
-    return {"examples": kept, "answers": answers}
+    return {"examples": tried, "answers": answers}
 
 
-def _promised(text, name):
+def _examples(text: str | None, name: str) -> list[Any]:
     """The examples in the docstring of a function, by its qualified name."""
-    node = ast.parse(text or "")
+    node: Any = ast.parse(text or "")
     for part in name.split("."):
         node = next((one for one in getattr(node, "body", ()) if getattr(one, "name", None) == part), None)
     is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    return examples.of((is_function and ast.get_docstring(node, clean=False)) or "", name.rpartition(".")[2])
+    return examples.parse((is_function and ast.get_docstring(node, clean=False)) or "", name.rpartition(".")[2])
 
 
-def _made(source, name, function):
-    """The calls with plain arguments that an example makes of this function, written as those of tests are."""
-    made = []
+def _calls_in(source: str, name: str, function: Any) -> list[str]:
+    """The calls with plain arguments that an example makes of this function, as text like those of tests."""
+    made: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
             try:
                 args = [ast.literal_eval(arg) for arg in node.args]
-                bound = inspect.signature(function).bind(*args, **{k.arg: ast.literal_eval(k.value) for k in node.keywords})
+                kwargs: Any = {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords}
+                bound = inspect.signature(function).bind(*args, **kwargs)
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
                 continue
             bound.apply_defaults()
-            made.append(shown([bound.args, bound.kwargs]))
+            made.append(as_text([bound.args, bound.kwargs]))
     return made
 
 
-def _with_text(root, path, text):
-    """The module of a file, with this text. What others hold of it (functions, classes) gets the new code and stays itself."""
+def _with_text(root: str, path: str, text: str) -> types.ModuleType:
+    """The module of a file, with this text. Existing functions and classes keep their identity and get the new code."""
     real = os.path.realpath(os.path.join(root, path))
     for module in list(sys.modules.values()):
         if os.path.realpath(getattr(module, "__file__", None) or "") == real:
             before = dict(module.__dict__)
-            code = compile(text, module.__file__, "exec", dont_inherit=True)
+            code = compile(text, str(module.__file__), "exec", dont_inherit=True)
             exec(code, module.__dict__)
             _keep_identities(before, module.__dict__)
             return module
-    raise warm.Unavailable(path)
+    raise collection.NotCollected(path)
 
 
-def _keep_identities(before, after):
+def _keep_identities(before: dict[str, Any], after: dict[str, Any]) -> None:
     for name, old in before.items():
         new = after.get(name)
         if new is old:
@@ -169,8 +187,8 @@ def _keep_identities(before, after):
             after[name] = old
 
 
-def _take_over(old, new):
-    """Whether the old function could get the new one's code: what it holds of its surroundings would stay the old."""
+def _take_over(old: Any, new: types.FunctionType) -> bool:
+    """Give the old function the new code; False where it would keep its old closure."""
     if not isinstance(old, types.FunctionType) or set(old.__code__.co_freevars + new.__code__.co_freevars) - {"__class__"}:
         return False
     if old.__code__.co_freevars != new.__code__.co_freevars:
@@ -180,15 +198,15 @@ def _take_over(old, new):
     return True
 
 
-def _plain(member):
+def _plain(member: Any) -> Any:
     """The function inside a static method, a class method, a property."""
     member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
     return inspect.unwrap(member) if callable(member) else member
 
 
-def _function(module, name):
-    """The function of a qualified name as it was written, without what decorators put around it; None when it is not there."""
-    found = module
+def _function(module: types.ModuleType | None, name: str) -> types.FunctionType | None:
+    """The function of a qualified name without its decorators; None when it is not there."""
+    found: Any = module
     try:
         for part in name.split("."):
             found = inspect.getattr_static(found, part)
@@ -198,31 +216,31 @@ def _function(module, name):
     return found if isinstance(found, types.FunctionType) else None
 
 
-def _hint(function):
+def _hint(function: types.FunctionType | None) -> Any:
     try:
-        return typing.get_type_hints(function).get("return", object)
+        return typing.get_type_hints(function).get("return", object)  # None raises, too
     except Exception:
         return object
 
 
-def _answer(function, hint, call, limit):
-    """What a call gives, asked twice."""
+def _answer(function: types.FunctionType, hint: Any, call: RecordedCall, limit: TimeLimit) -> list[Any]:
+    """The result of a call that is made twice."""
     first = _once(function, hint, call, limit)
     return first if first[0] == "hung" or _once(function, hint, call, limit)[:2] == first[:2] else ["unsteady", "", None, False]
 
 
-def _once(function, hint, call, limit):
+def _once(function: types.FunctionType, hint: Any, call: RecordedCall, limit: TimeLimit) -> list[Any]:
     args, kwargs = call.copied()
 
-    def run():
-        before = shown([args, kwargs])
+    def run() -> list[Any]:
+        before = as_text([args, kwargs])
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 value = function(*args, **kwargs)
                 if inspect.iscoroutine(value):
                     value = asyncio.run(value)
             fitting = fits(value, hint)
-            return ["value", shown(value), fitting, shown([args, kwargs]) != before]
+            return ["value", as_text(value), fitting, as_text([args, kwargs]) != before]
         except Exception as error:
             return ["raised", type(error).__name__, None, False]
 

@@ -1,16 +1,18 @@
-"""`python guest.pyz digests ROOT`: one line `SHA256 PATH` a regular file: two looks tell what changed."""
+"""`python guest.pyz digests ROOT`: prints `SHA256 PATH` for each regular file, to compare two states."""
+
+from __future__ import annotations
 
 import hashlib
 import json
 import os
 import sys
 
-LARGEST = 1048576  # bytes; what is larger is not edited
+LARGEST = 1048576  # bytes; larger files are not edited
 FILES = 50000
 _LEFT_OUT = (".git", ".hg", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", "target")
 
 
-def main():
+def main() -> int:
     root = sys.argv[1]
     count = 0
     for folder, folders, names in os.walk(root):

@@ -1,8 +1,10 @@
-"""`python guest.pyz names`: where names come from here: the repository's own imports and definitions, the installed modules.
+"""`python guest.pyz names`: finds where names can be imported from: the repository, the standard library, installed modules.
 
 Reads a JSON request `{root, names, modules, uses}` from stdin, writes one JSON object. Code of the repository is parsed, never
-imported; of what is installed only modules of the standard library are imported, to see what they really offer.
+imported; only modules of the standard library are imported, to see what they define.
 """
+
+from __future__ import annotations
 
 import ast
 import importlib
@@ -14,25 +16,20 @@ import pkgutil
 import re
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from typing import Any
+
 FILES, LARGEST = 4000, 524288  # files of the repository, and bytes of one
-MOST = 40  # answers a name
+MOST = 40  # answers per name
 _LEFT_OUT = ("node_modules", "__pycache__", "venv", "site-packages", "build", "dist")
-# Modules that do something when they are imported, or are nobody's business.
-_NOT_IMPORTED = (
-    "antigravity",
-    "this",
-    "test",
-    "idlelib",
-    "turtledemo",
-    "turtle",
-    "lib2to3",
-    "tkinter",
-    "ensurepip",
-    "distutils",
-)
+# Modules with side effects on import, or of no use here.
+_NOT_IMPORTED = frozenset("antigravity this test idlelib turtledemo turtle lib2to3 tkinter ensurepip distutils".split())
 
 
-def main():
+def main() -> int:
     request = json.loads(sys.stdin.read())
     root, names = request["root"], [str(name) for name in request["names"]]
     uses = {str(name): [str(u) for u in used] for name, used in request["uses"].items()}
@@ -52,15 +49,17 @@ def main():
 # The repository
 
 
-def repository(root, names):
+def repository(root: str, names: Sequence[str]) -> dict[str, Any]:
     """What its files import and define under these names, and its modules with their paths."""
-    imports, defined, modules = {}, {name: [] for name in names}, {}
+    imports: dict[str, dict[str, int]] = {}
+    defined: dict[str, list[list[str]]] = {name: [] for name in names}
+    modules: dict[str, str] = {}
     pattern = re.compile(r"\b(?:%s)\b" % "|".join(re.escape(name) for name in names)) if names else None
     for path in _sources(root):
         module = _module(root, path)
         modules[module] = path
         try:
-            with io.open(os.path.join(root, path), encoding="utf-8") as file:
+            with open(os.path.join(root, path), encoding="utf-8") as file:
                 text = file.read(LARGEST)
             if pattern is None or not pattern.search(text):
                 continue
@@ -74,13 +73,13 @@ def repository(root, names):
         for name in set(_definitions(tree)) & set(names):
             defined[name].append([module, path])
     ranked = {
-        name: sorted(([count, text] for text, count in counts.items()), key=lambda c: (-c[0], c[1]))[:MOST]
+        name: sorted(((count, text) for text, count in counts.items()), key=lambda c: (-c[0], c[1]))[:MOST]
         for name, counts in imports.items()
     }
     return {"imports": ranked, "defined": defined, "paths": modules}
 
 
-def _sources(root):
+def _sources(root: str) -> Iterator[str]:
     count = 0
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(n for n in folders if n not in _LEFT_OUT and not n.startswith("."))
@@ -91,7 +90,7 @@ def _sources(root):
                 yield os.path.relpath(path, root).replace(os.sep, "/")
 
 
-def _module(root, path):
+def _module(root: str, path: str) -> str:
     """The name that a file is imported by: from the folder above its outermost package, or from the root."""
     parts = path[:-3].split("/")
     top = len(parts) - 1
@@ -105,7 +104,7 @@ def _module(root, path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
-def _imports(tree, module, path):
+def _imports(tree: ast.AST, module: str, path: str) -> Iterator[tuple[str, str]]:
     """(statement, name) of every import, with relative ones made absolute."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -127,7 +126,7 @@ def _imports(tree, module, path):
                     yield text, alias.asname or alias.name
 
 
-def _definitions(tree):
+def _definitions(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name
@@ -140,9 +139,9 @@ def _definitions(tree):
 # What is installed
 
 
-def standard(name, uses):
-    """Modules of the standard library that offer this name with these attributes, its home first."""
-    found = []
+def standard(name: str, uses: Sequence[str]) -> list[str]:
+    """Modules of the standard library that define this name with these attributes, its home first."""
+    found: list[tuple[bool, bool, int, int, str]] = []
     for module in _standard_modules():
         if not _mentions(module, name):
             continue
@@ -159,13 +158,13 @@ def standard(name, uses):
         if not fits or is_module or name.startswith("_") or not (is_own if public is None else name in public):
             continue
         # `collections.abc.Mapping` is a class, `typing.Mapping` another name for it.
-        found.append([not isinstance(value, type), home.lstrip("_") != module, module.count("."), len(module), module])
+        found.append((not isinstance(value, type), home.lstrip("_") != module, module.count("."), len(module), module))
     return [entry[-1] for entry in sorted(found)][:MOST]
 
 
-def _standard_modules():
+def _standard_modules() -> Iterator[str]:
     folder = os.path.dirname(os.__file__)
-    names = getattr(sys, "stdlib_module_names", None)
+    names: Iterable[str] | None = getattr(sys, "stdlib_module_names", None)
     if names is None:
         names = set(sys.builtin_module_names) | {module.name for module in pkgutil.iter_modules([folder])}
     for name in sorted(names):
@@ -174,44 +173,42 @@ def _standard_modules():
         yield name
         package = os.path.join(folder, name)
         if os.path.isfile(os.path.join(package, "__init__.py")):
-            for inner in _below(package, name):
-                yield inner
+            yield from _below(package, name)
 
 
-def _below(folder, package, deepest=2):
+def _below(folder: str, package: str, deepest: int = 2) -> Iterator[str]:
     for module in pkgutil.iter_modules([folder]):
         if module.name.startswith("_") or module.name in ("tests", "test", "idle_test"):
             continue
         yield package + "." + module.name
         if module.ispkg and deepest:
-            for inner in _below(os.path.join(folder, module.name), package + "." + module.name, deepest - 1):
-                yield inner
+            yield from _below(os.path.join(folder, module.name), package + "." + module.name, deepest - 1)
 
 
-_texts = {}
+_texts: dict[str, str | None] = {}
 
 
-def _mentions(module, name):
-    """Whether a module's source has the word; True where there is no source (importing tells)."""
+def _mentions(module: str, name: str) -> bool:
+    """Whether a module's source contains the word; True where there is no source (importing it shows)."""
     if module not in _texts:
         path = os.path.join(os.path.dirname(os.__file__), *module.split("."))
         _texts[module] = None
         for file in (path + ".py", os.path.join(path, "__init__.py")):
             try:
-                with io.open(file, encoding="utf-8", errors="replace") as source:
+                with open(file, encoding="utf-8", errors="replace") as source:
                     _texts[module] = source.read()
             except OSError:
                 continue
     text = _texts[module]
-    # Star imports bring names that the source does not have.
+    # Star imports bring names that the source does not contain.
     return text is None or "import *" in text or re.search(r"\b%s\b" % re.escape(name), text) is not None
 
 
-def installed(name, modules):
+def installed(name: str, modules: Iterable[str]) -> list[str]:
     """Public modules of the named packages that define `name`, nearest to the package's top first; nothing is imported."""
     word = re.escape(name)
     pattern = re.compile(r"(?m)^(?:class|def|async def)\s+%s\b|^%s\s*(?::[^=\n]*)?=" % (word, word))
-    found = []
+    found: list[tuple[int, str]] = []
     for top in dict.fromkeys(module.split(".")[0] for module in modules):
         try:
             spec = importlib.util.find_spec(top)
@@ -226,16 +223,16 @@ def installed(name, modules):
                 if any(part.startswith("_") or part in ("tests", "testing") for part in parts):
                     continue
                 try:
-                    with io.open(os.path.join(folder, path), encoding="utf-8") as file:
+                    with open(os.path.join(folder, path), encoding="utf-8") as file:
                         if pattern.search(file.read(LARGEST)):
-                            found.append([len(parts), ".".join(parts)])
+                            found.append((len(parts), ".".join(parts)))
                 except (OSError, ValueError):
                     continue
     return [module for _, module in sorted(found)][:MOST]
 
 
-def kind(module):
-    """ "standard", "installed", or "" where nothing can be imported by that name."""
+def kind(module: str) -> str:
+    """Returns "standard", "installed", or "" where nothing by that name can be imported."""
     top = module.split(".")[0]
     known = getattr(sys, "stdlib_module_names", None) or sys.builtin_module_names
     try:
@@ -251,7 +248,7 @@ def kind(module):
     return "installed" if is_third or (top not in known and not origin.startswith(os.path.dirname(os.__file__))) else "standard"
 
 
-def _find_inside(module):
+def _find_inside(module: str) -> ModuleSpec | None:
     """The spec of a submodule without importing its package."""
     parts = module.split(".")
     path = None
@@ -266,8 +263,8 @@ def _find_inside(module):
     return spec
 
 
-def distributions(modules):
-    """The installed distributions that bring these top modules."""
+def distributions(modules: Iterable[str]) -> dict[str, list[str]]:
+    """The installed distributions that provide these top-level modules."""
     try:
         from importlib import metadata
 

@@ -1,7 +1,7 @@
-// Preloaded into every Node process of a check (NODE_OPTIONS): finds the one that runs tests and has it tell what they do, over
-// the supervisor's socket. A process that a test runner starts tells nothing but what was done to what tests decide with.
+// Preloaded into every Node process of a check (NODE_OPTIONS): finds the one that runs tests and has it report their results
+// over the supervisor's socket. Processes that a test runner starts only report tampering with what tests decide with.
 //
-// Standard library only, old Nodes too (16 and later). Nothing in here keeps a secret from code in its own process.
+// Standard library only, Node 16 and later. Nothing in here is secret from code in its own process.
 "use strict";
 
 const fs = require("fs");
@@ -12,7 +12,7 @@ const { isMainThread } = require("worker_threads");
 const { randomBytes } = require("crypto");
 
 const FOLDER = "SELFHEAL_GUEST";
-const INSIDE = "SELFHEAL_INSIDE"; // set by the process that runs tests, for those that it starts
+const INSIDE = "SELFHEAL_INSIDE"; // set by the process that runs tests, for its children
 const OURS = path.join(__dirname, "node_test.mjs");
 const WAIT = new Int32Array(new SharedArrayBuffer(4));
 const { stringify } = JSON;
@@ -22,12 +22,12 @@ const RUNNERS = [
   ["jest", /[\\/]jest(?:-cli)?[\\/]bin[\\/]jest\.js$/],
   ["mocha", /[\\/]mocha[\\/](?:bin[\\/]_?mocha(?:\.c?js)?|lib[\\/]cli[\\/]cli\.js)$/],
 ];
-const STARTER = /[\\/]mocha[\\/]bin[\\/]mocha(?:\.c?js)?$/; // goes on by itself, or in a process of its own where Node has options
+const STARTER = /[\\/]mocha[\\/]bin[\\/]mocha(?:\.c?js)?$/; // runs the tests itself, or in a new process if Node has options
 const STARTED = /[\\/]mocha[\\/]lib[\\/]cli[\\/]cli\.js$/;
-// With one of these a runner runs no test, and so comes to no end of them.
+// With one of these options a runner runs no test, and so reports no end.
 const IDLE = /^(?:-h|--help|-v|-V|--version|--clearCache|--showConfig|--listTests|--list-(?:files|reporters|interfaces)|--init|init|list)$/;
 
-/** The sending end: JSON lines, each with a key that the first one names. Every line is out before `send` returns. */
+/** The sending end: JSON lines, each with the key of the first one. Every line is written before `send` returns. */
 class Channel {
   #socket;
   #key = randomBytes(12).toString("hex");
@@ -46,7 +46,7 @@ class Channel {
       try {
         line = line.subarray(writeSync(this.#socket._handle.fd, line));
       } catch (error) {
-        if (error.code !== "EAGAIN") return; // the supervisor is gone, and with it whoever would listen
+        if (error.code !== "EAGAIN") return; // the supervisor is gone
         Atomics.wait(WAIT, 0, 0, 1);
       }
     }
@@ -54,7 +54,7 @@ class Channel {
 }
 
 let channel = null;
-let isAwaited = false; // the process that runs the tests may still become another one
+let isAwaited = false; // another process can still become the one that runs the tests
 module.exports = {
   /** The channel of the process that runs the tests; null in any other. Its reporter takes it once. */
   take() {
@@ -66,7 +66,7 @@ module.exports = {
 };
 
 const folder = process.env[FOLDER];
-if (folder && process.env[INSIDE]) watch(folder);
+if (folder && process.env[INSIDE]) detectTampering(folder);
 else if (folder && isMainThread) begin(folder);
 
 function begin(folder) {
@@ -83,7 +83,7 @@ function begin(folder) {
   if (runner === "mocha") addReporter([], [], path.join(__dirname, "node_mocha.cjs"));
 }
 
-/** First of all that this process does: whoever speaks later, from here or from below, is not believed. */
+/** Runs before anything else in this process: messages that another session sends later, from here or a child, are not believed. */
 function greet(runner) {
   isAwaited = false;
   const own = new Channel(folder);
@@ -94,7 +94,7 @@ function greet(runner) {
   process.on("exit", () => own.send("bye"));
 }
 
-/** Greet as soon as this process goes on with the tests itself; the process that it may start instead is a runner by its name. */
+/** Greet once this process runs the tests itself; if it starts another process for them, that one is recognised by its name. */
 function awaitMocha() {
   const load = Module._extensions[".js"];
   isAwaited = true;
@@ -122,21 +122,21 @@ function runnerOfThisProcess() {
   return found ? found[0] : null;
 }
 
-/** Reporters of `node --test` are read from its options before any code of ours runs: run it once more, with one more. */
+/** `node --test` reads its reporters from its options before our code runs: run it again with one more. */
 function startAgain() {
-  const told = process.execArgv;
-  const count = (name) => told.filter((one) => one === name || one.startsWith(`${name}=`)).length;
+  const options = process.execArgv;
+  const count = (name) => options.filter((one) => one === name || one.startsWith(`${name}=`)).length;
   const [reporters, destinations] = [count("--test-reporter"), count("--test-reporter-destination")];
   const added = [];
   if (!reporters) added.push("--test-reporter=spec");
   if (!destinations && reporters < 2) added.push("--test-reporter-destination=stdout");
   added.push(`--test-reporter=${OURS}`, "--test-reporter-destination=/dev/null");
-  const argv = [...told, ...added, ...process.argv.slice(1)];
+  const argv = [...options, ...added, ...process.argv.slice(1)];
   const ended = require("child_process").spawnSync(process.execPath, argv, { stdio: "inherit" });
   process.exit(ended.status === null ? 1 : ended.status);
 }
 
-/** As if the command named it: `named` are the options that name reporters, `usual` what holds where none is named. */
+/** Adds a reporter to the command's options: `named` are the options that name reporters, `usual` the default without any. */
 function addReporter(named, usual, reporter) {
   const argv = process.argv;
   if (argv.some((one) => one.endsWith(reporter))) return; // by the process that started this one
@@ -155,27 +155,27 @@ function forget(request) {
   else process.env.NODE_OPTIONS = request.restore.NODE_OPTIONS;
 }
 
-/** In a process or thread that runs tests: what they are decided with is to be, whenever it is looked at, as it was before. */
-function watch(folder) {
+/** In a process or thread that runs tests: reports when what tests decide with is replaced. */
+function detectTampering(folder) {
   const assert = require("assert");
-  const sealed = { assert, "assert.strict": assert.strict, Object, Array, Number, JSON, Reflect, Promise, Error, process: { exit: 1, reallyExit: 1 } };
-  for (const one of [Object, Array, String, Number, Function, Promise, Map, Set, RegExp, Error]) sealed[`${one.name}.prototype`] = one.prototype;
+  const guarded = { assert, "assert.strict": assert.strict, Object, Array, Number, JSON, Reflect, Promise, Error, process: { exit: 1, reallyExit: 1 } };
+  for (const one of [Object, Array, String, Number, Function, Promise, Map, Set, RegExp, Error]) guarded[`${one.name}.prototype`] = one.prototype;
   const before = [];
-  const told = new Set();
+  const reported = new Set();
   let channel = null;
-  const tell = (name) => {
-    if (told.has(name) || told.size >= 50) return;
-    told.add(name);
+  const report = (name) => {
+    if (reported.has(name) || reported.size >= 50) return;
+    reported.add(name);
     if (!channel) (channel = new Channel(folder)).send("hello");
     channel.send("mark", { mark: `: replaced ${name}` });
   };
-  for (const [name, owner] of [["assert", assert], ["assert.strict", assert.strict]]) guardMembers(name, owner, tell);
+  for (const [name, owner] of [["assert", assert], ["assert.strict", assert.strict]]) guardMembers(name, owner, report);
   const leave = process.reallyExit;
-  process.reallyExit = function (...told) {
-    look();
-    return leave.apply(process, told);
+  process.reallyExit = function (...args) {
+    check();
+    return leave.apply(process, args);
   };
-  for (const [name, object] of Object.entries(sealed)) {
+  for (const [name, object] of Object.entries(guarded)) {
     for (const key of Reflect.ownKeys(object)) {
       const owner = name === "process" ? process : object;
       const found = Reflect.getOwnPropertyDescriptor(owner, key);
@@ -184,10 +184,10 @@ function watch(folder) {
     }
   }
   const { getOwnPropertyDescriptor } = Reflect;
-  function look() {
+  function check() {
     for (const [name, owner, key, value] of before) {
       const found = getOwnPropertyDescriptor(owner, key) || {};
-      if ((found.get || found.value) !== value) tell(name);
+      if ((found.get || found.value) !== value) report(name);
     }
   }
   let request = null;
@@ -197,19 +197,19 @@ function watch(folder) {
     return;
   }
   if (isMainThread) forget(request);
-  process.on("exit", look);
-  process.on("beforeExit", look);
-  setImmediate(look).unref();
+  process.on("exit", check);
+  process.on("beforeExit", check);
+  setImmediate(check).unref();
 }
 
-/** What is given to a member is told at once: it may be taken back before anybody looks. */
-function guardMembers(name, owner, tell) {
+/** Reports an assignment to a member at once: it could be undone before the next check. */
+function guardMembers(name, owner, report) {
   for (const key of Object.keys(owner)) {
     let { value, configurable } = Reflect.getOwnPropertyDescriptor(owner, key);
     if (typeof value !== "function" || !configurable) continue;
     const get = () => value;
     const set = (other) => {
-      tell(`${name}.${key}`);
+      report(`${name}.${key}`);
       value = other;
     };
     Object.defineProperty(owner, key, { get, set, configurable: true, enumerable: true });

@@ -1,36 +1,36 @@
-// The reporter of jest: sits in the process that hands the files to its workers, or runs them itself where they are few.
+// The reporter for jest: runs in the process that hands the files to its workers, or runs a few files itself.
 "use strict";
 
-const { Telling } = require("./node_telling.cjs");
+const { ResultSender } = require("./node_sender.cjs");
 const VERDICTS = { passed: "passed", failed: "failed", pending: "skipped", skipped: "skipped", todo: "skipped", disabled: "skipped" };
 
 module.exports = class Reporter {
   constructor() {
-    this.telling = new Telling("jest");
+    this.sender = new ResultSender("jest");
   }
 
   onTestCaseStart(test, { ancestorTitles, title }) {
-    this.telling.start(this.telling.id(test.path, [...ancestorTitles, title]));
+    this.sender.start(this.sender.id(test.path, [...ancestorTitles, title]));
   }
 
   onTestResult(test, result) {
     for (const one of result.testResults) {
-      const id = this.telling.id(test.path, [...one.ancestorTitles, one.title]);
-      this.telling.verdict(id, VERDICTS[one.status] || "error", one.duration, error(one.failureDetails, one.failureMessages));
+      const id = this.sender.id(test.path, [...one.ancestorTitles, one.title]);
+      this.sender.verdict(id, VERDICTS[one.status] || "error", one.duration, error(one.failureDetails, one.failureMessages));
     }
     if (result.testExecError || (result.failureMessage && !result.testResults.length)) {
-      this.telling.verdict(this.telling.id(test.path, []), "error", 0, error([result.testExecError], [result.failureMessage]));
+      this.sender.verdict(this.sender.id(test.path, []), "error", 0, error([result.testExecError], [result.failureMessage]));
     }
   }
 
   onRunComplete() {
-    this.telling.end();
+    this.sender.end();
   }
 
   getLastError() {}
 };
 
-/** jest carries errors as text, with what was compared in it. */
+/** jest carries errors as text, which includes the compared values. */
 function error(details, messages) {
   const text = String((messages || [])[0] || "").replace(/\u001b\[[0-9;]*m/g, "");
   const known = (details || [])[0];

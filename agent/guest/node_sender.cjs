@@ -1,4 +1,4 @@
-// What is told of a test and of an error, in the words of the channel; the same for every runner.
+// Turns results and errors into messages of the channel; the same for every runner.
 "use strict";
 
 const path = require("path");
@@ -9,8 +9,8 @@ const FRAMES = 40;
 const LINE = /(?:\(|\bat (?:async )?|^)(?:file:\/\/)?((?!node:)[^():\n]+):(\d+)(?::\d+)?\)?$/;
 const FUNCTION = /^\s*at (?:async )?(?:new )?([\w$.<>[\] ]+?) \(/;
 
-/** The words of one run; `channel` is null where nobody listens. */
-class Telling {
+/** Sends the results of one run; `channel` is null if nobody listens. */
+class ResultSender {
   constructor(runner) {
     this.channel = hook.take();
     this.root = this.channel ? this.channel.request.root : process.cwd();
@@ -28,12 +28,12 @@ class Telling {
     if (this.channel) this.channel.send("start", { id });
   }
 
-  /** It does not run any more, and has no verdict of its own: a group, a file. */
+  /** It ended without a verdict of its own: a group, a file. */
   over(id) {
     if (this.channel) this.channel.send("over", { id });
   }
 
-  /** `verdict` is passed, failed, error or skipped; `error` what a failure came from; `ms` may be unknown. */
+  /** `verdict` is passed, failed, error or skipped; `error` the cause of a failure; `ms` can be unknown. */
   verdict(id, verdict, ms, error) {
     if (!this.channel) return;
     const failure = verdict === "failed" || verdict === "error" ? describe(this.root, error) : null;
@@ -51,7 +51,7 @@ function relative(root, file) {
   return found.startsWith("..") || /(^|\/)node_modules\//.test(found) ? "" : found;
 }
 
-/** `error` is an error, one that was carried between processes as a plain object, text, or anything that was thrown. */
+/** `error` is an error, a plain object that was one in another process, text, or anything that was thrown. */
 function describe(root, error) {
   const isObject = error !== null && typeof error === "object";
   const stack = isObject ? String(error.stack || "") : String(error);
@@ -71,4 +71,4 @@ function describe(root, error) {
   return { message: message.slice(0, 500), details: (text + compared).slice(0, DETAILS), frames: frames.slice(0, FRAMES).reverse() };
 }
 
-module.exports = { Telling };
+module.exports = { ResultSender };

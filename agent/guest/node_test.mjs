@@ -1,11 +1,11 @@
-// The reporter of `node --test`: sits in the process that starts one process a file.
+// The reporter for `node --test`: runs in the process that starts one process per file.
 import { createRequire } from "node:module";
 
-const { Telling } = createRequire(import.meta.url)("./node_telling.cjs");
+const { ResultSender } = createRequire(import.meta.url)("./node_sender.cjs");
 
 export default async function* report(events) {
-  const telling = new Telling("node:test");
-  // File → the names of what is being reported, and of what runs: in order is only the one, at once only the other.
+  const sender = new ResultSender("node:test");
+  // File → names of the nested tests. `reported` follows the reports, which come in order; `running` follows the starts.
   const reported = new Map();
   const running = new Map();
   const named = (above, { name, nesting }, file) => {
@@ -16,26 +16,26 @@ export default async function* report(events) {
   for await (const { type, data } of events) {
     const file = data.file || "";
     const isFile = data.nesting === 0 && (data.name === file || (!file && /\.[cm]?[jt]sx?$/.test(data.name)));
-    const whole = telling.id(isFile ? data.name : file, []);
+    const whole = sender.id(isFile ? data.name : file, []);
     if (type === "test:dequeue") {
-      // A test that never gives way keeps its process from telling that it began: its file is what runs then.
+      // A test that blocks its event loop keeps its process from reporting its start: then its file counts as running.
       const names = isFile ? [] : named(running, data, file);
-      if (names.length) telling.over(telling.id(file, names.slice(0, -1)));
-      telling.start(telling.id(isFile ? data.name : file, names));
+      if (names.length) sender.over(sender.id(file, names.slice(0, -1)));
+      sender.start(sender.id(isFile ? data.name : file, names));
     }
-    if (isFile && type === "test:complete") telling.over(whole);
+    if (isFile && type === "test:complete") sender.over(whole);
     if (type !== "test:start" && type !== "test:pass" && type !== "test:fail") continue;
     const names = isFile ? [] : named(reported, data, file);
-    const id = isFile ? whole : telling.id(file, names);
+    const id = isFile ? whole : sender.id(file, names);
     if (type === "test:start") continue;
-    telling.over(id);
-    if (!isFile) telling.start(whole);
+    sender.over(id);
+    if (!isFile) sender.start(whole);
     const { duration_ms: ms, error, type: kind } = data.details || {};
-    const isBelow = error && error.failureType === "subtestsFailed"; // what failed is told by its own name
-    if (data.skip !== undefined || data.todo !== undefined) telling.verdict(id, "skipped", ms);
+    const isBelow = error && error.failureType === "subtestsFailed"; // the failed test is reported by its own name
+    if (data.skip !== undefined || data.todo !== undefined) sender.verdict(id, "skipped", ms);
     else if (type === "test:fail" && !(isBelow && kind === "suite")) {
-      telling.verdict(id, isFile || kind === "suite" ? "error" : "failed", ms, (error && error.cause) || error);
-    } else if (type === "test:pass" && kind !== "suite") telling.verdict(id, "passed", ms);
+      sender.verdict(id, isFile || kind === "suite" ? "error" : "failed", ms, (error && error.cause) || error);
+    } else if (type === "test:pass" && kind !== "suite") sender.verdict(id, "passed", ms);
   }
-  telling.end();
+  sender.end();
 }

@@ -1,13 +1,15 @@
-"""Tries many small changes against tests in warm processes; runs inside the sandbox, standard library only.
+"""Tries many small changes against tests in processes that have already collected them.
 
 stdin: one JSON line with the plan, then one JSON line for each change, best first.
-stdout: JSON lines `ready`, `plausible` …, `done`. Code under test never holds that channel: it runs in forks of a *server*,
-which is a fork of the driver. All of it is hostile: a fork may hang, exit, crash or write nonsense, and only loses its own try.
+stdout: JSON lines `ready`, `plausible` …, `done`. Code under test never gets that descriptor: it runs in forks of a *server*,
+which is a fork of the driver. A fork that hangs, exits, crashes or writes nonsense only loses its own attempt.
 
-    driver (answers) ── server (has collected) ─┬─ one fork for many changes, swapped in one after the other
-                     │                          └─ one fork for each change that passed there
-                     └─ one fork for each change that needs a fresh import
+    driver (output) ── server (has collected) ─┬─ one fork for many changes, swapped in one after the other
+                    │                          └─ one fork for each change that passed there
+                    └─ one fork for each change that needs a fresh import
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -15,165 +17,179 @@ import sys
 import time
 from importlib.machinery import SourceFileLoader
 
-from . import prelude, splice, warm
-from .batch import bound_memory
-from .forks import LOOPING, Forked
-from .limits import Limit
-from .server import affordable, attempt, serve
+from .supervise import prelude
+from .trial import collection, hot_swap
+from .trial.batch import bound_memory
+from .trial.forks import LOOPING, Fork
+from .trial.limits import TimeLimit
+from .trial.server import affordable, attempt, serve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .trial.forks import Write
 
 IMPORTING = 10.0  # seconds of wall time for collecting in a fresh process
-DOUBTED = 5  # times as long is looked on after a hit that breaks what a docstring promises
+DOUBTED = 5  # factor on the search time after a hit that breaks examples in docstrings
 BETTER = 5.0  # seconds at most for likelier changes that wait, once something was found
-INSIDE = 30  # tests that are run of files which could not be collected before
+INSIDE = 30  # tests to run of files that could not be collected before
 
 
-def afresh(plan, root, candidate, names, costs):
-    """Work of a fork that has imported nothing of the repository: imports the changed file as if it were on disk."""
+def with_fresh_import(
+    plan: dict[str, Any], root: str, candidate: dict[str, Any], names: list[str], costs: dict[str, float]
+) -> Callable[[Write], None]:
+    """The work of a fork that has imported nothing of the repository: imports the changed file as if it were on disk."""
 
-    def work(write):
+    def work(write: Write) -> None:
         bound_memory()
-        limit = Limit()
+        limit = TimeLimit()
         real = os.path.realpath(os.path.join(root, candidate["path"]))
-        changed = splice.spliced(splice.read_text(real), [candidate])
+        changed = hot_swap.apply_edits(hot_swap.read_text(real), [candidate])
         original = SourceFileLoader.get_code
 
-        def get_code(self, name):
+        def get_code(self: Any, name: str) -> Any:
             if os.path.realpath(self.path) == real:
                 return self.source_to_code(changed.encode("utf-8"), self.path)
             return original(self, name)
 
-        def serve_once(tests):
+        def serve_once(tests: dict[str, Any]) -> None:
             if attempt(tests, names, costs, write, limit):
-                inside = [test for name in names if isinstance(tests[name], warm.File) for test in tests[name].tests][:INSIDE]
+                files = [tests[name] for name in names if isinstance(tests[name], collection.CollectedFile)]
+                inside = [test for file in files for test in file.tests][:INSIDE]
                 write([sum(limit.run(test, 1.0, 3.0) is True for test in inside), len(inside)])
 
-        SourceFileLoader.get_code = get_code
-        warm.collect(plan, root, names, serve_once)
+        patched: Any = SourceFileLoader
+        patched.get_code = get_code
+        collection.collect(plan, root, names, serve_once)
 
     return work
 
 
-class Driver(object):
-    """Holds the answer channel and the clock; imports nothing of the repository, only its test runner."""
+class Driver:
+    """Owns the output and the clock; imports nothing of the repository, only its test runner."""
 
-    def __init__(self, plan, root, candidates, answers):
-        self.plan, self.root, self.answers = plan, root, answers
+    def __init__(self, plan: dict[str, Any], root: str, candidates: list[dict[str, Any]], output: int) -> None:
+        self.plan, self.root, self.output = plan, root, output
         self.candidates = {c["id"]: c for c in candidates}
-        self.begin = time.monotonic()
-        self.deadline = plan["until"] = self.begin + plan["seconds"]
-        self.server = None
-        self.red, self.needed, self.costs = [], [], {}
-        hidden = any(self.is_file(name) for name in plan["red"])  # the process that has collected shows nothing then
+        self.started = time.monotonic()
+        self.deadline = plan["until"] = self.started + plan["seconds"]
+        self.red: list[str] = []
+        self.needed: list[str] = []
+        self.costs: dict[str, float] = {}
+        hidden = any(self.is_file(name) for name in plan["red"])  # the server has not collected that file
         self.waiting = [c for c in candidates if hidden or not c["line"]]  # for a fresh import
         self.frontier = 1.0  # score of what the server tries now
-        self.batched, self.forked = [0, 0.0], [0, 0.0]
+        self.batched: list[float] = [0, 0.0]  # changes, seconds
+        self.forked: list[float] = [0, 0.0]
         self.fresh, self.fresh_seconds = 0, 0.0
-        self.best = None  # score of the best hit
+        self.best: float | None = None  # score of the best hit
 
-    def say(self, event):
-        os.write(self.answers, (json.dumps(event) + "\n").encode())
+    def report(self, event: dict[str, Any]) -> None:
+        os.write(self.output, (json.dumps(event) + "\n").encode())
 
-    def since(self):
-        return round(time.monotonic() - self.begin, 3)
+    def elapsed(self) -> float:
+        return round(time.monotonic() - self.started, 3)
 
-    def start(self):
-        """Fork the server; returns what it says when it has collected and measured."""
-        candidates = list(self.candidates.values())
-        self.server = Forked(serve(self.plan, self.root, candidates), close=(self.answers,))
-        word = self.server.word(self.deadline)
-        if not isinstance(word, list) or word[0] != "ready":
-            if any(self.is_file(name) for name in self.plan["red"]):  # then that is what has to be healed
+    def start(self, server: Fork) -> dict[str, Any]:
+        """Wait until the server has collected and measured; returns the event to report."""
+        message = server.receive(self.deadline)
+        if not isinstance(message, list) or message[0] != "ready":
+            if any(self.is_file(name) for name in self.plan["red"]):  # then collecting it is what has to be repaired
                 self.red = self.needed = self.plan["red"]
                 return {"event": "ready", "items": 0, "red": self.red, "green": 0, "missing": []}
-            reason = word[1] if isinstance(word, list) and word[0] == "unavailable" else "the tests could not be collected"
-            return {"event": "unavailable", "why": reason}
-        _, items, self.red, green, self.costs, missing = word
+            is_reason = isinstance(message, list) and message[0] == "unavailable"
+            return {"event": "unavailable", "why": message[1] if is_reason else "the tests could not be collected"}
+        _, items, self.red, green, self.costs, missing = message
         self.needed = self.red + affordable(green, self.costs)
         return {"event": "ready", "items": items, "red": self.red, "green": len(green), "missing": missing}
 
-    def is_file(self, name):
+    def is_file(self, name: str) -> bool:
         return self.plan["reader"] == "pytest" and "::" not in name
 
-    def run(self):
-        ready = self.start()
-        ready["seconds"] = self.since()
-        self.say(ready)
+    def run(self) -> None:
+        candidates = list(self.candidates.values())
+        server = Fork(serve(self.plan, self.root, candidates), close=(self.output,))
+        ready = self.start(server)
+        ready["seconds"] = self.elapsed()
+        self.report(ready)
         is_over, exhausted = False, False
         if ready["event"] == "ready" and self.red and not ready["missing"]:
             exhausted = True
             while (time.monotonic() < self.deadline or self.is_better_waiting()) and not (is_over and not self.waiting):
                 due = bool(self.waiting) and (is_over or self.waiting[0]["score"] >= self.frontier)
                 if not is_over:
-                    word = self.server.word(time.monotonic() if due else min(self.deadline, time.monotonic() + 0.5))
-                    if word is None and self.server.is_silent:
+                    message = server.receive(time.monotonic() if due else min(self.deadline, time.monotonic() + 0.5))
+                    if message is None and server.is_closed:
                         is_over, exhausted = True, False  # it died
-                    elif isinstance(word, list) and word:
-                        if word[0] == "done":
-                            is_over, exhausted = True, bool(word[1])
+                    elif isinstance(message, list) and message:
+                        if message[0] == "done":
+                            is_over, exhausted = True, bool(message[1])
                         else:
-                            self.hear(word)
+                            self.handle(message)
                         continue
                 if due:
-                    self.import_afresh(self.waiting.pop(0))
+                    self.try_fresh_import(self.waiting.pop(0))
             exhausted = exhausted and is_over and not self.waiting
-        self.server.end()
-        self.done(exhausted)
+        server.end()
+        self.report_done(exhausted)
 
-    def is_better_waiting(self):
-        """Something was found, but a change that is likelier still waits for its import."""
+    def is_better_waiting(self) -> bool:
+        """Whether something was found but a likelier change still waits for its import."""
         in_time = time.monotonic() < min(self.plan["until"], self.deadline + BETTER)
         return in_time and self.best is not None and bool(self.waiting) and self.waiting[0]["score"] > self.best
 
-    def hear(self, word):
-        if word[0] == "fresh" and word[1] in self.candidates:
-            self.waiting.append(self.candidates[word[1]])
-            self.waiting.sort(key=lambda c: -c["score"])
-        elif word[0] == "at":
-            self.frontier, self.batched, self.forked = word[1:4]
-        elif word[0] == "plausible":
-            self.found(word[1], word[2], word[3])
+    def handle(self, message: list[Any]) -> None:
+        if message[0] == "fresh" and message[1] in self.candidates:
+            self.waiting.append(self.candidates[message[1]])
+            self.waiting.sort(key=lambda c: -float(c["score"]))
+        elif message[0] == "at":
+            self.frontier, self.batched, self.forked = message[1:4]
+        elif message[0] == "plausible":
+            self.report_hit(message[1], message[2], message[3])
 
-    def found(self, ids, tests, kept):
-        self.say({"event": "plausible", "id": ids[0], "also": ids[1] if len(ids) > 1 else -1, "tests": tests,
-                  "kept": kept[0], "promised": kept[1], "seconds": self.since()})  # fmt: skip
-        # Where a docstring is against it, the right one is probably still to come.
+    def report_hit(self, ids: list[int], tests: int, kept: list[int]) -> None:
+        self.report({"event": "plausible", "id": ids[0], "also": ids[1] if len(ids) > 1 else -1, "tests": tests,
+                     "kept": kept[0], "promised": kept[1], "seconds": self.elapsed()})  # fmt: skip
+        # If it breaks an example, the right change is probably still to come.
         self.best = max(self.best or 0.0, self.candidates[ids[0]]["score"])
         patience = self.plan["after_hit"] * (1 if kept[0] == kept[1] else DOUBTED)
         self.deadline = min(self.deadline, time.monotonic() + patience)
 
-    def import_afresh(self, candidate):
-        begin = time.monotonic()
-        fork = Forked(afresh(self.plan, self.root, candidate, self.needed, self.costs), close=(self.answers,))
+    def try_fresh_import(self, candidate: dict[str, Any]) -> None:
+        started = time.monotonic()
+        fork = Fork(with_fresh_import(self.plan, self.root, candidate, self.needed, self.costs), close=(self.output,))
         passed, grace, kept = 0, IMPORTING, None
         try:
             for name in self.needed:
-                if fork.word(time.monotonic() + grace + 20 * self.costs.get(name, LOOPING)) is not True:
+                if fork.receive(time.monotonic() + grace + 20 * self.costs.get(name, LOOPING)) is not True:
                     break
                 grace = 3.0
                 passed += 1
             if passed == len(self.needed):
-                kept = fork.word(time.monotonic() + IMPORTING)
+                kept = fork.receive(time.monotonic() + IMPORTING)
         finally:
             fork.end()
         self.fresh += 1
-        self.fresh_seconds += time.monotonic() - begin
+        self.fresh_seconds += time.monotonic() - started
         if passed == len(self.needed):
-            self.found([candidate["id"]], passed, kept if isinstance(kept, list) and len(kept) == 2 else [0, 0])
+            self.report_hit([candidate["id"]], passed, kept if isinstance(kept, list) and len(kept) == 2 else [0, 0])
 
-    def done(self, exhausted):
-        self.say({"event": "done", "tried": self.batched[0] + self.forked[0] + self.fresh, "exhausted": exhausted,
-                  "batched": self.batched, "forked": self.forked, "fresh": [self.fresh, round(self.fresh_seconds, 3)],
-                  "seconds": self.since()})  # fmt: skip
+    def report_done(self, exhausted: bool) -> None:
+        self.report({"event": "done", "tried": self.batched[0] + self.forked[0] + self.fresh, "exhausted": exhausted,
+                     "batched": self.batched, "forked": self.forked, "fresh": [self.fresh, round(self.fresh_seconds, 3)],
+                     "seconds": self.elapsed()})  # fmt: skip
 
 
-def main():
+def main() -> int:
     plan = json.loads(sys.stdin.buffer.readline().decode())
     candidates = [json.loads(line.decode()) for line in sys.stdin.buffer]
-    answers, root = warm.silence()
+    output, root = collection.reserve_output()
     try:
-        with prelude.played(plan, root):
-            warm.preload(plan["reader"])
-            Driver(plan, root, candidates, answers).run()
-    except prelude.Failed as why:
-        os.write(answers, (json.dumps({"event": "unavailable", "why": str(why)}) + "\n").encode())
+        with prelude.running(plan, root):
+            collection.import_runner(plan["reader"])
+            Driver(plan, root, candidates, output).run()
+    except prelude.PreludeFailed as why:
+        os.write(output, (json.dumps({"event": "unavailable", "why": str(why)}) + "\n").encode())
     return 0

@@ -1,13 +1,14 @@
 """Text that comes from code under test, made safe to keep and to show: no escapes, no control characters, bounded.
 
-Used on both sides of the sandbox's wall: inside, so that ids sent back match those that were sent out; outside, because inside
-nothing is trusted.
+Used on both sides of the sandbox: inside, so that ids match; outside, because nothing from inside is trusted.
 """
+
+from __future__ import annotations
 
 import re
 
 ID_LIMIT = 1000  # characters of one verdict id
-LINE_LIMIT = 2000  # characters of a line that anything is looked for in: an endless one is to cost little
+LINE_LIMIT = 2000  # characters of a line that are searched: an endless line must cost little
 _ESCAPES = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[PX^_][^\x1b]*(?:\x1b\\\\)?|[ -/]*[0-~])")
 # Control characters but tab and newline, lone surrogates, bidirectional and invisible ones, line separators, byte order mark.
 _CONTROLS = re.compile(
@@ -16,7 +17,7 @@ _CONTROLS = re.compile(
 
 
 def clean(text: str, limit: int) -> str:
-    """The printable part of `text` with at most `limit` characters: the first quarter and the last of what is longer."""
+    """The printable part of `text`, at most `limit` characters: a quarter from the start, the rest from the end."""
     if len(text) > 4 * limit:  # so that an endless line costs little; escapes are rarely more than half of a text
         text = text[: 2 * limit] + text[-2 * limit :]
     text = _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
@@ -28,7 +29,7 @@ def clean(text: str, limit: int) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """The first line of `text` that says something."""
+    """The first line of `text` that is not blank."""
     for line in clean(text, 4 * limit).split("\n"):
         line = " ".join(line.split())
         if line:
@@ -37,7 +38,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def identity(text: str) -> str:
-    """A verdict id as both sides know it: one line, cleaned, and told apart by its end where it is too long."""
+    """A verdict id as both sides know it: one line, cleaned; a digest replaces the end of one that is too long."""
     if len(text) > ID_LIMIT:
         import hashlib
 

@@ -1,4 +1,4 @@
-"""A model's small decisions as JSON: read as they are, or salvaged once from the widest braces of what is more than that."""
+"""Reads small decisions that a model writes as JSON: the whole answer, or else its widest pair of braces."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import json
 import math
 from typing import Any
 
-LONGEST = 100_000  # characters that are looked through for an object
+LONGEST = 100_000  # characters that are searched for an object
 
 
 def read_object(text: str) -> dict[str, Any] | None:
-    """The object in an answer, or None where there is none."""
+    """The object in an answer, or None."""
     first, last = text.find("{", 0, LONGEST), text.rfind("}", 0, LONGEST)
     for candidate in (text.strip()[:LONGEST], text[first : last + 1] if 0 <= first < last else ""):
         try:
-            told = json.loads(candidate, strict=False)
+            found = json.loads(candidate, strict=False)
         except (ValueError, RecursionError):
             continue
-        if isinstance(told, dict):
-            return told
+        if isinstance(found, dict):
+            return found
     return None
 
 
-def line(told: object, limit: int) -> str:
-    """A text as one line; "" for what is no text."""
-    return " ".join(told.split())[:limit] if isinstance(told, str) else ""
+def line(value: object, limit: int) -> str:
+    """A text as one line; "" if it is not a text."""
+    return " ".join(value.split())[:limit] if isinstance(value, str) else ""
 
 
-def lines(told: object, most: int, limit: int) -> tuple[str, ...]:
-    """A few short texts, whether the model gave a list or one."""
-    given = told if isinstance(told, list) else [told]
+def lines(value: object, most: int, limit: int) -> tuple[str, ...]:
+    """A few short texts, from a list or a single text."""
+    given = value if isinstance(value, list) else [value]
     return tuple(text for each in given[: 2 * most] if (text := line(each, limit)))[:most]
 
 
-def fraction(told: object) -> float:
-    """A confidence as models write it: 0.8, "80%", 80; a half for what is none."""
+def fraction(value: object) -> float:
+    """A confidence as models write it: 0.8, "80%", 80; 0.5 if it is not a number."""
     try:
-        number = float(str(told).strip().removesuffix("%"))
+        number = float(str(value).strip().removesuffix("%"))
     except ValueError:
         return 0.5
     if not math.isfinite(number):
@@ -44,8 +44,8 @@ def fraction(told: object) -> float:
     return min(1.0, max(0.0, number / 100 if number > 1 else number))
 
 
-def truth(told: object) -> bool | None:
-    """Yes or no as models write it: true, "yes", "accepted"; None for what is neither."""
+def truth(value: object) -> bool | None:
+    """Yes or no as models write it: true, "yes", "accepted"; None if it is neither."""
     words = {"true": True, "yes": True, "accept": True, "accepted": True, "approve": True}
     words |= {"false": False, "no": False, "reject": False, "rejected": False}
-    return words.get(str(told).strip().lower())
+    return words.get(str(value).strip().lower())

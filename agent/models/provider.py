@@ -1,7 +1,7 @@
-"""One request to one model over LiteLLM, the only room that imports it: deadlines, accounting, typed errors.
+"""One request to one model through LiteLLM, with a deadline, accounting and typed errors. Only this module imports LiteLLM.
 
-LiteLLM takes seconds and 180 MB to import: it happens at the first call, or in the background after `load`. Keys never reach a
-message of an error.
+The import takes seconds and 180 MB, so it happens at the first call, or in the background after `load`. Error messages never
+contain keys.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ from agent.models.values import (
     Message,
     Misconfigured,
     ModelError,
+    ModelRefused,
     ModelSettings,
+    ModelUnavailable,
     RateLimited,
-    Refused,
     Timeout,
     Truncated,
-    Unavailable,
     estimate_tokens,
 )
 
-LONGEST_ANSWER = 1024 * 1024  # characters that are kept of one
-KEYLESS = "none"  # the OpenAI client wants a key, also for a server that asks for none
-ANSWER_TOKENS = 4096  # room that is left for the answer
+LONGEST_ANSWER = 1024 * 1024  # characters; the rest is cut
+KEYLESS = "none"  # the OpenAI client requires a key even for servers that do not
+ANSWER_TOKENS = 4096  # room for the answer
 
 
 class Provider:
-    """One model, as it is reached."""
+    """Access to one model."""
 
     def __init__(self, settings: ModelSettings) -> None:
         self.settings = settings
 
     @property
     def answer_tokens(self) -> int:
-        """The longest answer that is asked for."""
+        """The limit for an answer."""
         return min(ANSWER_TOKENS, self.settings.context // 3)
 
     async def complete(self, messages: Sequence[Message], *, seconds: float, temperature: float = 0.0) -> Answer:
-        """One answer to one request, without a second try. Raises `ModelError`."""
+        """One request without retries. Raises `ModelError`."""
         litellm = await asyncio.to_thread(load)
         options: dict[str, Any] = {"max_tokens": self.answer_tokens, "temperature": temperature}
         if self.settings.is_local:
-            self._make_known(litellm)
+            self._register(litellm)
             options |= {"num_ctx": self.settings.context, "keep_alive": "10m"}
         if self._caches:
             options["cache_control_injection_points"] = [{"location": "message", "role": "system"}]
-        told = [dict(message) for message in messages]
-        response = await self._request(litellm.acompletion, seconds, messages=told, drop_params=True, **options)
+        plain = [dict(message) for message in messages]
+        response = await self._request(litellm.acompletion, seconds, messages=plain, drop_params=True, **options)
         return self._read(response, messages)
 
     async def embed(self, texts: Sequence[str], *, seconds: float) -> list[list[float]]:
@@ -66,9 +66,9 @@ class Provider:
         try:
             vectors = [[float(number) for number in item["embedding"]] for item in response.data]
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise Unavailable("its answer has no vectors", Usage(calls=1)) from None
+            raise ModelUnavailable("its answer has no vectors", Usage(calls=1)) from None
         if len(vectors) != len(texts):
-            raise Unavailable(f"it gave {len(vectors)} vectors for {len(texts)} texts", Usage(calls=1))
+            raise ModelUnavailable(f"it gave {len(vectors)} vectors for {len(texts)} texts", Usage(calls=1))
         return vectors
 
     async def _request(self, function: Any, seconds: float, **options: Any) -> Any:
@@ -81,26 +81,26 @@ class Provider:
                     api_base=settings.api_base,
                     api_key=settings.api_key or (KEYLESS if settings.provider == "openai" and settings.api_base else None),
                     timeout=limit,
-                    max_retries=0,  # else LiteLLM sends three requests
+                    max_retries=0,  # LiteLLM's default sends up to three requests
                     **options,
                 )
         except TimeoutError:
             raise Timeout(f"no answer within {limit:.0f} s", self._unanswered) from None
-        except Exception as error:  # noqa: BLE001 - LiteLLM's tree has no root of its own, and its own bugs come out bare
+        except Exception as error:  # noqa: BLE001 - LiteLLM's errors have no common base class, and its own bugs raise anything
             raise self._translated(load(), error) from None
 
     @property
     def _caches(self) -> bool:
-        """Anthropic's models keep the beginning of a prompt only where they are told to; others do so by themselves."""
+        """Anthropic's models cache prompt prefixes only on request; others do it by default."""
         return self.settings.provider == "anthropic" or "claude" in self.settings.name
 
     @property
     def _unanswered(self) -> Usage:
-        """What a call costs that the provider may still have worked on: nobody tells."""
+        """A call without an answer: its cost is unknown, as the provider may have worked on it."""
         return Usage(calls=1, cost=0.0 if self.settings.is_local else None)
 
-    def _make_known(self, litellm: Any) -> None:
-        """Else LiteLLM asks Ollama about each model it does not know, with a blocking call from inside our event loop."""
+    def _register(self, litellm: Any) -> None:
+        """Registers the model. LiteLLM would query Ollama about an unknown one with a blocking call on our event loop."""
         facts = {"litellm_provider": "ollama_chat", "mode": "chat", "max_tokens": self.settings.context}
         free = {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
         for name in (self.settings.name, self.settings.name.partition("/")[2]):
@@ -112,56 +112,56 @@ class Provider:
             text = choice.message.content or ""
             finish = str(choice.finish_reason or "stop")
         except (AttributeError, IndexError, TypeError):
-            raise Unavailable("its answer has no message", Usage(calls=1)) from None
+            raise ModelUnavailable("its answer has no message", Usage(calls=1)) from None
         text = str(text)[:LONGEST_ANSWER].encode("utf-8", "replace").decode("utf-8").replace("\0", "")
         usage = self._usage(response, messages, text)
         if finish == "length":
             raise Truncated(f"its answer was cut at {usage.tokens_out} tokens", usage)
         if finish == "content_filter":
-            raise Refused("the provider filtered its answer", usage)
+            raise ModelRefused("the provider filtered its answer", usage)
         return Answer(text, usage, finish, self.settings.name)
 
     def _usage(self, response: Any, messages: Sequence[Message], text: str) -> Usage:
-        told = getattr(response, "usage", None)
-        tokens_in = int(getattr(told, "prompt_tokens", 0) or 0)
-        tokens_out = int(getattr(told, "completion_tokens", 0) or 0)
-        if not tokens_in and not tokens_out:  # not told: count ourselves, so that a budget still ends
+        reported = getattr(response, "usage", None)
+        tokens_in = int(getattr(reported, "prompt_tokens", 0) or 0)
+        tokens_out = int(getattr(reported, "completion_tokens", 0) or 0)
+        if not tokens_in and not tokens_out:  # not reported: estimate, so that budgets still apply
             tokens_in = sum(estimate_tokens(message["content"]) for message in messages)
             tokens_out = estimate_tokens(text)
         cost = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
         return Usage(tokens_in, tokens_out, 1, 0.0 if self.settings.is_local else cost)
 
     def _translated(self, litellm: Any, error: Exception) -> ModelError:
-        """LiteLLM's error as ours. Subclasses come before what they derive from."""
+        """LiteLLM's error as ours. Subclasses are checked before their bases."""
         usage = Usage(calls=1)
-        told = self._clean(str(getattr(error, "message", "") or error))
+        message = self._clean(str(getattr(error, "message", "") or error))
         status = getattr(error, "status_code", None)
         if isinstance(error, litellm.ContextWindowExceededError):
-            return ContextTooLong(f"the prompt does not fit into its window: {told}", usage)
+            return ContextTooLong(f"the prompt exceeds the model's context window: {message}", usage)
         if isinstance(error, litellm.ContentPolicyViolationError) or _code(error) in (
             "content_policy_violation",
             "content_filter",
         ):
-            return Refused(f"the provider refused: {told}", usage)
+            return ModelRefused(f"the provider refused: {message}", usage)
         if isinstance(error, litellm.Timeout):
-            return Timeout(f"no answer in time: {told}", self._unanswered)
+            return Timeout(f"timed out: {message}", self._unanswered)
         if isinstance(error, litellm.RateLimitError):
             if _code(error) == "insufficient_quota":
-                return Misconfigured(f"its quota is used up: {told}", usage)
-            return RateLimited("the provider limits the rate", _retry_after(error), usage)
+                return Misconfigured(f"the quota is exhausted: {message}", usage)
+            return RateLimited("rate limited by the provider", _retry_after(error), usage)
         name = self.settings.name
-        if "Missing credentials" in told:  # LiteLLM calls it a server's fault
+        if "Missing credentials" in message:  # LiteLLM reports it as a server error
             return Misconfigured(f"the model {name} needs a key: set SELFHEAL_MODEL_API_KEY", usage)
         if isinstance(status, int) and status >= 500:
-            # LiteLLM calls some of these a bad request, by the words of their message.
-            return Unavailable(f"the model {name} is not reachable: {told}", usage)
+            # LiteLLM reports some of these as bad requests, judging by their message.
+            return ModelUnavailable(f"the model {name} is not reachable: {message}", usage)
         is_wrong = (litellm.AuthenticationError, litellm.PermissionDeniedError, litellm.NotFoundError, litellm.BadRequestError)
-        if isinstance(error, is_wrong) or status == 403 or "api_key" in told:
-            return Misconfigured(f"the model {name} is not usable as it is set up: {told}", usage)
-        return Unavailable(f"the model {name} is not reachable: {told}", usage)
+        if isinstance(error, is_wrong) or status == 403 or "api_key" in message:
+            return Misconfigured(f"the model {name} is misconfigured: {message}", usage)
+        return ModelUnavailable(f"the model {name} is not reachable: {message}", usage)
 
     def _clean(self, text: str) -> str:
-        """An error's first line, without our key."""
+        """The first line of an error, without our key."""
         line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
         if self.settings.api_key:
             line = line.replace(self.settings.api_key, "…")
@@ -170,9 +170,9 @@ class Provider:
 
 @functools.cache
 def load() -> Any:
-    """Import LiteLLM, once; seconds, so never on the event loop."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it fetches a price list from the network
-    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # else it obeys any `.env` around, and a checkout's may send keys away
+    """Imports LiteLLM once. Takes seconds: never call it on the event loop."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise it downloads a price list
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # otherwise it reads any `.env`, and a checkout's could leak keys
     import litellm
 
     litellm.suppress_debug_info = True

@@ -1,7 +1,6 @@
-"""Which model is asked: by rung and by role, with others that stand in where one is out of reach or declines.
+"""Chooses the model by rung and role, retries, and uses fallbacks when a model is unavailable or declines.
 
-Prompts are texts made elsewhere; no token of ours is ever in one. Every call is told as an event and a span, its prompt's
-version with it.
+Prompts never contain our tokens. Every call emits an event and a span with the prompt's version.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import replace
 
 import httpx
 
-from agent import words
+from agent.contract import words
 from agent.contract.events import Degraded, Emit, ModelCalled
 from agent.contract.usage import Usage
 from agent.models import tracing
@@ -26,10 +25,10 @@ from agent.models.values import (
     Misconfigured,
     ModelError,
     ModelSettings,
+    ModelUnavailable,
     Prompt,
     RateLimited,
     Role,
-    Unavailable,
 )
 
 UNAVAILABLE_TRIES = 3
@@ -37,7 +36,7 @@ EMBEDDING_SECONDS = 30.0
 
 
 class Models:
-    """The models of a worker. `roles` names who is asked for a role instead of the rung's own model."""
+    """The models of a worker. `roles` overrides the rung's own model for a role."""
 
     def __init__(
         self,
@@ -56,26 +55,22 @@ class Models:
 
     @property
     def name(self) -> str:
-        """The model that is asked first."""
+        """The first model's name."""
         return self._small.settings.name
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """The models that have a rung of their own, cheapest first."""
+        """The models with a rung of their own, cheapest first."""
         return tuple(dict.fromkeys(provider.settings.name for provider in self._rungs))
 
     @property
-    def everyone(self) -> tuple[ModelSettings, ...]:
+    def all_settings(self) -> tuple[ModelSettings, ...]:
         """Every model that may be asked for text, each once."""
         asked = (*self._rungs, self._small, *self._roles.values(), *self._fallbacks)
         return tuple({provider.settings.name: provider.settings for provider in asked}.values())
 
-    @property
-    def can_embed(self) -> bool:
-        return self._embedding is not None
-
     def settings(self, role: Role, rung: str = "") -> ModelSettings:
-        """Who is asked first for a role, on a rung."""
+        """The first model for a role on a rung."""
         return self._first(role, rung).settings
 
     def room(self, role: Role, rung: str = "") -> int:
@@ -84,37 +79,37 @@ class Models:
         return max(512, first.settings.context - first.answer_tokens)
 
     def warm(self) -> None:
-        """Begin to import LiteLLM in the background; needs a running loop."""
+        """Start importing LiteLLM in the background; needs a running loop."""
         self._warming = self._warming or asyncio.create_task(asyncio.to_thread(load))
 
     async def ask(self, prompt: Prompt, *, seconds: float, emit: Emit, temperature: float = 0.0, rung: str = "") -> Answer:
-        """One answer within `seconds`, waiting out rate limits and short outages inside them. Raises `ModelError`.
+        """One answer within `seconds`, including waits for rate limits and short outages. Raises `ModelError`.
 
-        `rung` is the name of the model whose rung asks ("" for the first). Where a model is out of reach or declines, the
-        fallbacks are asked in their order, each told as degraded; the last one's error is raised.
+        `rung` is the model whose rung asks ("" for the first). If a model is unavailable or declines, the fallbacks are asked
+        in order, each with a `Degraded` event; the last one's error is raised.
         """
         first = self._first(prompt.role, rung)
         asked = [first, *(provider for provider in self._fallbacks if provider.settings.name != first.settings.name)]
-        await asyncio.to_thread(load)  # seconds, once, that are not the model's
+        await asyncio.to_thread(load)  # takes seconds once, which do not count
         deadline, spent = time.monotonic() + seconds, Usage()
         for at, provider in enumerate(asked):
-            # Time is kept back for those that may have to stand in.
+            # Keep time for the fallbacks.
             share = deadline - (deadline - time.monotonic()) * (0.4 if at + 1 < len(asked) else 0.0)
             try:
-                answer = await _Call(provider, prompt, temperature, emit).within(share)
+                answer = await _Request(provider, prompt, temperature, emit).within(share)
             except ModelError as error:
                 spent += error.usage
                 error.usage = spent
                 if at + 1 == len(asked) or not error.worth_another_model or time.monotonic() >= deadline:
                     raise
-                why = f"{error.reason}: asking {asked[at + 1].settings.name} instead"
+                why = f"{error.reason}; asking {asked[at + 1].settings.name} instead"
                 await emit(Degraded(text=f"{provider.settings.name}: {why}", step=prompt.role, why=why))
             else:
                 return replace(answer, usage=spent + answer.usage)
         raise AssertionError("unreachable")
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text, in their order. Raises `ModelError`, `Misconfigured` where no embedding model is set."""
+        """A vector for each text, in their order. Raises `ModelError`: `Misconfigured` without an embedding model."""
         if self._embedding is None:
             raise Misconfigured("no embedding model is set")
         if not texts:
@@ -129,15 +124,15 @@ class Models:
         return self._roles.get(role) or strong or self._small
 
 
-class _Call:
-    """One prompt to one model, as often as it takes and makes sense."""
+class _Request:
+    """One prompt to one model, with retries."""
 
     def __init__(self, provider: Provider, prompt: Prompt, temperature: float, emit: Emit) -> None:
         self._provider, self._prompt, self._temperature, self._emit = provider, prompt, temperature, emit
         self._name = provider.settings.name
 
     async def within(self, deadline: float) -> Answer:
-        """Raises `ModelError` with what all tries cost. `deadline` is on `time.monotonic`."""
+        """Raises `ModelError` with the usage of all tries. `deadline` is on `time.monotonic`."""
         settings, size = self._provider.settings, self._prompt.tokens
         if size > settings.context:
             raise ContextTooLong(f"the prompt has about {size} tokens, the model's window {settings.context}")
@@ -151,7 +146,7 @@ class _Call:
                 wait = _wait_before_retry(error, tries)
                 if wait is None or time.monotonic() + wait >= deadline:
                     raise
-                await self._degraded(f"{error.reason}: asking again in {wait:.1f} s", self._name)
+                await self._degraded(f"{error.reason}; retrying in {wait:.1f} s", self._name)
                 await asyncio.sleep(wait)
             else:
                 if settings.is_local and 0 < answer.usage.tokens_in < size // 3:
@@ -167,16 +162,16 @@ class _Call:
                 )
             except ModelError as error:
                 span.failed(error)
-                await self._tell(error.usage, began, error.reason)
+                await self._report(error.usage, began, error.reason)
                 raise
             span.answered(answer)
-        await self._tell(answer.usage, began)
+        await self._report(answer.usage, began)
         return answer
 
-    async def _tell(self, usage: Usage, began: float, error: str = "") -> None:
+    async def _report(self, usage: Usage, began: float, error: str = "") -> None:
         seconds = time.monotonic() - began
         tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out"
-        how = f"gave no answer in {words.took(seconds)}: {error}" if error else f"answered in {words.took(seconds)} ({tokens})"
+        how = f"failed after {words.took(seconds)}: {error}" if error else f"answered in {words.took(seconds)} ({tokens})"
         await self._emit(
             ModelCalled(
                 text=f"The model {words.code(self._name)} {how}",
@@ -196,7 +191,7 @@ class _Call:
 
 
 async def find_local_model(base: str = "http://localhost:11434") -> str | None:
-    """LiteLLM's name of a coder that is installed in the Ollama at `base`; None when there is none, or no Ollama."""
+    """LiteLLM's name of a coding model installed in the Ollama at `base`; None without one."""
     try:
         async with httpx.AsyncClient(timeout=1.5) as client:
             found = (await client.get(f"{base.rstrip('/')}/api/tags")).raise_for_status().json()
@@ -209,9 +204,9 @@ async def find_local_model(base: str = "http://localhost:11434") -> str | None:
 
 
 def _wait_before_retry(error: ModelError, tries: int) -> float | None:
-    """Seconds until the next try, or None when another one would not help."""
+    """Seconds until the next try, or None if another one would not help."""
     if isinstance(error, RateLimited):
         return error.retry_after if error.retry_after is not None else min(60.0, math.pow(2, tries))
-    if isinstance(error, Unavailable) and tries < UNAVAILABLE_TRIES:
+    if isinstance(error, ModelUnavailable) and tries < UNAVAILABLE_TRIES:
         return 0.5 * math.pow(2, tries) + random.random() * 0.25  # noqa: S311 - jitter
     return None

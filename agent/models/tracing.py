@@ -1,7 +1,7 @@
-"""Spans for OpenTelemetry: one a step of the graph, one a call of a model. Nothing happens where no exporter is set up.
+"""OpenTelemetry spans: one per step of the graph, one per model call. Without an exporter they cost nothing.
 
-Names and attributes follow the semantic conventions for generative AI (`gen_ai.*`). No prompt and no answer is ever put into a
-span: both hold foreign code.
+Names and attributes follow the semantic conventions for generative AI (`gen_ai.*`). Prompts and answers never enter a span:
+they contain foreign code.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _tracer = trace.get_tracer("selfheal")
 
 @contextmanager
 def step(name: str, task_id: str, *, expected: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """A step of the graph, or of what surrounds it; the calls of models inside become its children.
+    """A step of the graph or around it; model calls inside become child spans.
 
-    An exception leaves its kind alone: its message may quote foreign code. Those that are `expected` are no errors.
+    Only an exception's type is recorded: its message may quote foreign code. `expected` exceptions are not errors.
     """
     attributes = {"selfheal.attempt": task_id, "selfheal.step": name}
     with _tracer.start_as_current_span(
@@ -40,7 +40,7 @@ def step(name: str, task_id: str, *, expected: tuple[type[Exception], ...] = ())
 
 @dataclass(frozen=True, slots=True)
 class ModelSpan:
-    """The span of one call of a model, told how it ended."""
+    """The span of one model call."""
 
     span: Span
 
@@ -54,7 +54,7 @@ class ModelSpan:
         )
 
     def failed(self, error: ModelError) -> None:
-        """Its kind alone: a provider's message may quote the prompt."""
+        """Records only its type: a provider's message may quote the prompt."""
         self.span.set_attribute("error.type", type(error).__name__)
         self.span.set_status(Status(StatusCode.ERROR, type(error).__name__))
 
@@ -69,7 +69,7 @@ def model_call(operation: str, settings: ModelSettings, temperature: float | Non
     }
     if temperature is not None:
         attributes["gen_ai.request.temperature"] = temperature
-    # Not recorded by itself: an exception's message may quote the prompt.
+    # Exceptions are not recorded: their message may quote the prompt.
     with _tracer.start_as_current_span(
         f"{operation} {settings.name}",
         kind=SpanKind.CLIENT,

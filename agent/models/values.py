@@ -1,15 +1,15 @@
-"""What is said to language models and what comes back, as values, and every way to fail as a type.
+"""Prompts, answers and settings of language models, and their errors.
 
-    ModelError                what was spent before it failed: `usage`
+    ModelError                `usage`: what was spent before it failed
     ├── RateLimited           retry_after: seconds | None
-    ├── Timeout               no answer within its time
-    ├── Refused               the provider or the model declined
-    ├── Truncated             the answer was cut; a shorter one may fit
+    ├── Timeout               no answer in time
+    ├── ModelRefused               the provider or the model declined
+    ├── Truncated             the answer was cut off; a shorter one may fit
     ├── ContextTooLong        the prompt does not fit
-    ├── Unavailable           not reachable, or an answer that is none
-    └── Misconfigured         key, name or parameter is wrong: a person has to act
+    ├── ModelUnavailable           not reachable, or an unusable answer
+    └── Misconfigured         wrong key, name or parameter: someone has to act
 
-Who is asked is `agent/models.py`; how, `agent/provider.py`.
+`agent/models/router.py` chooses the model; `agent/models/provider.py` sends the request.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ class Prompt:
 
     @property
     def name(self) -> str:
-        """ "repair/2": what is recorded with every call."""
+        """ "repair/2", as recorded with every call."""
         return f"{self.role}/{self.version}"
 
     def then(self, said: str, answer: str) -> Prompt:
-        """The conversation after the model said something and is answered."""
+        """The conversation with the model's message and our answer appended."""
         more: tuple[Message, ...] = ({"role": "assistant", "content": said}, {"role": "user", "content": answer})
         return replace(self, messages=self.messages + more)
 
     @property
     def tokens(self) -> int:
-        """About how many it takes, on the safe side."""
+        """An estimate that is rather too high."""
         return sum(estimate_tokens(message["content"]) for message in self.messages)
 
 
 class ModelError(Exception):
-    """A model could not be asked, or did not answer with something that can be used."""
+    """A model could not be asked, or gave no usable answer."""
 
-    worth_another_try = False  # the same rung may be asked again in another round
-    worth_another_model = True  # one that stands in may do better
+    worth_another_try = False  # may the same rung be asked again in another round?
+    worth_another_model = True  # may a fallback do better?
 
     def __init__(self, reason: str, usage: Usage = Usage()) -> None:
         super().__init__(reason)
@@ -72,7 +72,7 @@ class Timeout(ModelError):
     worth_another_try = True
 
 
-class Refused(ModelError): ...
+class ModelRefused(ModelError): ...
 
 
 class Truncated(ModelError):
@@ -83,7 +83,7 @@ class Truncated(ModelError):
 class ContextTooLong(ModelError): ...
 
 
-class Unavailable(ModelError): ...
+class ModelUnavailable(ModelError): ...
 
 
 class Misconfigured(ModelError): ...
@@ -91,13 +91,13 @@ class Misconfigured(ModelError): ...
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Which model, and how it is reached. `name` is LiteLLM's ("ollama_chat/qwen2.5-coder:7b")."""
+    """Which model, and how to reach it. `name` is LiteLLM's ("ollama_chat/qwen2.5-coder:7b")."""
 
     name: str
     api_base: str | None = None
     api_key: str | None = field(default=None, repr=False)
-    timeout: float = 120.0  # seconds of one call
-    context: int = 16_384  # tokens of its window
+    timeout: float = 120.0  # seconds per call
+    context: int = 16_384  # tokens of its context window
 
     @property
     def provider(self) -> str:
@@ -105,7 +105,7 @@ class ModelSettings:
 
     @property
     def is_local(self) -> bool:
-        """An Ollama: it costs nothing, and answers one question at a time."""
+        """Ollama: free of charge, one request at a time."""
         return self.provider in ("ollama", "ollama_chat")
 
 
@@ -113,10 +113,10 @@ class ModelSettings:
 class Answer:
     text: str
     usage: Usage
-    finish: str  # the provider's word for how it ended: "stop", …
-    model: str  # who gave it
+    finish: str  # the provider's finish reason: "stop", …
+    model: str
 
 
 def estimate_tokens(text: str) -> int:
-    """A count on the safe side for code and English, without a tokenizer (which may want the network)."""
+    """A count that is rather too high for code and English, without a tokenizer (which may need the network)."""
     return len(text) // 3 + 1

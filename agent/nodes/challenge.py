@@ -1,7 +1,7 @@
-"""The second oracle on the proven candidate: do its functions keep their promises, and how do they behave beside the tests?
+"""The second oracle: does the proven candidate keep its functions' promises beyond the test suite?
 
-It may object; what is no more than strange becomes a doubt, which lowers the confidence. A model is asked for tests only where
-there is a specification and the examples in it have not settled the matter.
+It can object. Strange behaviour is only a doubt, which lowers the confidence. A model writes tests only where there is a
+specification whose examples do not decide.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ import asyncio
 import hashlib
 from dataclasses import replace
 
-from agent.challenge import generated_tests as written
+from agent.challenge import generated_tests
+from agent.challenge.exercise import exercise
 from agent.challenge.failing_tests import failing_tests
 from agent.challenge.judgement import Challenged, judge, objections
-from agent.challenge.play import play
 from agent.challenge.specification import specification
 from agent.challenge.touched import touched
 from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check, test_files
 from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, Edits
+from agent.contract.rungs import is_model
 from agent.contract.usage import Usage
 from agent.contract.verdicts import Check, CheckRun, Oracle
 from agent.edits.changes import changed_lines, diff, read_text
 from agent.models.values import ModelError
-from agent.state import Objection, State, Work, fell_back, pack
+from agent.state import Contest, Objection, State, Work, fell_back, pack
 
 RIVALS = 5  # other candidates of the round whose behaviour is compared
 MOST_FILES = 3  # of failing tests that a model is shown
@@ -32,8 +33,8 @@ LONGEST_DIFF = 4_000  # characters of the change that a model is shown
 LARGE = 10  # changed lines, above which a model's change is worth a second call that looks for where it is wrong
 
 
-async def challenge(state: State, work: Work) -> State:
-    """Raises `SandboxError` when the sandbox is lost; where nothing can be played with, the winner is accepted."""
+async def challenge(state: State, work: Work) -> Contest:
+    """Accepts the winner where nothing can be tried. Raises `SandboxError` when the sandbox is lost."""
     context = work.context
     candidate = await context.recall(Candidate, state["winner"][0])
     oracle = await context.recall(Oracle, state["oracle_ref"])
@@ -41,15 +42,15 @@ async def challenge(state: State, work: Work) -> State:
     changes = [candidate.edits, *rivals.values()]
     functions = await asyncio.to_thread(touched, changes)
     check = red_check(oracle)
-    found, update = Challenged(), State()
+    found, update = Challenged(), Contest()
     if check is not None and functions.functions:
         base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
-        played = await play(work.task.sandbox, work.runner, oracle, base, functions, changes)
-        if played.unavailable:
-            update = await fell_back(work, "challenge", f"The change could not be challenged: {played.unavailable}.")
-        found = judge(played)
+        seen = await exercise(work.task.sandbox, work.runner, oracle, base, functions, changes)
+        if seen.unavailable:
+            update = await fell_back(work, "challenge", f"The patch could not be tested beyond the suite: {seen.unavailable}.")
+        found = judge(seen)
         if found.objection:
-            update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(played)[1:], strict=False) if why})
+            update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
         if not found.objection and (found.doubts or not found.kept) and check.reader == "pytest":
             said, more = await _written(state, work, candidate, oracle, check)
             found = replace(
@@ -57,7 +58,7 @@ async def challenge(state: State, work: Work) -> State:
             )
             update = {**update, **more}
     opined = Opined(
-        text=f"Not accepted, because {found.objection}: {candidate.title}" if found.objection else "",
+        text=f"Rejected because {found.objection}: {candidate.title}" if found.objection else "",
         step="challenge",
         title=candidate.title,
         accepted=not found.objection,
@@ -69,14 +70,14 @@ async def challenge(state: State, work: Work) -> State:
 
 
 async def _rivals(state: State, work: Work, candidate: Candidate) -> dict[str, Edits]:
-    """The other candidates of the round that are plausible as far as is known, by their refs."""
+    """The round's other plausible candidates, by their refs."""
     refs = [*(verdict[0] for verdict in state.get("passed", [])), *state.get("allowed", [])]
     rivals = {ref: (await work.context.recall(Candidate, ref)).edits for ref in refs[:RIVALS]}
     return {ref: edits for ref, edits in rivals.items() if edits != candidate.edits}
 
 
-def _dropped(state: State, contradicted: dict[str, str]) -> State:
-    """Rivals that break a promise as the winner does are spared the proof."""
+def _dropped(state: State, contradicted: dict[str, str]) -> Contest:
+    """Fail rivals that break the same promise as the winner, without proving them."""
     allowed = state.get("allowed", [])
     failed = [
         [ref, pack(Verification(False, f"challenge objects: {why}"))] for ref, why in contradicted.items() if ref in allowed
@@ -86,31 +87,33 @@ def _dropped(state: State, contradicted: dict[str, str]) -> State:
 
 async def _written(
     state: State, work: Work, candidate: Candidate, oracle: Oracle, check: Check
-) -> tuple[written.Written, State]:
-    """What tests from the specification say, where there is a specification and a model that reads it.
+) -> tuple[generated_tests.TestFindings, Contest]:
+    """Run tests that a model writes from the specification, where there are both.
 
-    They are written blind, and so once for all changes of the same functions; a large change of a model, which may be anything,
-    is looked at besides.
+    The model writes them without seeing the change, so they serve all changes of the same functions. A large change by a model
+    gets a second call that sees it.
     """
     context = work.context
     functions = await asyncio.to_thread(touched, [candidate.edits])
     told = await asyncio.to_thread(specification, functions)
     if context.models is None or not told or work.ledger.model_spent_up() is not None:
-        return written.Written(), {}
+        return generated_tests.TestFindings(), {}
     red = sorted(oracle.must_turn[check.name])
     texts = {path: await read_text(work.task.sandbox.base, path) for path in test_files(red, check.reader)[:MOST_FILES]}
     known = await asyncio.to_thread(failing_tests, {path: t for path, t in texts.items() if isinstance(t, str)}, red)
-    is_large = candidate.rung.startswith("model") and changed_lines(candidate.edits) > LARGE
+    is_large = is_model(candidate.rung) and changed_lines(candidate.edits) > LARGE
     shown = ["", diff(candidate.edits)[:LONGEST_DIFF]] if is_large else [""]
     names = tuple(function.name for function in functions.functions)
     blind = hashlib.sha256(f"{told}\0{known}".encode("utf-8", "surrogatepass")).hexdigest()
     had = state.get("written", {})
     tests = list(await context.recall(tuple[str, ...], had[blind])) if blind in had else []
-    usage, update = Usage(), State()
+    usage, update = Usage(), Contest()
     for change in shown[len(tests) > 0 :]:
         try:
-            brief = written.Brief(names, told, known, change, tuple(tests))
-            fresh, cost = await written.ask(context.models, brief, seconds=work.ledger.seconds_left(), emit=context.emit)
+            brief = generated_tests.Brief(names, told, known, change, tuple(tests))
+            fresh, cost = await generated_tests.ask(
+                context.models, brief, seconds=work.ledger.seconds_left(), emit=context.emit
+            )
         except ModelError as error:
             cost = error.usage
             update |= await fell_back(work, "challenge", f"No tests from the specification: {error}.")
@@ -120,5 +123,7 @@ async def _written(
                 update["written"] = {**had, blind: await context.keep(fresh)}
         usage += cost
     folder = next(iter(texts), "").rpartition("/")[0]
-    said = await written.run(work, check, f"{folder}/" if folder else "", tests, candidate.edits, told) if tests else None
-    return said or written.Written(), {**update, "usage": [pack(usage)]}
+    said = (
+        await generated_tests.run(work, check, f"{folder}/" if folder else "", tests, candidate.edits, told) if tests else None
+    )
+    return said or generated_tests.TestFindings(), {**update, "usage": [pack(usage)]}

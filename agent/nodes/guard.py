@@ -1,4 +1,4 @@
-"""May these changes be made at all? The rules of `agent/guard.py`, on every new candidate of a round, before anything runs."""
+"""Checks patches against policy: applies the rules of `agent/guard` to every new candidate of a round, before it runs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from agent.contract.events import Guarded
 from agent.contract.proposal import Candidate
 from agent.contract.verdicts import Oracle
 from agent.edits.changes import digest
-from agent.edits.hunks import together
-from agent.guard import rules as rules
-from agent.state import Round, State, Work, pack, red_of, unpack
+from agent.edits.hunks import merge
+from agent.guard import rules
+from agent.state import Candidates, Round, State, Work, pack, red_of, unpack
 
 
-async def guard(state: State, work: Work) -> State:
-    """Allowed candidates go to `verify`, refused ones to `reflect`; what several strategies proposed alike is judged once."""
+async def guard(state: State, work: Work) -> Candidates:
+    """Send allowed candidates to `verify` and refused ones to `reflect`. Equal proposals are judged once."""
     context = work.context
     tried = set(state.get("tried", []))
     support = dict(state.get("support", {}))
@@ -38,7 +38,7 @@ async def guard(state: State, work: Work) -> State:
         if refusal is None:
             allowed.append(ref)
             continue
-        text = f"Refused, because {refusal.sentence}: {candidate.title}"
+        text = f"Refused by policy because {refusal.sentence}: {candidate.title}"
         await context.emit(Guarded(text=text, title=candidate.title, rule=refusal.rule))
         refused.append(refusal.rule)
         failed.append([ref, pack(Verification(False, f"refused: {refusal.sentence}", judge="guard"))])
@@ -55,16 +55,16 @@ async def guard(state: State, work: Work) -> State:
 
 
 async def _on_the_groundwork(candidate: Candidate, state: State, work: Work) -> Candidate | None:
-    """The candidate together with what the tools have mended already, so that both checks turn; None where it stands alone."""
+    """The candidate merged with the tools' own fix, so that both checks pass; None where there is no such fix."""
     if not (ref := state.get("groundwork")) or candidate.rung == "tools":
         return None
     ground = await work.context.recall(Candidate, ref)
-    edits = await asyncio.to_thread(together, ground.edits, candidate.edits)
+    edits = await asyncio.to_thread(merge, ground.edits, candidate.edits)
     return None if edits is None else replace(candidate, edits=edits, title=f"{candidate.title}; {ground.title}")
 
 
 async def refusal_of(candidate: Candidate, state: State, work: Work) -> rules.Refusal | None:
-    """The first rule that a candidate breaks, or None. What the tools have mended in it is judged as theirs."""
+    """The first rule that a candidate breaks, or None. The part that the tools wrote is judged as theirs."""
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     failing = "\n".join(f"{failure.message}\n{failure.details}" for failure in await red_of(state, work.context))
     ref = state.get("groundwork")

@@ -1,8 +1,7 @@
-"""Nothing was red every time: does it come and go, on what does it depend, and is it to be repaired?
+"""Handles a failure that does not happen every time: is it flaky, why, and is it to be repaired?
 
-What is red every time under the run's own clock or seed is the failure of CI, reproduced: from here on its check has that
-condition. Whatever else comes and goes is told as flaky; where a person asked for it, the check becomes a series of runs, in
-which a repair must be green in every one.
+A failure that happens every time under CI's own clock or seed is reproduced, and its check keeps that condition. Any other is
+reported as flaky. Where a person asked for its repair, the check becomes a series of runs, and a repair must pass all of them.
 """
 
 from __future__ import annotations
@@ -10,24 +9,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent.checks.oracle import Round, base_of
+from agent.contract import words
 from agent.contract.outcome import Flakiness
 from agent.contract.verdicts import Check, CheckRun, Conditions, Oracle
 from agent.nodes.reproduce import kept, tell, why_not_red
 from agent.report import endings
 from agent.reproduce import flakiness
 from agent.reproduce.probing import Prober
-from agent.state import State, Work, pack
+from agent.state import BaselineOrEnd, State, Work, pack
 from sandbox.base import LimitExceeded
 
-SHARE = 0.1  # of what the attempt has left: what one series of runs may take
-TRIES = 2  # series in which what is to be repaired must come again
+SHARE = 0.1  # of the remaining time: the most that one series of runs takes
+TRIES = 2  # series, in one of which the failure must come back
 
 
-async def probe(state: State, work: Work) -> State:
+async def probe(state: State, work: Work) -> BaselineOrEnd:
     """Raises `SandboxError` when the sandbox is lost."""
     rounds = await work.context.recall(tuple[Round, ...], state["rounds_ref"])
     prober = Prober(work, rounds)
-    seen = await prober.hunt()
+    seen = await prober.probe()
     found = seen.flakiness
     if found is None:
         return {"ending": pack(why_not_red(rounds, seen.tried))}
@@ -41,15 +41,15 @@ async def probe(state: State, work: Work) -> State:
         return {"ending": pack(endings.limit_reached(str(error)))}
     if not oracle.is_red:
         return {
-            "ending": pack(endings.flaky(found, f"It did not come again in {len(series)} runs, so no repair could be proven."))
+            "ending": pack(endings.flaky(found, f"It did not fail again in {len(series)} runs, so no repair could be proven."))
         }
-    told = f"Not red every time: flaky {found.red}/{found.runs}, suspected cause: {found.cause}. {'; '.join(found.evidence)}"
+    told = f"Flaky: failed in {found.red} of {found.runs} runs. Suspected cause: {found.cause}. {'; '.join(found.evidence)}"
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
-    await tell(work, f"{endings.named(red)}: red {_under(series)}", oracle, sum(run.seconds for run in base))
+    await tell(work, f"{words.named(red)} failed {_under(series)}", oracle, sum(run.seconds for run in base))
     return {
         **await kept(work, oracle, base),
         "guidance": [told],
-        "notes": [f"{told}. It was judged {_under(series)}."],
+        "notes": [f"{told}. Patches were judged {_under(series)}."],
     }
 
 
@@ -60,7 +60,7 @@ def _under(series: tuple[Conditions, ...]) -> str:
 
 
 async def _red(work: Work, found: Flakiness, plain: Round, series: tuple[Conditions, ...]) -> tuple[Oracle, Round]:
-    """The oracle whose checks with flaky tests run under these conditions, and what they say at the base."""
+    """The oracle whose flaky checks run under these conditions, and their runs at the base."""
     checks: list[Check] = []
     base: list[CheckRun] = []
     ids = frozenset(found.ids)

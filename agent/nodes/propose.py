@@ -1,38 +1,39 @@
-"""Ask the current rung of the ladder for changes, in one of its strategies; those of a round are asked beside each other."""
+"""Asks the current rung for patches, in one of its strategies. The strategies of a round run in parallel."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
 
-from agent import words
+from agent.contract import words
 from agent.contract.events import AnyEvent, Degraded, ModelCalled, Proposed
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Diagnosis, Span
+from agent.contract.rungs import is_model
 from agent.contract.usage import RungCost, Usage
 from agent.contract.verdicts import CheckRun, Oracle
 from agent.edits.changes import diff, digest
 from agent.gate.gate import proof_seconds
 from agent.models.values import ModelError
 from agent.proposer import Proposal, Situation
-from agent.report.costs import tell_cost
-from agent.state import Round, State, Work, pack, unpack
+from agent.report.costs import report_cost
+from agent.state import Proposals, Round, State, Work, pack, unpack
 from sandbox.base import DeadlinePassed, LimitExceeded
 
-EARLIER = 2  # failed changes that a rung is told of
-GRACE = 20.0  # seconds that a rung may run over its time before it is stopped
+EARLIER = 2  # failed patches that a rung sees
+GRACE = 20.0  # seconds beyond its time, after which a rung is stopped
 
 
-async def propose(state: State, work: Work) -> State:
-    """Raises `SandboxError` when the sandbox is lost; a model's error is noted and counts as a fruitless round."""
+async def propose(state: State, work: Work) -> Proposals:
+    """A model's error is noted and counts as a fruitless round. Raises `SandboxError` when the sandbox is lost."""
     context, proposer = work.context, work.ladder[state["rung"]]
     situation = replace(await situation_of(state, work), strategy=state["strategy"])
     began = context.monotonic()
     proposal = await _ask(work, state["rung"], situation)
     seconds = context.monotonic() - began
     cost = RungCost(proposer.rung, seconds, proposal.tried, proposal.plausible, proposal.usage, proposal.note)
-    await tell_cost(work, cost)
+    await report_cost(work, cost)
     fresh = [candidate for candidate in proposal.candidates if digest(candidate.edits) not in situation.tried]
     for candidate in fresh:
         text = f"Proposed: {candidate.title}"
@@ -50,7 +51,7 @@ async def propose(state: State, work: Work) -> State:
 
 
 async def situation_of(state: State, work: Work) -> Situation:
-    """What a rung may know now. The seconds leave room for the gate, and for the rungs that come after."""
+    """What a rung can know now. Its seconds leave time for the gate and for later rungs."""
     context = work.context
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     rungs_left = max(1, len(work.ladder) - state["rung"])
@@ -79,10 +80,10 @@ async def situation_of(state: State, work: Work) -> Situation:
 
 
 async def _ask(work: Work, rung: int, situation: Situation) -> Proposal:
-    """A rung's answer; its errors and its time limit as values, with what it had spent until then."""
+    """A rung's answer. Its errors and its time limit become values, with its usage so far."""
     proposer = work.ladder[rung]
-    if proposer.rung.startswith("model") and (bound := work.ledger.model_spent_up()) is not None:
-        return Proposal(note=bound)  # the diagnosis was the last that could be paid
+    if is_model(proposer.rung) and (bound := work.ledger.model_spent_up()) is not None:
+        return Proposal(note=bound)  # the diagnosis used up the budget
     spent = Usage()
 
     async def emit(event: AnyEvent) -> None:
@@ -97,11 +98,13 @@ async def _ask(work: Work, rung: int, situation: Situation) -> Proposal:
     except ModelError as error:
         why, proposal = str(error), Proposal(usage=error.usage, note=str(error), exhausted=not error.worth_another_try)
     except TimeoutError:
-        why = f"it did not answer within {situation.seconds + GRACE:.0f} s"
-        if proposer.rung.startswith("model"):
-            spent += Usage(calls=1, cost=None)  # the one that was waited for
+        why = f"no answer within {situation.seconds + GRACE:.0f} s"
+        if is_model(proposer.rung):
+            spent += Usage(calls=1, cost=None)  # the call that was still running
         proposal = Proposal(usage=spent, note=why)
     except (LimitExceeded, DeadlinePassed) as error:
         why, proposal = str(error), Proposal(usage=spent, note=str(error))
-    await work.context.emit(Degraded(text=f"From {words.rung(proposer.rung)} came nothing: {why}", step="propose", why=why))
+    await work.context.emit(
+        Degraded(text=f"{words.capitalized(words.rung(proposer.rung))} proposed nothing: {why}", step="propose", why=why)
+    )
     return proposal

@@ -1,4 +1,4 @@
-"""The proof of the candidate that was selected: green every time, and red again without it."""
+"""Proves the selected candidate: it passes every time, and reverting it fails again."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from agent.contract.events import Proven
 from agent.contract.proposal import Candidate
 from agent.contract.verdicts import Oracle
 from agent.gate import gate
-from agent.state import State, Work, base_of, pack, unpack
+from agent.state import Contest, State, Work, base_of, pack, unpack
 
 SHOWN = 50  # ids of a check's target in the timeline
 
 
-async def prove(state: State, work: Work) -> State:
+async def prove(state: State, work: Work) -> Contest:
     """Raises `SandboxError` when the sandbox is lost."""
     context = work.context
     ref, green = state["winner"]
@@ -27,7 +27,7 @@ async def prove(state: State, work: Work) -> State:
     if verification.passed:
         text = f"Proven red, green, red: {candidate.title}"
     else:
-        text = f"Not proven, because {verification.reason}: {candidate.title}"
+        text = f"Not proven because {verification.reason}: {candidate.title}"
     await context.emit(
         Proven(
             text=text,
@@ -38,6 +38,6 @@ async def prove(state: State, work: Work) -> State:
             evidence=[replace(check, target=check.target[:SHOWN]) for check in verification.evidence],
         )
     )
-    # Its sandbox may be another one by the time when a person has said yes.
-    proof: State = {"winner": [ref, pack(verification)], "proven_in": [work.task.environment, list(work.task.approximated)]}
+    # By the time a person approves, the sandbox can be another one.
+    proof: Contest = {"winner": [ref, pack(verification)], "proven_in": [work.task.environment, list(work.task.approximated)]}
     return proof if verification.passed else {"winner": None, "failed": [[ref, pack(verification)]]}

@@ -1,16 +1,16 @@
-"""What did earlier attempts learn from failures like this one?"""
+"""Recalls what earlier attempts learned from similar failures."""
 
 from __future__ import annotations
 
 from agent.contract.events import Remembered
 from agent.contract.memory import signature
-from agent.state import State, Work, red_of
+from agent.state import Baseline, State, Work, red_of
 
-SHOWN = 12  # characters of an attempt's id, as people see it everywhere
+SHOWN = 12  # characters of an attempt's id, as everywhere else
 
 
-async def recall(state: State, work: Work) -> State:
-    """Nothing where the repository has no memory; an attempt does not remember itself."""
+async def recall(state: State, work: Work) -> Baseline:
+    """Does nothing where the repository has no memory. An attempt does not recall itself."""
     memory = work.context.memory
     if memory is None:
         return {}

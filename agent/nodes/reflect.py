@@ -1,4 +1,4 @@
-"""What failed candidates teach. The lesson is told from the verdicts, so it costs no call of a model.
+"""Turns failed candidates into lessons, from their verdicts and without a model.
 
 Reflexion (Shinn et al., 2023) carries such lessons from try to try; here at most five travel on.
 """
@@ -10,23 +10,22 @@ import re
 
 from langgraph.types import Overwrite
 
-from agent.alike import alike
 from agent.checks.oracle import Verification
 from agent.contract.events import Reflected
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Candidate, Diagnosis, FileChange
 from agent.contract.verdicts import Oracle
+from agent.diagnosis.refuted import causes_left, is_similar
 from agent.edits.changes import digest
-from agent.refuting import causes_left
-from agent.report.reflection import told
+from agent.report.reflection import iteration_of
 from agent.source.outline import Module, changed
-from agent.state import Context, Objection, State, Work, pack, remember, unpack
+from agent.state import Context, Objection, Reflection, State, Work, pack, remember, unpack
 
-NAMED = 4  # places that a lesson names
+NAMED = 4  # locations that a lesson names
 
 
-async def reflect(state: State, work: Work) -> State:
-    """Writes what failed into the log; the same change is never judged again."""
+async def reflect(state: State, work: Work) -> Reflection:
+    """Write failed candidates into the log. The same patch is never judged again."""
     context = work.context
     failed = [*state["failed"], *_objected(state)]
     lessons, refs, tried = state.get("lessons", []), [], []
@@ -37,15 +36,15 @@ async def reflect(state: State, work: Work) -> State:
         advice = _advice(verification)
         lesson = await asyncio.to_thread(_lesson, candidate, verification, advice)
         lessons = remember(lessons, lesson)
-        iteration = await told(candidate, verification, state["iteration"], advice)
+        iteration = await iteration_of(candidate, verification, state["iteration"], advice)
         await context.emit(Reflected(text=f"Learned: {advice}", lesson=lesson, lessons=lessons))
         refs.append(await context.keep(iteration))
         tried.append(digest(candidate.edits))
         stuck, before = (stuck + 1 if verification.reason == before else 0), verification.reason
         if candidate.hypothesis and verification.still_red:
-            again = any(alike(candidate.hypothesis, each) for each in doubted)
+            again = any(is_similar(candidate.hypothesis, each) for each in doubted)
             (refuted if again or verification.unmoved else doubted).append(candidate.hypothesis)
-    if stuck and failed and (last := unpack(Verification, failed[-1][1])).still_red:  # one that turns them is not at a loss
+    if stuck and failed and (last := unpack(Verification, failed[-1][1])).still_red:
         lesson = await _same_again([*state.get("iterations", []), *refs][-stuck - 1 :], last.unmoved, context)
         lessons = remember(lessons, lesson)
         await context.emit(Reflected(text=f"Stuck: {lesson}", lesson=lesson, lessons=lessons))
@@ -68,13 +67,13 @@ async def reflect(state: State, work: Work) -> State:
 
 
 async def _last_result(state: State, work: Work) -> str:
-    """How the change before failed."""
+    """How the previous patch failed."""
     refs = state.get("iterations", [])
     return (await work.context.recall(Iteration, refs[-1])).result if refs else ""
 
 
 def _objected(state: State) -> list[list[object]]:
-    """The winner that a second opinion does not accept, as a failure with its reason."""
+    """The winner that a second opinion rejected, as a failure with its reason."""
     if not state.get("objection") or not state.get("winner"):
         return []
     objection = unpack(Objection, state["objection"])
@@ -82,7 +81,7 @@ def _objected(state: State) -> list[list[object]]:
 
 
 async def _is_groundwork(ref: str, verification: Verification, state: State, context: Context) -> bool:
-    """Of the tools, and it turned a part of what must turn without breaking anything: a formatting beside a failing test."""
+    """A patch by the tools that fixed part of the target and broke nothing, such as formatting next to a failing test."""
     if verification.newly_red or not verification.still_red or (await context.recall(Candidate, ref)).rung != "tools":
         return False
     oracle = await context.recall(Oracle, state["oracle_ref"])
@@ -91,33 +90,33 @@ async def _is_groundwork(ref: str, verification: Verification, state: State, con
 
 def _advice(verification: Verification) -> str:
     if verification.judge == "guard":
-        return "Stay within what is allowed."
+        return "Stay within the policy."
     if verification.judge in ("opinion", "person"):
-        return "Meet the objection; that the checks are green is not enough."
+        return "Address the objection; passing checks are not enough."
     if verification.newly_red:
-        return "Find what sets the failing tests' kind of input apart from theirs, and change what happens to that kind alone."
+        return "Find how the failing tests' input differs from theirs, and change the behaviour for that input alone."
     if verification.still_red:
         return "The cause lies elsewhere, or the change does not go far enough."
     return "Propose something that can be verified."
 
 
 def _lesson(candidate: Candidate, verification: Verification, advice: str) -> str:
-    """For the next proposal, which knows nothing of this one. Places are told so that their code can be shown again."""
+    """A lesson for the next proposal. It names locations, so that their code can be shown again."""
     title = candidate.title[:160]
     where = ", ".join([place for edit in candidate.edits if f"{edit.path}:" not in title for place in _places(edit)][:NAMED])
     return f"{title}{f' ({where})' if where else ''}: {verification.reason[:500].rstrip('.')}. {advice}"
 
 
 def _places(edit: FileChange) -> list[str]:
-    """The functions that it changes, as "path::Class.method"; else its path."""
+    """The functions that an edit changes, as "path::Class.method"; otherwise its path."""
     functions = changed(Module(edit.path, edit.before or ""), Module(edit.path, edit.after or ""))
     return [f"{edit.path}::{function.name}" for function in functions] or [edit.path]
 
 
 async def _same_again(refs: list[str], unmoved: bool, context: Context) -> str:
-    """The last changes came to the same end. What that says of their place is left open: it may be right all the same."""
+    """A lesson from patches that failed alike. It does not judge their location, which can still be right."""
     rounds = [await context.recall(Iteration, ref) for ref in refs]
     paths = [path for each in rounds for path in re.findall(r"^\+\+\+ b/(.+)$", each.diff, re.MULTILINE)]
     where = ", ".join(list(dict.fromkeys(paths))[:NAMED])
-    end = "left the failure as it was" if unmoved else "failed in the very same way"
+    end = "did not change the failure" if unmoved else "failed in the same way"
     return f"The last {len(rounds)} changes{f' (in {where})' if where else ''} {end}."

@@ -1,4 +1,4 @@
-"""Is it really red? Every check runs twice at the base, each time in a fresh workspace; a third time when the two differ.
+"""Reproduces the failure: every check runs twice at the base, in fresh workspaces, and a third time when the two runs differ.
 
 Where a replay of the job's steps found the checks, its run of them is the first of these.
 """
@@ -7,43 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent import words
-from agent.checks.oracle import EXIT, Round, base_of, differ, failures, oracle_of, unsteady
+from agent.checks.oracle import EXIT, Round, base_of, differ, failures, flaky_ids, oracle_of
+from agent.contract import words
 from agent.contract.events import Reproduced
-from agent.contract.outcome import Flakiness, Outcome
+from agent.contract.outcome import Flakiness
 from agent.contract.verdicts import CheckRun, Oracle, VerdictId
 from agent.gate.gate import is_brief
 from agent.report import endings
 from agent.report.endings import Ending
-from agent.reproduce.flakiness import named_in, speaks_of_network
-from agent.reproduce.sandbox_limits import NETWORK, alike, lack_behind
-from agent.state import State, Work, pack
+from agent.reproduce.flakiness import mentions_network, reported_in
+from agent.reproduce.sandbox_limits import NETWORK, is_in_log, limit_behind
+from agent.state import BaselineOrEnd, State, Work, pack
 from sandbox.base import LimitExceeded
 
-CERTAIN = 5  # times that something has to be red where a person says that it comes and goes
+CERTAIN = 5  # failures in a row that are needed where a person says that it is flaky
 
 
-async def reproduce(state: State, work: Work) -> State:
-    """Finds the oracle, or the ending, or leaves that to `probe`. Raises `SandboxError` when the sandbox is lost."""
+async def reproduce(state: State, work: Work) -> BaselineOrEnd:
+    """Find the oracle or the ending, or leave both to `probe`. Raises `SandboxError` when the sandbox is lost."""
     try:
         rounds = [_replayed(work) or await _round(work), await _round(work)]
         if differ(*rounds):
             rounds.append(await _round(work))
         while work.task.heals_flakiness and len(rounds) < CERTAIN and oracle_of(work.task.checks, rounds).is_red:
-            rounds.append(await _round(work))  # what comes and goes may have come twice
+            rounds.append(await _round(work))  # a flaky failure can happen twice in a row
     except LimitExceeded as error:
         return {"ending": pack(endings.limit_reached(str(error)))}
     base = base_of(rounds)
     oracle = oracle_of(work.task.checks, rounds)
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     green = sum(len(ids) for ids in oracle.must_stay.values())
-    noun = words.noun(work.task.checks)
-    shaky = unsteady(rounds)
-    text = f"{words.opening(len(red), noun)} red, {green:,} green, the same in {words.counted(len(rounds), 'run')}"
+    shaky = flaky_ids(rounds)
+    text = f"{len(red):,} failed, {green:,} passed, {words.in_runs(len(rounds))}"
     if shaky:
         text = (
-            f"Comes and goes: {endings.named(sorted(shaky))}, red in some of {words.counted(len(rounds), 'run')} and green in "
-            f"others; {words.counted(len(red), noun)} red in all of them, {green:,} green"
+            f"Flaky: {words.named(sorted(shaky))} failed in some of {len(rounds)} runs only; "
+            f"{len(red):,} failed, {green:,} passed, {words.in_runs(len(rounds))}"
         )
     await tell(work, text, oracle, sum(run.seconds for runs in rounds for run in runs))
     if not red:
@@ -51,12 +50,10 @@ async def reproduce(state: State, work: Work) -> State:
     if stopped := next((run for run in base if run.stopped_at and oracle.must_turn[run.check]), None):
         return {"ending": pack(endings.stopped_before(stopped))}
     if all(_never_began(run) for run in base if oracle.must_turn[run.check]):
-        return {"ending": pack(_could_not_start(next(run for run in base if oracle.must_turn[run.check])))}
+        return {"ending": pack(endings.could_not_start(next(run for run in base if oracle.must_turn[run.check])))}
     if (ending := _for_want(work, red, base) or _for_want_of_network(work, red, base, len(rounds))) is not None:
         return {"ending": pack(ending)}
-    notes = (
-        [f"Sometimes red and sometimes green, so left out of the decision: {endings.named(sorted(shaky))}."] if shaky else []
-    )
+    notes = [f"Flaky, so ignored when judging patches: {words.named(sorted(shaky))}."] if shaky else []
     return {**await kept(work, oracle, base), "notes": notes}
 
 
@@ -77,7 +74,7 @@ async def tell(work: Work, text: str, oracle: Oracle, seconds: float) -> None:
     )
 
 
-async def kept(work: Work, oracle: Oracle, base: Round) -> State:
+async def kept(work: Work, oracle: Oracle, base: Round) -> BaselineOrEnd:
     """What decides from here on, and what it was seen on."""
     return {
         "oracle_ref": await work.context.keep(oracle),
@@ -102,13 +99,13 @@ async def _once(work: Work, at: int) -> CheckRun:
         return await work.runner.run(workspace, check, timeout=work.patience(check))
 
 
-async def _not_red(work: Work, rounds: list[Round]) -> State:
+async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
     """Tests that ran are run under other conditions; whatever else is not red has its ending. A red replay counts as a run."""
     if (seen := {run.check: run for run in work.task.replayed}) and _replayed(work) is None:
         replayed = tuple(seen.get(check.name, run) for check, run in zip(work.task.checks, rounds[0], strict=True))
         rounds = [*rounds, replayed]
     ran = any(check.is_python and run.verdicts for check, run in zip(work.task.checks, rounds[0], strict=True))
-    if ran and (unsteady(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
+    if ran and (flaky_ids(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
         return {"rounds_ref": await work.context.keep(tuple(rounds))}
     return {"ending": pack(why_not_red(rounds))}
 
@@ -118,16 +115,16 @@ def _for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
     task = work.task
     lacks = []
     for check, run in zip(task.checks, base, strict=True):
-        lacks += [lack_behind(failure, run, check) for failure in failures([run], red)]
+        lacks += [limit_behind(failure, run, check) for failure in failures([run], red)]
     found = [lack for lack in lacks if lack is not None]
-    if len(found) < max(len(red), len(lacks)) or any(alike(lack, task.hints) for lack in found):
+    if len(found) < max(len(red), len(lacks)) or any(is_in_log(lack, task.hints) for lack in found):
         return None
     steps = [run.check for run in base if EXIT in run.red]
     red = [id_ for id_ in red if id_ != EXIT] + [VerdictId(step) for step in steps]
     limit = next((lack for lack in found if lack.what != NETWORK), None)
     if limit is not None:
         return endings.limited(red, limit.what, limit.sign)
-    if task.told or task.hints or task.heals_flakiness or not task.sandbox.isolation.untrusted:
+    if task.reported_ids or task.hints or task.heals_flakiness or not task.sandbox.isolation.untrusted:
         return None
     return endings.needs_the_network(red, found[0].sign)
 
@@ -135,20 +132,20 @@ def _for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
 def _for_want_of_network(work: Work, red: list[VerdictId], base: Round, rounds: int) -> Ending | None:
     """What is red only because the sandbox has no network says nothing of the code; CI's log tells what it was there."""
     task = work.task
-    if not task.told or task.heals_flakiness or not task.sandbox.isolation.untrusted:
+    if not task.reported_ids or task.heals_flakiness or not task.sandbox.isolation.untrusted:
         return None
     told = {failure.id: failure for failure in failures(base, red)}
-    signs = [speaks_of_network(f"{each.message}\n{each.details}") for each in told.values()]
+    signs = [mentions_network(f"{each.message}\n{each.details}") for each in told.values()]
     if len(told) < len(red) or not all(signs):
         return None
-    if not speaks_of_network("\n".join(task.hints)):
+    if not mentions_network("\n".join(task.hints)):
         return endings.red_without_network(red, signs[0])
-    return endings.needs_network(red, signs[0], rounds) if named_in(task.told, red) else None
+    return endings.needs_network(red, signs[0], rounds) if reported_in(task.reported_ids, red) else None
 
 
 def why_not_red(rounds: Sequence[Round], probed: int = 0) -> Ending:
     """`probed` counts the runs under other conditions."""
-    if counts := unsteady(rounds):
+    if counts := flaky_ids(rounds):
         ids = sorted(counts, key=lambda id_: (-counts[id_], id_))
         return endings.flaky(Flakiness(tuple(ids), counts[ids[0]], len(rounds), "unknown"))
     for runs in rounds:
@@ -160,19 +157,10 @@ def why_not_red(rounds: Sequence[Round], probed: int = 0) -> Ending:
     if not any(run.verdicts for run in rounds[0]) and all(run.exit_code in (None, 0, 5) for run in rounds[0]):
         return endings.nothing_failed(rounds[0])
     if any(run.exit_code not in (None, 0, 5) and not run.verdicts for run in rounds[0]):
-        return _could_not_start(next(run for run in rounds[0] if run.exit_code not in (None, 0, 5) and not run.verdicts))
+        return endings.could_not_start(next(run for run in rounds[0] if run.exit_code not in (None, 0, 5) and not run.verdicts))
     return endings.not_reproduced(rounds[0], len(rounds), probed)
 
 
 def _never_began(run: CheckRun) -> bool:
     """The shell did not find the program, or may not run it: that says nothing of the code."""
     return run.exit_code in (126, 127) and set(run.verdicts) == {EXIT}
-
-
-def _could_not_start(run: CheckRun) -> Ending:
-    last = next((line for line in reversed(run.output.splitlines()) if line.strip()), "it printed nothing")
-    return Ending(
-        Outcome.INFRASTRUCTURE,
-        f"The check `{run.check}` ended with exit code {run.exit_code} and gave no result: {last.strip()[:200]}",
-        "Mend the command or what it needs to start (a missing program or option), then try again.",
-    )

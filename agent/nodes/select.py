@@ -1,6 +1,6 @@
 """The tournament among the candidates that are green: the smallest wins, and every hunk that it does not need is dropped.
 
-Ties go to the one without new lint, then to the one that most strategies proposed alike, then to its proposer's own belief.
+Ties go to the patch without new lint, then to the one that most strategies proposed, then to its proposer's prior.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from agent.contract.events import Selected
 from agent.contract.proposal import Candidate
 from agent.contract.verdicts import Oracle
 from agent.edits.changes import changed_lines, diff, digest
-from agent.edits.hunks import hunks, leans_on_others, without_hunk
+from agent.edits.hunks import depends_on_others, hunks, without_hunk
 from agent.gate import gate
 from agent.gate.lint import new_findings
 from agent.nodes.guard import refusal_of
-from agent.state import State, Work, base_of, pack, unpack
+from agent.state import Contest, State, Work, base_of, pack, unpack
 
-MOST_DROPS = 8  # hunks of one candidate that are tried to be dropped
+MOST_DROPS = 8  # hunks of one candidate that it tries to drop
 
 
-async def select(state: State, work: Work) -> State:
-    """Puts the winner into `winner`, or None. Raises `SandboxError` when the sandbox is lost."""
+async def select(state: State, work: Work) -> Contest:
+    """Put the winner into `winner`, or None. Raises `SandboxError` when the sandbox is lost."""
     context = work.context
     judged = state.get("judged", [])
     green = [*state.get("passed", []), *(verdict for verdict in judged if unpack(Verification, verdict[1]).passed)]
-    update: State = {
+    update: Contest = {
         "judged": Overwrite([]),  # type: ignore[typeddict-item]
         "allowed": [ref for ref in state.get("allowed", []) if ref not in {verdict[0] for verdict in judged}],
         "failed": [verdict for verdict in judged if not unpack(Verification, verdict[1]).passed],
@@ -65,7 +65,7 @@ async def select(state: State, work: Work) -> State:
 async def _smallest(
     state: State, work: Work, candidate: Candidate, verification: Verification
 ) -> tuple[Candidate, Verification]:
-    """The candidate without the hunks that it does not need to be green; what its proof takes of the time is not touched."""
+    """The candidate without hunks that it does not need. Leaves enough time for the proof."""
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     base = await base_of(state, work.context)
     spare = replace(work, ledger=replace(work.ledger, seconds=work.ledger.seconds + gate.proof_seconds(base)))
@@ -73,7 +73,7 @@ async def _smallest(
     for _ in range(min(MOST_DROPS, count) if (count := await asyncio.to_thread(hunks, candidate.edits)) > 1 else 0):
         if spare.ledger.seconds_left() <= 0:
             break
-        if await asyncio.to_thread(leans_on_others, candidate.edits, at):
+        if await asyncio.to_thread(depends_on_others, candidate.edits, at):
             at += 1
             continue
         smaller = replace(candidate, edits=await asyncio.to_thread(without_hunk, candidate.edits, at))

@@ -6,12 +6,12 @@ from agent.checks.oracle import Verification
 from agent.contract.events import Verified
 from agent.contract.proposal import Candidate
 from agent.contract.verdicts import Oracle
+from agent.contract.words import named
 from agent.gate import gate
-from agent.report.endings import named
-from agent.state import State, Work, base_of, pack
+from agent.state import Candidates, State, Work, base_of, pack
 
 
-async def verify(state: State, work: Work) -> State:
+async def verify(state: State, work: Work) -> Candidates:
     """Judges `state["judging"]`; one that had too little memory beside others stays allowed, to be judged alone.
 
     Raises `SandboxError` when the sandbox is lost; a bound it ran into alone is the candidate's.
@@ -33,14 +33,14 @@ async def verify(state: State, work: Work) -> State:
             seconds=context.monotonic() - began,
         )
     )
-    update: State = {"judged": [[ref, pack(verification)]]}
+    update: Candidates = {"judged": [[ref, pack(verification)]]}
     if verification.flaky:
-        shaky = f"Red once beside a change and green when run again, so left out of the decision: {named(verification.flaky)}."
+        shaky = f"Failed once with a patch and passed when run again, so ignored: {named(verification.flaky)}."
         update["notes"] = [shaky]
     return update
 
 
 def _told(candidate: Candidate, verification: Verification) -> str:
     if verification.passed:
-        return f"All green with it: {candidate.title}"
-    return f"Not good enough, because {verification.reason}: {candidate.title}"
+        return f"Everything passes: {candidate.title}"
+    return f"Failed because {verification.reason}: {candidate.title}"

@@ -1,7 +1,7 @@
-"""What models are told: one YAML file a role, with a version, as Jinja templates. Only `render` is for others.
+"""Prompts: one versioned YAML file of Jinja templates per role. Only `render` is public.
 
-Text from outside (code, tracebacks, a job's log) goes in through the filter `quote`: fenced so that it cannot leave its block,
-and announced as data. A file is read again when it has changed, so that an edit shows in a running `selfheal dev`.
+Foreign text (code, tracebacks, a job's log) passes the filter `quote`, which fences it so that it cannot leave its block. Files
+are read again when they change, so an edit shows in a running `selfheal dev`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from agent.report.reflection import fenced
 
 
 class BrokenPrompt(Exception):
-    """A prompt's file cannot be used; the message names it."""
+    """A prompt's file is unusable; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Templates:
     version: int
     system: Template
-    shots: tuple[Message, ...]  # exchanges that show the form of an answer
+    shots: tuple[Message, ...]  # example exchanges that show the answer's format
     user: Template
 
 
 def render(role: Role, **values: object) -> Prompt:
-    """The prompt of a role; a value that its template wants and does not get raises `jinja2.UndefinedError`.
+    """The prompt of a role. A missing value raises `jinja2.UndefinedError`.
 
-    Raises `BrokenPrompt` when its file was edited into something that cannot be read.
+    Raises `BrokenPrompt` if its file is unusable.
     """
     source = files(__package__).joinpath(f"{role}.yaml")
     changed = source.stat().st_mtime_ns if isinstance(source, Path) else 0
@@ -46,19 +46,19 @@ def render(role: Role, **values: object) -> Prompt:
 
 @functools.lru_cache(maxsize=8)
 def _load(role: Role, changed: int) -> _Templates:
-    """`changed` is when its file was: another time is another entry of the cache."""
+    """`changed`, the file's modification time, is part of the cache key."""
     jinja = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701 - no HTML
     jinja.filters["quote"] = fenced
     try:
-        told: dict[str, Any] = yaml.safe_load(files(__package__).joinpath(f"{role}.yaml").read_text("utf-8"))
+        data: dict[str, Any] = yaml.safe_load(files(__package__).joinpath(f"{role}.yaml").read_text("utf-8"))
         shots: list[Message] = []
-        for shot in told.get("shots", ()):
+        for shot in data.get("shots", ()):
             shots += [
                 {"role": "user", "content": shot["user"].strip()},
                 {"role": "assistant", "content": shot["answer"].strip()},
             ]
         return _Templates(
-            int(told["version"]), jinja.from_string(told["system"]), tuple(shots), jinja.from_string(told["user"])
+            int(data["version"]), jinja.from_string(data["system"]), tuple(shots), jinja.from_string(data["user"])
         )
     except (yaml.YAMLError, TemplateSyntaxError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise BrokenPrompt(f"agent/prompts/{role}.yaml cannot be used: {type(error).__name__}: {error}") from error

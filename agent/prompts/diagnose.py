@@ -1,6 +1,6 @@
-"""What a role that looks for the fault is shown: the values of its template, within a number of tokens. Foreign text is quoted.
+"""The prompts for diagnosis and repair, within a token limit. Foreign text is quoted.
 
-The counts aim at a first prompt of some 2,000 tokens, as many as a cheap repair can afford; what has no room can be asked for.
+The sizes aim at a first prompt of about 2,000 tokens, which a cheap repair can afford; models can ask for more.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from agent.source.test_files import is_test
 
 FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_400  # tokens, as `estimate_tokens` counts them
 HINTS, MEMORY, TRIED = 900, 700, 700  # characters: of a hint, of an earlier repair, of a failed change's lines
-MOST_SHOWN, SHOWN = 3, 1_000  # places that an answer may ask for, tokens of them
+MOST_SHOWN, SHOWN = 3, 1_000  # locations that an answer may ask for, their tokens
 _SHOW = re.compile(r"^[\s*`-]*SHOW:?\s+`?([\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+|:\d+))", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A prompt, and the files whose code is in it."""
+    """A prompt, and the code that it shows."""
 
     prompt: Prompt
     paths: tuple[str, ...]
     places: frozenset[str]  # functions and constants, "path::Class.method"
 
     def has(self, path: str, name: str) -> bool:
-        """Is the code of this function in it? The name may lack its class."""
+        """Does it show this function? The name may lack its class."""
         names = [known for place in self.places for home, _, known in [place.partition("::")] if home == path]
         return any(
             known == name or name.startswith(f"{known}.") or ("." not in name and known.endswith(f".{name}")) for known in names
@@ -42,9 +42,9 @@ class Shown:
 
 
 async def repair(situation: Situation, room: int, cause: str, asked: Sequence[str] = ()) -> Shown:
-    """`room` is what the prompt may have, in tokens; `cause` is what this change shall mend, "" where nothing is known.
+    """`room` is the prompt's limit in tokens; `cause` is what the change should fix, or "".
 
-    `asked` are places that the answer before asked for: they come first now, and little else beside them.
+    `asked` are locations that the previous answer asked for: they come first, with little else.
     """
     values, found = await _values(situation, room, asked)
     prompt = render(
@@ -60,15 +60,15 @@ async def repair(situation: Situation, room: int, cause: str, asked: Sequence[st
 
 
 def asked_for(answer: str) -> list[str]:
-    """The places that an answer's SHOW lines name."""
+    """The locations named by an answer's SHOW lines."""
     return list(dict.fromkeys(_SHOW.findall(answer)))[:MOST_SHOWN]
 
 
 async def more(situation: Situation, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The code of further places, quoted ("" where none is there), and its files. Tests' code too: it is no secret."""
+    """The code of further locations, quoted ("" if there is none), and its files. Tests are included: they are no secret."""
     found = await excerpts.at(situation, wanted, SHOWN)
-    told = "\n\n".join(f"# {each.title}\n{fenced(each.text, each.language)}" for each in found.excerpts)
-    return told, _paths(found)
+    text = "\n\n".join(f"# {each.title}\n{fenced(each.text, each.language)}" for each in found.excerpts)
+    return text, _paths(found)
 
 
 def _paths(found: View) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def _paths(found: View) -> tuple[str, ...]:
 
 
 async def diagnose(situation: Situation, room: int, *, has_history: bool, steps: int) -> Prompt:
-    """`steps` is how many messages with tool calls will be answered."""
+    """`steps` limits the messages with tool calls."""
     values, found = await _values(situation, room)
     return render(
         "diagnose",
@@ -89,10 +89,10 @@ async def diagnose(situation: Situation, room: int, *, has_history: bool, steps:
 
 
 async def _values(situation: Situation, room: int, asked: Sequence[str] = ()) -> tuple[dict[str, object], View]:
-    """What every role that looks for the fault is shown."""
-    room -= 1_200  # the template, and a second asking
+    """The values that both prompts share."""
+    room -= 1_200  # the template, and one more exchange
     code = CODE if situation.round == 1 else CODE_AFTER_FAILURE
-    failures = failing.told(failing.red(situation), max(100, min(FAILURES, room // 4)))
+    failures = failing.as_text(failing.red(situation), max(100, min(FAILURES, room // 4)))
     found = await excerpts.view(situation, max(100, min(code, room // 2)), asked)
     return {
         "failures": failures,
@@ -100,13 +100,13 @@ async def _values(situation: Situation, room: int, asked: Sequence[str] = ()) ->
         "hints": _hints(situation, failures),
         "memories": _memories(situation),
         "tries": "\n\n".join(map(_try, situation.earlier)),
-        "lessons": _bullets(tuple(each for each in situation.lessons if not _is_told(each, situation.earlier))),
+        "lessons": _bullets(tuple(each for each in situation.lessons if not _is_in_tries(each, situation.earlier))),
         "refuted": _bullets(situation.refuted),
     }, found
 
 
 def _by_file(places: Sequence[str]) -> str:
-    """One line a file, without what may be said only once."""
+    """One line per file."""
     names: dict[str, list[str]] = {}
     for place in places:
         path, _, name = place.partition("::")
@@ -115,7 +115,7 @@ def _by_file(places: Sequence[str]) -> str:
 
 
 def _hints(situation: Situation, failures: str) -> str:
-    """Of each hint the end, without what the failures say already."""
+    """The end of each hint, without lines that the failures already contain."""
     told = []
     for hint in situation.hints:
         new = [line for line in hint.splitlines() if line.strip() and line.strip().removeprefix("E").strip() not in failures]
@@ -133,7 +133,7 @@ def _memories(situation: Situation) -> str:
 
 
 def _try(failed: Iteration) -> str:
-    """A failed change with the lines that it took away and put in, as far as they are few, and what came of it."""
+    """A failed change with its first changed lines, and its result."""
     told, left = [], TRIED
     for line in failed.diff.splitlines():
         if line.startswith(("--- ", "@@", " ")) or not line:
@@ -147,7 +147,7 @@ def _try(failed: Iteration) -> str:
     return "\n".join([failed.title[:160], *told, f"=> {failed.result[:500]}", failed.lesson]).strip()
 
 
-def _is_told(lesson: str, tries: Sequence[Iteration]) -> bool:
+def _is_in_tries(lesson: str, tries: Sequence[Iteration]) -> bool:
     return any(each.title and lesson.startswith(each.title[:160]) for each in tries)
 
 

@@ -1,7 +1,7 @@
-"""What a model is shown of a repository: the code around what fails, best first, within a number of tokens.
+"""Selects the code that a prompt shows: the code around the failure, most relevant first, within a token limit.
 
-The failing test whole, the suspicious functions whole, beside them what they use by name. Where a diagnosis points at places,
-these lead and little else is shown. Never the whole repository, and no line twice.
+The failing test and the suspicious functions come whole, with what they use. If a diagnosis names locations, these come first
+and little else is shown. No line appears twice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from agent.contract.verdicts import Failure
 from agent.diagnosis.evidence import UNSURE
 from agent.prompts.failures import red
-from agent.prompts.locations import Place, Sources, widened
+from agent.prompts.locations import Location, Sources, widened
 from agent.prompts.passages import LONGEST, Excerpt, Passages, nearest
 from agent.prompts.ranking import called, suspects
 from agent.prompts.surroundings import surroundings
@@ -24,10 +24,10 @@ from agent.source.test_files import is_test
 
 TESTS, SUSPECTS, LESSONS, OTHERS = 3, 16, 4, 12
 RELATED = 4  # files of one test
-FOREMOST = 8  # places of which a part is shown at once where the whole does not fit
-AROUND = 5  # the share, 1/5, that is kept for what the shown code uses
-BESIDE = 4  # the share, 1/4, of what is not believed to be the cause where a diagnosis is sure of its places
-HELPER = 6  # lines of a test's helper, above which its signature has to do
+FOREMOST = 8  # locations that are cut if the whole does not fit
+AROUND = 5  # the share, 1/5, for what the shown code uses
+BESIDE = 4  # the share, 1/4, for other code if the diagnosis is sure of its locations
+HELPER = 6  # test helpers with more lines are reduced to their signature
 _PLACE = re.compile(r"[\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+\w|:\d+)")
 
 
@@ -37,13 +37,13 @@ class View:
 
     excerpts: list[Excerpt]
     shown: frozenset[str]  # functions and constants, "path::Class.method"
-    others: tuple[str, ...] = ()  # suspicious functions for which there was no room, best first, written alike
+    others: tuple[str, ...] = ()  # suspicious functions without room, best first, in the same format
 
 
 async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> View:
-    """About `tokens` of code; the first failing test and the likeliest function are there however long they are.
+    """About `tokens` of code; always includes the first failing test and the likeliest function.
 
-    What was `asked` for leads, in the form of `at`, else the places of the diagnosis.
+    `asked` locations (as for `at`) come first, else those of the diagnosis.
     """
     sources = Sources(situation.sandbox.base)
     failing = red(situation)
@@ -70,8 +70,8 @@ async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> 
     return View(found, frozenset(_names(passages.places)), tuple(others)[:OTHERS])
 
 
-async def _leading(situation: Situation, asked: Sequence[str], sources: Sources) -> tuple[list[Place], bool]:
-    """The places that come before all others, and whether little else is needed."""
+async def _leading(situation: Situation, asked: Sequence[str], sources: Sources) -> tuple[list[Location], bool]:
+    """The locations that come first, and whether little else is needed."""
     if asked:
         return await _named(tuple(asked), "asked for", sources), True
     known = situation.diagnosis
@@ -81,7 +81,7 @@ async def _leading(situation: Situation, asked: Sequence[str], sources: Sources)
 
 
 async def _with_surroundings(passages: Passages, sources: Sources, left: int) -> list[Excerpt]:
-    """The places as text, and behind the first of each file what it uses, within what is `left`."""
+    """The locations as text, the first of each file followed by what it uses, within `left` tokens."""
     found = passages.excerpts()
     code = [place for place in passages.places if not is_test(place.module.path)]
     for excerpt in await surroundings(code, passages.lines, sources):
@@ -93,12 +93,12 @@ async def _with_surroundings(passages: Passages, sources: Sources, left: int) ->
     return found
 
 
-def _names(places: Sequence[Place]) -> list[str]:
+def _names(places: Sequence[Location]) -> list[str]:
     return list(dict.fromkeys(f"{place.module.path}::{place.name}" for place in places if place.name))
 
 
-def _helpers(frames: Sequence[Place], tests: Sequence[Place]) -> list[Place]:
-    """Of the functions between the failing tests and the code the short ones, of the others the signature."""
+def _helpers(frames: Sequence[Location], tests: Sequence[Location]) -> list[Location]:
+    """Functions between the failing tests and the code: short ones whole, others by their signature."""
     failing = {(test.module.path, test.name) for test in tests}
     found = []
     for place in frames:
@@ -109,7 +109,7 @@ def _helpers(frames: Sequence[Place], tests: Sequence[Place]) -> list[Place]:
 
 
 def _cut(excerpt: Excerpt, tokens: int) -> Excerpt:
-    """The first of its lines, as many as fit."""
+    """Its first lines, as many as fit."""
     kept = excerpt.text.split("\n")
     while kept and replace(excerpt, text="\n".join(kept)).tokens > tokens:
         kept.pop()
@@ -117,7 +117,7 @@ def _cut(excerpt: Excerpt, tokens: int) -> Excerpt:
 
 
 async def at(situation: Situation, places: Sequence[str], tokens: int) -> View:
-    """What "path::Class.method", "path::CONSTANT" and "path:line" point at, as far as it is there and fits."""
+    """The code at "path::Class.method", "path::CONSTANT" and "path:line", if it exists and fits."""
     sources = Sources(situation.sandbox.base)
     passages = Passages(tokens)
     for place in await _named(tuple(places), "asked for", sources):
@@ -126,21 +126,21 @@ async def at(situation: Situation, places: Sequence[str], tokens: int) -> View:
 
 
 async def failing_tests(situation: Situation, characters: int) -> str:
-    """The code of the tests that fail: the first, if it is too long around its failing line, and the others that fit whole."""
-    told = ""
+    """The code of the failing tests: the first (cut around its failing line if too long), and others that fit whole."""
+    code = ""
     for place in await _tests(red(situation), Sources(situation.sandbox.base)):
         text = place.module.text(place.first, place.last)
-        if not told:
+        if not code:
             lines, wanted = text.splitlines(), [line - place.first for line in place.lines]
-            told = text if len(text) <= characters else "\n".join(nearest(lines, wanted, characters))
-        elif len(told) + len(text) + 2 <= characters:
-            told += f"\n\n{text}"
-    return told
+            code = text if len(text) <= characters else "\n".join(nearest(lines, wanted, characters))
+        elif len(code) + len(text) + 2 <= characters:
+            code += f"\n\n{text}"
+    return code
 
 
-async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Place]:
-    """The tests that fail, whole, each once."""
-    found: dict[tuple[str, int], Place] = {}
+async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Location]:
+    """The failing tests, whole, each once."""
+    found: dict[tuple[str, int], Location] = {}
     for failure in failing[:20]:
         path, _, rest = str(failure.id).partition("::")
         if not rest:  # unittest's dotted names, findings, steps
@@ -157,13 +157,13 @@ async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Place]:
         definition = definition or (module.around(line) if line else None)
         if definition is not None and not definition.is_class:
             at = tuple(one for one in (line,) if one and definition.first <= one <= definition.last)
-            place = Place(module, definition.first, definition.last, "the failing test", definition, at)
+            place = Location(module, definition.first, definition.last, "the failing test", definition, at)
             found.setdefault((path, definition.first), place)
     return list(found.values())
 
 
-def _in_another_language(module: Module, name: str, failure: Failure) -> Place:
-    """The failing line with some around, else where the test's own name stands: there is no outline to find its ends by."""
+def _in_another_language(module: Module, name: str, failure: Failure) -> Location:
+    """The failing line with context, else the line with the test's name: other languages have no outline."""
     lines = [frame.line for frame in failure.frames if frame.path == module.path and 0 < frame.line <= len(module.lines)]
     title = re.split(r" > |::", name)[-1]
     line = lines[-1] if lines else next((at for at, text in enumerate(module.lines, 1) if title and title in text), 1)
@@ -171,16 +171,16 @@ def _in_another_language(module: Module, name: str, failure: Failure) -> Place:
 
 
 def _places(lessons: tuple[str, ...]) -> tuple[str, ...]:
-    """What the lessons name beside tests, the latest first."""
+    """The locations that lessons name, without tests, latest first."""
     found = dict.fromkeys(place for lesson in reversed(lessons) for place in _PLACE.findall(lesson))
     return tuple(place for place in found if not is_test(place.partition(":")[0]))[:LESSONS]
 
 
-async def _named(places: tuple[str, ...], why: str, sources: Sources) -> list[Place]:
-    return [place for told in places if (place := await sources.named(told, why)) is not None]
+async def _named(places: tuple[str, ...], why: str, sources: Sources) -> list[Location]:
+    return [place for name in places if (place := await sources.find(name, why)) is not None]
 
 
-async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Place]:
+async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Location]:
     """The lines of the tracebacks, innermost first."""
     places = []
     for failure in failing[:TESTS]:
@@ -190,20 +190,20 @@ async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Place]
     return places
 
 
-async def _related(tests: list[Place], sources: Sources) -> list[Place]:
-    """In other languages than Python: parts of the files that the failing tests are about, those alike to the tests first."""
-    found: dict[str, list[Place]] = {}
+async def _related(tests: list[Location], sources: Sources) -> list[Location]:
+    """Outside of Python: parts of the files that the failing tests are about, those most similar to the tests first."""
+    found: dict[str, list[Location]] = {}
     for test in tests:
         wanted = test.module.text(test.first, test.last)
         for path in relatives(test.module.path, "\n".join(test.module.lines), await sources.paths())[:RELATED]:
             if path not in found and (module := await sources.get(path)) is not None:
-                parts = [Place(module, *part, "what the failing test is about") for part in blocks("\n".join(module.lines))]
+                parts = [Location(module, *part, "what the failing test is about") for part in blocks("\n".join(module.lines))]
                 found[path] = sorted(parts, key=lambda part: -likeness(wanted, part.module.text(part.first, part.last)))
     return [part for parts in found.values() for part in parts]
 
 
-async def _imported(tests: list[Place], sources: Sources) -> list[Place]:
-    """Where nothing is suspicious: what the failing tests name of the modules that they import."""
+async def _imported(tests: list[Location], sources: Sources) -> list[Location]:
+    """If nothing is suspicious: what the failing tests name from the modules they import."""
     places, named = [], called(tests)
     for test in tests[:TESTS]:
         for name, part in test.module.imports():
@@ -211,5 +211,5 @@ async def _imported(tests: list[Place], sources: Sources) -> list[Place]:
             for definition in module.definitions if module else ():
                 assert module is not None
                 if definition.name in named and definition.last - definition.first < LONGEST:
-                    places.append(Place(module, definition.first, definition.last, "named by the failing test", definition))
+                    places.append(Location(module, definition.first, definition.last, "named by the failing test", definition))
     return places

@@ -1,4 +1,4 @@
-"""Failing verdicts as a model is shown them: every message, and of the tracebacks what the code beside them does not say."""
+"""Failing verdicts as prompt text: every message, and tracebacks without the code that is shown elsewhere."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from agent.proposer import Situation
 
 MOST = 12  # verdicts that are named
 LONGEST = 40  # lines of one traceback
-_SOURCE = re.compile(
-    r"(?:    |(?:async )?def |@|\s+\^+\s*$)"
-)  # pytest prints the whole function around each line; ours has no need to
+_SOURCE = re.compile(r"(?:    |(?:async )?def |@|\s+\^+\s*$)")  # pytest prints the whole function around each line
 _PLACE = re.compile(r"\s*(?:File \"[^\"]+\", line \d+|\S+:\d+: )")
 _NOISE = re.compile(r"(?:_ ){5,}|-{10,}|={10,}|self = <[\w.]+ (?:testMethod=\w+|object at 0x\w+)>$")
 
 
 def red(situation: Situation) -> tuple[Failure, ...]:
-    """The failures that must turn."""
+    """The failures that must be fixed."""
     return failures(situation.red, (id_ for ids in situation.oracle.must_turn.values() for id_ in ids))
 
 
-def told(found: Sequence[Failure], tokens: int) -> str:
-    """As text of about `tokens`: ids with messages, those that fail alike together, then tracebacks as far as they fit."""
+def as_text(found: Sequence[Failure], tokens: int) -> str:
+    """About `tokens` of text: ids grouped by message, then as many tracebacks as fit."""
     by_message: dict[str, list[str]] = {}
     for failure in found:
         by_message.setdefault(failure.message, []).append(str(failure.id))
@@ -34,7 +32,7 @@ def told(found: Sequence[Failure], tokens: int) -> str:
         more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
         names = []
         for id_ in ids[:3]:
-            names.append(id_.removeprefix(path) if path else id_)  # a file is named once
+            names.append(id_.removeprefix(path) if path else id_)  # name each file once
             path = id_.partition("::")[0] if "::" in id_ else path
         heads.append(f"{', '.join(names)}{more}: {message}")
     if len(by_message) > MOST:
@@ -43,9 +41,9 @@ def told(found: Sequence[Failure], tokens: int) -> str:
     shown: set[str] = set()
     for failure in found:
         lines = condensed(failure.details)
-        # The same way through the code with another parameter teaches nothing.
-        way = [line for line in lines if _PLACE.match(line)]
-        kind = "\n".join(way or lines)
+        # The same path through the code with another parameter adds nothing.
+        route = [line for line in lines if _PLACE.match(line)]
+        kind = "\n".join(route or lines)
         if not lines or kind in shown:
             continue
         more = f"\n\n--- {failure.id}\n" + "\n".join(lines)
@@ -60,12 +58,12 @@ def told(found: Sequence[Failure], tokens: int) -> str:
 
 
 def _assertion(lines: Sequence[str]) -> int:
-    """The line that says what is wrong: pytest marks it, elsewhere it is the last."""
+    """The line with the error: pytest marks it, elsewhere it is the last."""
     return next((at for at, line in enumerate(lines) if line.startswith("E ")), len(lines) - 1)
 
 
 def _fitting(lines: Sequence[str], first: int, characters: int) -> list[str]:
-    """Whole lines that fit, in their order: `first` and the one above it, those after it, then those before it."""
+    """The whole lines that fit, in order; `first` and the one above it are preferred, then later lines, then earlier ones."""
     order = [first, first - 1, *range(first + 1, len(lines)), *range(first - 2, -1, -1)]
     kept: list[int] = []
     for at in (at for at in order if at >= 0):
@@ -73,13 +71,13 @@ def _fitting(lines: Sequence[str], first: int, characters: int) -> list[str]:
         if characters < 0 and kept:
             break
         kept.append(at)
-        if characters < 0:  # one line that is longer than all the room
+        if characters < 0:  # a single line that does not fit
             return [lines[at][: max(0, characters + len(lines[at]))] + "…"]
     return [lines[at] for at in sorted(kept)]
 
 
 def condensed(details: str) -> list[str]:
-    """A traceback's lines without the source that only surrounds the line that ran."""
+    """A traceback's lines without the source around the executed lines."""
     kept, previous = [], ""
     for line in details.split("\n"):
         is_source = bool(_SOURCE.match(line)) and not previous.lstrip().startswith("File ")

@@ -1,4 +1,4 @@
-"""Places of the code that a model may be shown, and the modules that they lie in, each read once."""
+"""Code locations that a prompt may show, and their modules, each read once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from agent.edits.changes import read_text
 from agent.source.outline import Definition, Module
 from sandbox.base import Workspace
 
-MARGIN = 15  # lines around a place that lies in no function, or in one that is too long
-CLASS = 40  # lines of a class, up to which it is shown whole
+MARGIN = 15  # lines shown around a location outside of functions, or in a long one
+CLASS = 40  # classes up to this many lines are shown whole
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Lines of a module, both ends included."""
 
     module: Module
@@ -22,8 +22,8 @@ class Place:
     last: int
     why: str
     definition: Definition | None = None
-    lines: tuple[int, ...] = ()  # suspicious ones, for what is too long to be shown whole
-    constant: str = ""  # its qualified name, where it is one
+    lines: tuple[int, ...] = ()  # suspicious lines, shown if the whole does not fit
+    constant: str = ""  # qualified name of a constant
 
     @property
     def name(self) -> str:
@@ -60,9 +60,9 @@ class Sources:
             self._paths = frozenset(entry.path for entry in await self._base.files())
         return self._paths
 
-    async def named(self, told: str, why: str) -> Place | None:
-        """What "path::Class.method", "path::CONSTANT" or "path:line" points at; None where nothing is there."""
-        path, _, name = told.partition("::") if "::" in told else told.partition(":")
+    async def find(self, name: str, why: str) -> Location | None:
+        """The location of "path::Class.method", "path::CONSTANT" or "path:line"; None if there is none."""
+        path, _, name = name.partition("::") if "::" in name else name.partition(":")
         module = await self.get(path)
         if module is None:
             return None
@@ -73,16 +73,16 @@ class Sources:
         if (definition := module.named(name)) is not None:
             return widened(module, (definition.first,), definition, why)
         constant = next((each for each in module.constants if name in (each.name, each.name.rpartition(".")[2])), None)
-        return Place(module, constant.first, constant.last, why, constant=constant.name) if constant else None
+        return Location(module, constant.first, constant.last, why, constant=constant.name) if constant else None
 
     def read(self) -> list[Module]:
         return [module for module in self._known.values() if module is not None]
 
 
-def widened(module: Module, lines: tuple[int, ...], definition: Definition | None, why: str) -> Place:
-    """The whole function, else some lines around, without what a module begins with: a licence, a docstring."""
+def widened(module: Module, lines: tuple[int, ...], definition: Definition | None, why: str) -> Location:
+    """The whole function, else some lines around, without the module's head (licence, docstring)."""
     if definition is not None and (not definition.is_class or definition.last - definition.first < CLASS):
-        return Place(module, definition.first, definition.last, why, definition, lines)
+        return Location(module, definition.first, definition.last, why, definition, lines)
     line = min(lines)
     begins = min(line, module.begins)
-    return Place(module, max(begins, line - MARGIN), min(len(module.lines), line + MARGIN), why, None, lines)
+    return Location(module, max(begins, line - MARGIN), min(len(module.lines), line + MARGIN), why, None, lines)

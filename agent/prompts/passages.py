@@ -1,6 +1,6 @@
-"""Places as text: within a number of tokens, no line twice, and what touches each other in one file under one title.
+"""Locations as prompt text within a token limit: no line twice, adjacent locations of a file under one title.
 
-Knows nothing of why a place is shown or of what comes first.
+The caller decides what is shown and in which order.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agent.models.values import estimate_tokens
-from agent.prompts.locations import MARGIN, Place
+from agent.prompts.locations import MARGIN, Location
 from agent.source.languages import language
 from agent.source.test_files import is_test
 
-LONGEST = 160  # lines of one place
-SHORT = 30  # lines of a function, up to which it is shown whole as long as there is room
-HEAD, DOCUMENTED = 6, 8  # lines of a long function's beginning, and of a docstring that is not the first place's
-BEGINNING = 3  # first lines of a function that are shown however little room there is
-FEWEST = 8  # lines that are left of one that is cut
-TITLE = 8  # tokens of the marks around an excerpt
+LONGEST = 160  # lines of one location
+SHORT = 30  # functions up to this many lines are shown whole if they fit
+HEAD, DOCUMENTED = 6, 8  # first lines of a long function; lines of later docstrings
+BEGINNING = 3  # first lines of a function that are always shown
+FEWEST = 8  # least lines of a cut location
+TITLE = 8  # tokens of an excerpt's heading and fences
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +38,22 @@ class Excerpt:
 
 @dataclass
 class Passages:
-    """The places that were taken, in the order in which they deserve it."""
+    """The accepted locations, most important first."""
 
     left: int  # tokens
-    places: list[Place] = field(default_factory=list)
-    lines: dict[str, set[int]] = field(default_factory=dict)  # that are shown, by path
-    _seen: dict[str, set[int]] = field(default_factory=dict)  # those, and what was left out of the places on purpose
+    places: list[Location] = field(default_factory=list)
+    lines: dict[str, set[int]] = field(default_factory=dict)  # shown lines, by path
+    _seen: dict[str, set[int]] = field(default_factory=dict)  # those, and lines left out on purpose
 
-    def has(self, place: Place) -> bool:
-        """Is it among them, or all but?"""
+    def has(self, place: Location) -> bool:
+        """Is more than half of it shown already?"""
         whole = set(range(place.first, place.last + 1))
         return 2 * len(whole & self._seen.get(place.module.path, set())) > len(whole)
 
-    def add(self, place: Place, *, always: bool = False, cut: bool = False) -> bool:
-        """Take a place if it fits, or its beginning where it may be `cut`, or `always`; True when it is there afterwards.
+    def add(self, place: Location, *, always: bool = False, cut: bool = False) -> bool:
+        """Add a location if it fits, or if `always`; with `cut` its beginning is enough. True if it is shown afterwards.
 
-        One that is long may take half of the room only.
+        A long one may take only half of the room.
         """
         if self.has(place):
             return True
@@ -65,7 +65,7 @@ class Passages:
             kept -= _lengthy(place)
         room = self.left if always or not is_long else self.left // 2
         if _tokens(place, kept - seen) > room and place.definition and place.lines:
-            kept = _kept(place, SHORT)  # the lines that matter, with some around
+            kept = _kept(place, SHORT)  # the suspicious lines, with context
         while cut and len(kept) > FEWEST and _tokens(place, kept - seen) > room:
             kept.discard(max(kept))
         cost = _tokens(place, kept - seen)
@@ -78,7 +78,7 @@ class Passages:
         return True
 
     def excerpts(self) -> list[Excerpt]:
-        """Tests first, else in the order of the best place in each."""
+        """Tests first, then by the best location in each."""
         order = {id(place): at for at, place in enumerate(self.places)}
         found: list[tuple[int, Excerpt]] = []
         for path in self.lines:
@@ -88,13 +88,13 @@ class Passages:
         return [excerpt for _, excerpt in sorted(found, key=lambda each: (not is_test(each[1].path), each[0]))]
 
 
-def _tokens(place: Place, lines: set[int]) -> int:
+def _tokens(place: Location, lines: set[int]) -> int:
     text = "\n".join(place.module.lines[line - 1] for line in sorted(lines))
     return estimate_tokens(_title([place]) + text) + TITLE
 
 
-def _kept(place: Place, longest: int) -> set[int]:
-    """All its lines, or of a long one its beginning, its end and those around the ones that matter."""
+def _kept(place: Location, longest: int) -> set[int]:
+    """All its lines, or for a long one its beginning, its end and the suspicious lines with context."""
     if place.last - place.first < longest:
         return set(range(place.first, place.last + 1))
     keep = set(range(place.first, place.first + HEAD)) | {place.last}
@@ -103,17 +103,17 @@ def _kept(place: Place, longest: int) -> set[int]:
     return set(sorted(keep)[:LONGEST])
 
 
-def _lengthy(place: Place) -> set[int]:
-    """The lines of a docstring beyond its beginning."""
+def _lengthy(place: Location) -> set[int]:
+    """The lines of a docstring after its beginning."""
     if place.definition is None or not place.definition.docstring:
         return set()
     node = place.definition.node.body[0]
     return set(range(node.lineno + DOCUMENTED, node.end_lineno or node.lineno))
 
 
-def _touching(places: Iterable[Place]) -> list[list[Place]]:
-    """Places of one file, in their order, of which only blank lines lie between those of one group."""
-    groups: list[list[Place]] = []
+def _touching(places: Iterable[Location]) -> list[list[Location]]:
+    """Groups locations of one file that are separated by blank lines only."""
+    groups: list[list[Location]] = []
     for place in places:
         last = max((each.last for each in groups[-1]), default=0) if groups else 0
         between = place.module.lines[last : place.first - 1]
@@ -124,7 +124,7 @@ def _touching(places: Iterable[Place]) -> list[list[Place]]:
     return groups
 
 
-def _excerpt(group: list[Place], kept: set[int]) -> Excerpt:
+def _excerpt(group: list[Location], kept: set[int]) -> Excerpt:
     module, first, last = group[0].module, group[0].first, max(place.last for place in group)
     out, previous = [], first - 1
     for line in [*(line for line in sorted(kept) if first <= line <= last), last + 1]:
@@ -140,7 +140,7 @@ def _excerpt(group: list[Place], kept: set[int]) -> Excerpt:
 
 
 def nearest(lines: Sequence[str], wanted: Collection[int], characters: int) -> list[str]:
-    """The lines of a function that fit: its head, then those that are nearest to the wanted ones (from 0); gaps are marked."""
+    """The lines of a function that fit: its head, then those nearest to the wanted ones (from 0); gaps are marked."""
     order = [*range(min(BEGINNING, len(lines)))]
     order += sorted(range(BEGINNING, len(lines)), key=lambda at: min((abs(at - each) for each in wanted), default=at))
     kept = set[int]()
@@ -156,9 +156,9 @@ def nearest(lines: Sequence[str], wanted: Collection[int], characters: int) -> l
     return [*out, "[…]"] if kept and before < len(lines) - 1 else out
 
 
-def _title(group: list[Place]) -> str:
+def _title(group: list[Location]) -> str:
     by_reason: dict[str, list[str]] = {}
     for place in group:
         by_reason.setdefault(place.why, []).extend([f"`{place.name}`"] if place.name else [])
-    told = "; ".join(", ".join([*dict.fromkeys(names), why]) for why, names in by_reason.items())
-    return f"{group[0].module.path}, lines {group[0].first}-{max(place.last for place in group)} ({told})"
+    reasons = "; ".join(", ".join([*dict.fromkeys(names), why]) for why, names in by_reason.items())
+    return f"{group[0].module.path}, lines {group[0].first}-{max(place.last for place in group)} ({reasons})"

@@ -1,5 +1,5 @@
-"""Which functions come first when code is shown: how suspicious their lines are, what the failing test's words say of them,
-and whether code that certainly matters leads to them.
+"""Ranks the functions to show: by suspiciousness, by similarity to the failing test's words, and by being reachable from code
+that certainly matters.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from agent.contract.proposal import Span
 from agent.prompts.failures import red
-from agent.prompts.locations import Place, Sources, widened
-from agent.prompts.similarity import affinities
+from agent.prompts.locations import Location, Sources, widened
+from agent.prompts.similarity import similarities
 from agent.proposer import Situation
 from agent.reproduce.localization import SPANS
 from agent.source.callees import hands_on, reached
@@ -18,14 +18,18 @@ from agent.source.operators import made, maker, operated
 from agent.source.outline import Definition, Module
 from agent.source.test_files import is_test
 
-CLOSE, TOLD, CALLED = 1.0, 0.5, 0.2  # suspiciousness that a failing test's name adds, its comments, being called in it
-BARE = 0.15  # what it takes off that a function does nothing but call another, or hand out an attribute
-LED = (0.4, 0.25)  # that being reached adds, by hops, from a traceback's functions, named places and the likeliest suspects
+BY_NAME, BY_COMMENT, CALREACHED = (
+    1.0,
+    0.5,
+    0.2,
+)  # added for similarity to the failing test's name and comments, for being called in it
+BARE = 0.15  # subtracted for a function that only calls another, or returns an attribute
+REACHED = (0.4, 0.25)  # added, by hops, for being reachable from tracebacks, named locations and the likeliest suspects
 STARTS = 2  # suspects whose calls are followed
-COMMON = 0.25  # suspiciousness below which a function runs in so many passing tests that it has to be reached to be shown
-FEWEST = 3  # that are left however common they are
-SHORT = 30  # lines of a function, up to which it stands for those inside it
-IMPORTED = 12  # modules that are read because a start imports them
+COMMON = 0.25  # suspiciousness below which a function must be reachable to be shown
+FEWEST = 3  # functions that are always kept
+SHORT = 30  # functions up to this many lines are shown instead of those inside
+IMPORTED = 12  # imported modules that are read
 
 At = tuple[str, int]  # path, first line
 
@@ -43,21 +47,21 @@ class _Suspect:
     def name(self) -> str:
         return self.definition.name if self.definition else ""
 
-    def place(self) -> Place:
+    def location(self) -> Location:
         best = max((span.score for span in self.spans), default=0.0)
         lines = tuple(line for span in self.spans if span.score == best for line in (span.first_line, span.last_line))
         return widened(self.module, lines or (self.definition.first if self.definition else 1,), self.definition, self.why)
 
 
-def called(tests: Sequence[Place]) -> frozenset[str]:
-    """The names in the failing tests, and in the helpers beside them that the first one uses; operators as their methods."""
+def called(tests: Sequence[Location]) -> frozenset[str]:
+    """The names in the failing tests and in the helpers of the first one; operators as their methods."""
     names = {name for test in tests if test.definition for name in test.definition.mentions}
     helpers = [each for test in tests[:1] for each in test.module.definitions if each.name in names]
     return frozenset(names.union(*(helper.mentions for helper in helpers), _operators(tests)))
 
 
-def _operators(tests: Sequence[Place]) -> set[str]:
-    """ "Class.__setitem__" of what the failing tests make of a class and work on with operators."""
+def _operators(tests: Sequence[Location]) -> set[str]:
+    """ "Class.__setitem__" for instances that the failing tests create and use with operators."""
     found = set()
     for test in tests:
         if test.definition is not None:
@@ -66,11 +70,13 @@ def _operators(tests: Sequence[Place]) -> set[str]:
     return found
 
 
-async def suspects(situation: Situation, sources: Sources, tests: Sequence[Place], sure: Sequence[Place]) -> list[Place]:
-    """Functions in the order in which they deserve to be shown.
+async def suspects(
+    situation: Situation, sources: Sources, tests: Sequence[Location], sure: Sequence[Location]
+) -> list[Location]:
+    """Functions, most relevant first.
 
-    `tests` are the failing ones, `sure` the places that are shown anyhow: what their code leads to comes before what only
-    happens to run in failing tests.
+    `tests` are the failing ones, `sure` the locations that are shown anyway: functions reachable from them come before those
+    that merely run in failing tests.
     """
     found = await _traced(situation, sources)
     words = _Words.of(situation, tests)
@@ -80,20 +86,20 @@ async def suspects(situation: Situation, sources: Sources, tests: Sequence[Place
     starts += [(each.module, each.definition) for each in ranked[:STARTS] if each.definition and not each.definition.is_class]
     await _read_imports({module.path: module for module, _ in starts}, sources)
     modules = [module for module in sources.read() if not is_test(module.path)]
-    # Where every line that runs is known, what does not run in a failing test is not at fault.
+    # If every executed line is known, code that no failing test runs is not at fault.
     is_all = 0 < len(situation.suspects) < SPANS and any("runs in" in span.reason for span in situation.suspects)
-    led: dict[At, int] = {}
-    for at, ((module, definition), hop) in reached(starts, modules, len(LED)).items():
+    reachable: dict[At, int] = {}
+    for at, ((module, definition), hop) in reached(starts, modules, len(REACHED)).items():
         if at in found or not is_all:
-            led[at] = hop
+            reachable[at] = hop
             found.setdefault(at, _Suspect(module, definition, [], "called by what is shown"))
     _rank(found, words)
-    for at, hop in led.items():
-        if (known := found[at].definition) is not None and not hands_on(known):  # where it leads to is shown instead
-            found[at].rank += LED[hop - 1]
+    for at, hop in reachable.items():
+        if (known := found[at].definition) is not None and not hands_on(known):  # its target is shown instead
+            found[at].rank += REACHED[hop - 1]
             found[at].is_common = False
     ranked = sorted(found.values(), key=lambda each: -each.rank)
-    return [each.place() for at, each in enumerate(ranked) if at < FEWEST or not each.is_common]
+    return [each.location() for at, each in enumerate(ranked) if at < FEWEST or not each.is_common]
 
 
 async def _traced(situation: Situation, sources: Sources) -> dict[At, _Suspect]:
@@ -104,7 +110,7 @@ async def _traced(situation: Situation, sources: Sources) -> dict[At, _Suspect]:
             definition = _outermost(module, module.around(span.first_line, span.last_line))
             at = (span.path, definition.first if definition else span.first_line)
             found.setdefault(at, _Suspect(module, definition, [], span.reason)).spans.append(span)
-    # What runs when a module is imported says little beside functions, which are shown with the constants that they use.
+    # Module-level lines say little next to functions, which are shown with the constants that they use.
     if any(_is_function(each) for each in found.values()):
         for at, each in list(found.items()):
             if not _is_function(each) and not any("traceback" in span.reason for span in each.spans):
@@ -113,7 +119,7 @@ async def _traced(situation: Situation, sources: Sources) -> dict[At, _Suspect]:
 
 
 def _outermost(module: Module, definition: Definition | None) -> Definition | None:
-    """A function inside another one is shown with it, where that is short."""
+    """A function inside another short one is shown with it."""
     if definition is None or definition.is_class:
         return definition
     holding = [
@@ -130,14 +136,14 @@ def _is_function(suspect: _Suspect) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What the failing test says: its name, its comments, and the names in it."""
+    """The words of the failing test: its name, its comments, and the names in it."""
 
     name: str
     remarks: str
     called: frozenset[str]
 
     @classmethod
-    def of(cls, situation: Situation, tests: Sequence[Place]) -> _Words:
+    def of(cls, situation: Situation, tests: Sequence[Location]) -> _Words:
         name = next((str(failure.id).partition("[")[0] for failure in red(situation)), "")
         lines = [line for test in tests[:1] for line in test.module.lines[test.first - 1 : test.last]]
         remarks = [line.partition("#")[2] for line in lines if line.lstrip().startswith("#")]
@@ -146,16 +152,16 @@ class _Words:
 
 
 def _rank(found: dict[At, _Suspect], words: _Words) -> None:
-    """Many are equally suspicious where few tests were traced: those that the failing test names, in its own name, in its
-    comments or in its code, come first."""
-    places = [f"{path} {each.name}" for (path, _), each in found.items()]
-    by_name, by_remarks = affinities(words.name, places), affinities(words.remarks, places)
-    for each, close, told in zip(found.values(), by_name, by_remarks, strict=True):
+    """With few traced tests, many functions are equally suspicious: those named by the failing test's name, comments or code
+    come first."""
+    names = [f"{path} {each.name}" for (path, _), each in found.items()]
+    by_name, by_remarks = similarities(words.name, names), similarities(words.remarks, names)
+    for each, close, mentioned in zip(found.values(), by_name, by_remarks, strict=True):
         score = max((span.score for span in each.spans), default=0.0)
         is_called = each.definition is not None and bool({each.name, each.name.rpartition(".")[2]} & words.called)
         is_bare = each.definition is not None and hands_on(each.definition)
-        each.rank = score + CLOSE * close + TOLD * told + CALLED * is_called - BARE * is_bare
-        each.is_common = score < COMMON and not is_called and close < LED[0]
+        each.rank = score + BY_NAME * close + BY_COMMENT * mentioned + CALREACHED * is_called - BARE * is_bare
+        each.is_common = score < COMMON and not is_called and close < REACHED[0]
 
 
 async def _read_imports(modules: dict[str, Module], sources: Sources) -> None:

@@ -1,6 +1,6 @@
-"""What the reviewer is shown of a repair: the tests that fail, the change, and the changed functions as they are with it.
+"""The review prompt: the failing tests, the change, and the changed functions after it.
 
-Knows texts and outlines; asks nobody and judges nothing. The sizes are in characters: a review is to cost little.
+Sizes are in characters and small, as a review should cost little.
 """
 
 from __future__ import annotations
@@ -9,26 +9,25 @@ from agent.contract.proposal import Candidate, Edits, FileChange
 from agent.edits.changes import diff, opcodes
 from agent.edits.changes import lines as lines_of
 from agent.models.values import Prompt
-from agent.prompts import excerpts, render
-from agent.prompts import failures as failing
+from agent.prompts import excerpts, failures, render
 from agent.prompts.passages import nearest
 from agent.proposer import Situation
 from agent.source.outline import Definition, Module, changed
 
 TEST, DIFF, WHOLE, CONTEXT = 1_500, 3_000, 1_800, 700
-ERROR = 200  # tokens of what the failing tests say
-BESIDE = 1  # unchanged lines around a change whose function is shown too
-MINDLESS = ("patterns",)  # rungs that try small edits until the tests pass
+ERROR = 200  # tokens of the failing tests' messages
+BESIDE = 1  # unchanged lines around a change if its function is shown too
+MINDLESS = ("patterns",)  # rungs that try small changes until the tests pass
 
 
 async def review(situation: Situation, candidate: Candidate) -> Prompt:
     tests = await excerpts.failing_tests(situation, TEST)
-    told = failing.told(failing.red(situation), ERROR)
+    messages = failures.as_text(failures.red(situation), ERROR)
     change = _cut(diff(candidate.edits), DIFF)
     functions, hidden = _functions(candidate.edits, change)
     return render(
         "review",
-        test=f"{tests}\n\n{told}".strip(),
+        test=f"{tests}\n\n{messages}".strip(),
         diff=_cut(diff(candidate.edits, BESIDE), DIFF) if functions else change,
         functions=functions,
         context=_cut("\n\n".join(_contract(each) for each in hidden if each.docstring), CONTEXT),
@@ -37,9 +36,8 @@ async def review(situation: Situation, candidate: Candidate) -> Prompt:
 
 
 def _functions(edits: Edits, change: str) -> tuple[str, list[Definition]]:
-    """The changed functions as they are with the change, where the change does not show them whole; and those of which a part
-    had to be left out."""
-    seen, told, hidden, room = {line[1:] for line in change.splitlines()}, list[str](), list[Definition](), WHOLE
+    """The changed functions after the change, unless the diff shows them whole; and those that had to be cut."""
+    seen, texts, hidden, room = {line[1:] for line in change.splitlines()}, list[str](), list[Definition](), WHOLE
     for edit in edits:
         after = Module(edit.path, edit.after or "")
         new = _changed_lines(edit)
@@ -50,13 +48,13 @@ def _functions(edits: Edits, change: str) -> tuple[str, list[Definition]]:
             text = "\n".join(nearest(lines, [at - each.first for at in new], room))
             if len(text) < sum(map(len, lines)):
                 hidden.append(each)
-            told.append(text)
+            texts.append(text)
             room -= len(text)
-    return "\n\n".join(text for text in told if text), hidden
+    return "\n\n".join(text for text in texts if text), hidden
 
 
 def _changed_lines(edit: FileChange) -> list[int]:
-    """Of the file as it is with the change, from 1; where lines are only gone, the one that comes after them."""
+    """Line numbers after the change, from 1; for removed lines, the following one."""
     codes = opcodes(lines_of(edit.before or ""), lines_of(edit.after or ""))
     return [at for tag, _, _, first, end in codes if tag != "equal" for at in range(first + 1, max(end, first + 1) + 1)]
 

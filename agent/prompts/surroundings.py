@@ -1,7 +1,7 @@
-"""What shown code uses without showing it: constants of modules and classes, signatures, imports; and where it is used itself.
+"""The context of shown code: the constants, signatures and imports that it uses, and its callers.
 
-A constant is found by its name: `LIMIT`, `self.LIMIT` in the class or in one that it is made from, `other.LIMIT` of an imported
-module, and what such a value is made of in its turn.
+Constants are found by name: `LIMIT`, `self.LIMIT` in the class or a base class, `other.LIMIT` of an imported module, and the
+constants in their values.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.prompts.locations import Place, Sources
+from agent.prompts.locations import Location, Sources
 from agent.prompts.passages import Excerpt
 from agent.source.callees import leads
 from agent.source.outline import Constant, Definition, Module
@@ -17,14 +17,14 @@ from agent.source.test_files import is_test
 
 LINES, WIDTH = 8, 160  # of one constant; characters of one line
 SIGNATURES, CALLERS, CLASSES = 12, 4, 2
-NEIGHBOURS = 3  # entries of a registry, above and below
+NEIGHBOURS = 3  # entries of a registry shown above and below
 _OBVIOUS = ("from __future__", "from typing", "import typing")
 
 
-async def surroundings(code: Sequence[Place], lines: Mapping[str, set[int]], sources: Sources) -> list[Excerpt]:
-    """Of each module of `code` one excerpt, what matters most first; then who calls the first functions.
+async def surroundings(code: Sequence[Location], lines: Mapping[str, set[int]], sources: Sources) -> list[Excerpt]:
+    """One excerpt per module of `code`, most important first; then the callers of the first functions.
 
-    `lines` are those that are shown already, by path.
+    `lines` are already shown, by path.
     """
     await _read_used(code, sources)
     modules = [module for module in sources.read() if not is_test(module.path)]
@@ -33,20 +33,20 @@ async def surroundings(code: Sequence[Place], lines: Mapping[str, set[int]], sou
     for module in dict.fromkeys(place.module for place in code):
         here = [place.definition for place in code if place.module is module and place.definition]
         constants = [one for one in _constants(module, here, modules) if one[1].first not in lines.get(one[0].path, ())]
-        told = [
+        shown_lines = [
             *dict.fromkeys(_value(*one) + ("" if one[0] is module else f"  # in {one[0].path}") for one in constants),
             *_signatures(module, here, modules, shown),
             *(line for line in module.imported(_names(here)) if not line.startswith(_OBVIOUS)),
         ]
-        if told:
-            out.append(Excerpt(module.path, f"What {module.path} has besides that this uses", "\n".join(told)))
+        if shown_lines:
+            out.append(Excerpt(module.path, f"What {module.path} has besides that this uses", "\n".join(shown_lines)))
     for place in [place for place in code if place.definition][:2]:
         if called := _callers(place, modules, lines):
             out.append(Excerpt(place.module.path, f"Who calls `{place.name}`", "\n".join(called)))
     return [*_registries(code, modules, lines), *out]
 
 
-async def _read_used(code: Sequence[Place], sources: Sources) -> None:
+async def _read_used(code: Sequence[Location], sources: Sources) -> None:
     for module in dict.fromkeys(place.module for place in code):
         names = _names([place.definition for place in code if place.module is module and place.definition])
         for name, part in module.imports():
@@ -61,31 +61,31 @@ def _names(definitions: Sequence[Definition]) -> frozenset[str]:
 
 
 def _constants(module: Module, definitions: Sequence[Definition], modules: Sequence[Module]) -> list[tuple[Module, Constant]]:
-    """Those that functions use by name, in their order, and under each what its value names."""
+    """The constants that functions use, in order, each followed by those in its value."""
     found: dict[tuple[str, str], tuple[Module, Constant]] = {}
     for definition in definitions:
         owner = definition.name.rpartition(".")[0]
         for node in ast.walk(definition.node):
-            for home, constant in _named(node, module, owner, modules):
+            for home, constant in _referenced(node, module, owner, modules):
                 found.setdefault((home.path, constant.name), (home, constant))
                 inner = constant.name.rpartition(".")[0]
                 for part in ast.walk(constant.value) if constant.value else ():
-                    for deeper in _named(part, home, inner, modules):
+                    for deeper in _referenced(part, home, inner, modules):
                         found.setdefault((deeper[0].path, deeper[1].name), deeper)
     return list(found.values())
 
 
-def _named(node: ast.AST, module: Module, owner: str, modules: Sequence[Module]) -> Iterator[tuple[Module, Constant]]:
+def _referenced(node: ast.AST, module: Module, owner: str, modules: Sequence[Module]) -> Iterator[tuple[Module, Constant]]:
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         homes = [other for name, part in module.imports() if part == node.id for other in modules if _is(other, name)]
         yield from _first((home, node.id) for home in (module, *homes))
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        told = node.value.id
-        if told in ("self", "cls"):
+        owner_name = node.value.id
+        if owner_name in ("self", "cls"):
             yield from _first(_inherited(module, owner, node.attr, modules))
         else:
-            parts = {f"{name}.{part}".strip(".") for name, part in module.imports() if told in (part or name)}
-            yield from _first([(module, f"{told}.{node.attr}"), *((o, node.attr) for o in modules if _is(o, *parts))])
+            parts = {f"{name}.{part}".strip(".") for name, part in module.imports() if owner_name in (part or name)}
+            yield from _first([(module, f"{owner_name}.{node.attr}"), *((o, node.attr) for o in modules if _is(o, *parts))])
 
 
 def _first(asked: Iterator[tuple[Module, str]] | Sequence[tuple[Module, str]]) -> Iterator[tuple[Module, Constant]]:
@@ -97,7 +97,7 @@ def _first(asked: Iterator[tuple[Module, str]] | Sequence[tuple[Module, str]]) -
 
 
 def _inherited(module: Module, owner: str, attribute: str, modules: Sequence[Module]) -> Iterator[tuple[Module, str]]:
-    """Where an attribute of a class may be set: in the class, then in those that it is made from."""
+    """Where an attribute of a class may be set: in the class, then in its base classes."""
     left, seen = [(module, owner)], set[str]()
     while left:
         home, name = left.pop(0)
@@ -115,7 +115,7 @@ def _is(module: Module, *names: str) -> bool:
 
 
 def _value(module: Module, constant: Constant) -> str:
-    """As it stands, as it may have to be replaced."""
+    """Verbatim, as it may have to be replaced."""
     lines = module.lines[constant.first - 1 : constant.last]
     more = [f"    … ({len(lines) - LINES} more lines)"] if len(lines) > LINES else []
     return "\n".join([line if len(line) <= WIDTH else line[:WIDTH] + " …" for line in lines[:LINES]] + more)
@@ -124,18 +124,18 @@ def _value(module: Module, constant: Constant) -> str:
 def _signatures(
     module: Module, definitions: Sequence[Definition], modules: Sequence[Module], shown: set[tuple[str, str]]
 ) -> list[str]:
-    told = {}
+    found = {}
     for definition in definitions:
         for home, called in leads(module, definition, modules):
             if (home.path, called.name) not in shown:
                 where = [called.name] if "." in called.name else []
                 where += [f"in {home.path}"] if home is not module else []
-                told[home.path, called.name] = called.signature + (f"  # {', '.join(where)}" if where else "")
-    return list(told.values())[:SIGNATURES]
+                found[home.path, called.name] = called.signature + (f"  # {', '.join(where)}" if where else "")
+    return list(found.values())[:SIGNATURES]
 
 
-def _callers(place: Place, modules: Sequence[Module], lines: Mapping[str, set[int]]) -> list[str]:
-    """Lines of code that call it; comments, tests and what is shown are none."""
+def _callers(place: Location, modules: Sequence[Module], lines: Mapping[str, set[int]]) -> list[str]:
+    """Lines of code that call it, without comments, tests and shown lines."""
     owner, _, own = place.name.rpartition(".")
     called = owner.rpartition(".")[2] if own == "__init__" else own
     if called.startswith("__") or not called:
@@ -149,8 +149,8 @@ def _callers(place: Place, modules: Sequence[Module], lines: Mapping[str, set[in
     return found[:CALLERS]
 
 
-def _registries(code: Sequence[Place], modules: Sequence[Module], lines: Mapping[str, set[int]]) -> list[Excerpt]:
-    """Where the first class that is one is entered beside others of its kind: those entries, and the constants in them."""
+def _registries(code: Sequence[Location], modules: Sequence[Module], lines: Mapping[str, set[int]]) -> list[Excerpt]:
+    """Where the first registered class is registered: the neighbouring entries, and their constants."""
     owners = dict.fromkeys((place.module, place.name.rpartition(".")[0]) for place in code if "." in place.name)
     for _, owner in list(owners)[:CLASSES]:
         for module in modules:
@@ -166,7 +166,7 @@ def _registries(code: Sequence[Place], modules: Sequence[Module], lines: Mapping
 
 
 def _entries(module: Module, line: int) -> list[int]:
-    """The lines around that begin as this one does: `registry.register(`."""
+    """The lines around it that start the same way: `registry.register(`."""
     begin = module.lines[line - 1].partition("(")[0].strip()
     if "." not in begin or "=" in begin:
         return []

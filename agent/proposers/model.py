@@ -1,8 +1,8 @@
-"""The rung of a language model: changes in several strategies, each with what the diagnosis and earlier rounds taught.
+"""The language model's rung: asks for changes with several strategies, using the diagnosis and the lessons of earlier rounds.
 
-What a round costs decides how many strategies it has: a first round that has something to go by is one direct call; where that
-failed the debugger looks first (`agent/debugger.py`), an unsure one has each of its hypotheses tried, a sure one is taken up in
-several ways, each warmer than the last (best of N: every change is judged by running the checks).
+The first round is one direct call if there is a suspect or a useful traceback. If it fails, the debugger runs first
+(`agent/debugger`). An unsure diagnosis has each of its hypotheses tried. A confident one is tried with several
+strategies, each at a higher temperature than the last (best of N: running the checks judges every change).
 """
 
 from __future__ import annotations
@@ -10,35 +10,34 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from agent.alike import alike
 from agent.contract.proposal import Candidate, Edits
 from agent.contract.usage import Usage
 from agent.diagnosis.evidence import BY_VERDICTS, UNSURE
+from agent.diagnosis.refuted import is_similar
 from agent.edits.answers import Block, Change, WholeFunction, clean_path, parse
 from agent.edits.changes import EditProblem, digest, read_text
 from agent.edits.placement import resolve
 from agent.models.router import Models
 from agent.models.values import Answer, ModelError, Prompt, Truncated
-from agent.prompts import diagnose as prompting
-from agent.prompts import failures as failing
+from agent.prompts import diagnose, failures
 from agent.prompts.diagnose import Shown
 from agent.proposer import Proposal, Situation
 from agent.source.test_files import is_test
 
 DIRECT, DIAGNOSED, TARGETED, MINIMAL = "direct", "diagnosed", "targeted", "minimal"
 FUNCTION, ANOTHER, AFRESH = "function", "another", "afresh"
-HYPOTHESIS = "hypothesis:"  # and its number
-WARMTH = {MINIMAL: 0.2, FUNCTION: 0.4, ANOTHER: 0.4, AFRESH: 0.7}  # temperature that a strategy adds
-WARMER = 0.15  # temperature that each further round adds, and twice as much each change that failed just as the one before
-_FUNCTION = re.compile(r"::(?:\w+\.)*_*[a-z]\w*(?:\(\))?$")  # of a diagnosis' places those that are no class and no constant
+HYPOTHESIS = "hypothesis:"  # followed by its index
+WARMTH = {MINIMAL: 0.2, FUNCTION: 0.4, ANOTHER: 0.4, AFRESH: 0.7}  # added to the temperature, by strategy
+WARMER = 0.15  # added to the temperature per further round; twice that per change that failed exactly like the one before
+_FUNCTION = re.compile(r"::(?:\w+\.)*_*[a-z]\w*(?:\(\))?$")  # a diagnosed location that is neither a class nor a constant
 _DEFINED = re.compile(r"\s*(?:async )?def (\w+)")
 LONGEST_TITLE = 140  # characters
-MOST_ABREAST = 3
-SURE = 0.8  # confidence from which a diagnosis is taken up in one way first, and in a second one only where that failed
+MAX_PARALLEL = 3
+SURE = 0.8  # diagnoses at least this confident start with one strategy; a second one follows only if it fails
 
 
 class ModelProposer:
-    """One change a strategy; an answer that cannot be used is sent back once with what is wrong with it."""
+    """Proposes one change per strategy. An unusable answer is sent back once with the problem."""
 
     def __init__(self, models: Models, name: str = "") -> None:
         self._models, self._name = models, name or models.name
@@ -48,73 +47,73 @@ class ModelProposer:
         return f"model:{self._name}"
 
     def can_help(self, situation: Situation) -> str | None:
-        return None if failing.red(situation) else "there is no failing verdict to show to a model"
+        return None if failures.red(situation) else "there is no failure to show to a model"
 
     def strategies(self, situation: Situation) -> tuple[str, ...]:
-        """`DIAGNOSED` alone means that a diagnosis has to come first; then this is asked again."""
+        """`DIAGNOSED` alone means that a diagnosis is needed first; the engine then calls this again."""
         known = situation.diagnosis
         if known is None:
             is_first = situation.round == 1 and not situation.refuted
             return (DIRECT,) if is_first and _stands_out(situation) else (DIAGNOSED,)
         causes = (known.cause, *(known.hypotheses if known.confidence < UNSURE else ()))
-        left = [at for at, cause in enumerate(causes) if not any(alike(cause, each) for each in situation.refuted)]
+        left = [at for at, cause in enumerate(causes) if not any(is_similar(cause, each) for each in situation.refuted)]
         if len(causes) > 1 and left:
             ways = tuple(f"{HYPOTHESIS}{at}" for at in left)
         else:
             second = FUNCTION if any(map(_FUNCTION.search, known.places)) else ANOTHER
             ways = (AFRESH, second, TARGETED) if situation.stuck else (TARGETED, second, MINIMAL)
-        return ways[: self._abreast(situation)]
+        return ways[: self._parallel_calls(situation)]
 
-    def _abreast(self, situation: Situation) -> int:
-        """How many calls a round may make beside each other: a local model answers one at a time, and money has an end."""
+    def _parallel_calls(self, situation: Situation) -> int:
+        """How many calls a round makes in parallel. A local model answers one at a time; the budget limits the others."""
         if self._models.settings("repair", self._name).is_local:
             wanted = 1
         elif situation.diagnosis is not None and situation.diagnosis.confidence < UNSURE:
-            wanted = MOST_ABREAST
+            wanted = MAX_PARALLEL
         else:
             is_sure = situation.diagnosis is not None and situation.diagnosis.confidence >= SURE
-            wanted = min(MOST_ABREAST, max(1, situation.round - is_sure))
+            wanted = min(MAX_PARALLEL, max(1, situation.round - is_sure))
         return max(1, min(wanted, situation.calls // 2))
 
     async def propose(self, situation: Situation) -> Proposal:
         """Raises `ModelError`."""
         cause = _cause(situation)
-        talk = _Talk(self._models, self._name, situation, cause)
-        edits, answer = await talk.edits()
+        exchange = _Exchange(self._models, self._name, situation, cause)
+        edits, answer = await exchange.edits()
         if isinstance(edits, EditProblem):
-            note = f"its answer could not be used, also when asked again: {edits.sentence}"
-            return Proposal(usage=talk.usage, note=note, exhausted=False)
-        said = _said(answer)
+            note = f"two unusable answers: {edits.sentence}"
+            return Proposal(usage=exchange.usage, note=note, exhausted=False)
+        labelled = _labelled(answer)
         candidate = Candidate(
             self.rung,
             edits,
             _title(answer, edits),
             reasoning=answer[:4000],
-            hypothesis=cause or said.get("cause", ""),
+            hypothesis=cause or labelled.get("cause", ""),
         )
         again = "the same change as before" if digest(edits) in situation.tried else ""
-        return Proposal((candidate,), tried=1, plausible=0, usage=talk.usage, note=again, exhausted=False)
+        return Proposal((candidate,), tried=1, plausible=0, usage=exchange.usage, note=again, exhausted=False)
 
 
 def model_rungs(models: Models | None) -> tuple[ModelProposer, ...]:
-    """A rung for each model that has one, cheapest first."""
+    """One rung per configured model, cheapest first."""
     return tuple(ModelProposer(models, name) for name in models.rungs) if models else ()
 
 
 @dataclass
-class _Talk:
-    """One asking for a change, and the second one where the first answer was of no use."""
+class _Exchange:
+    """One request for a change, with one retry if the first answer is unusable."""
 
     models: Models
     rung: str
     situation: Situation
-    cause: str  # what the change shall mend, "" where nothing is known
+    cause: str  # what the change has to fix; "" if unknown
     usage: Usage = Usage()
 
     async def edits(self) -> tuple[Edits | EditProblem, str]:
-        """The change, and the answer that it is from. Raises `ModelError` with what both askings cost."""
+        """The change and the answer it comes from. Raises `ModelError` with the usage of both calls."""
         room = self.models.room("repair", self.rung)
-        shown = await prompting.repair(self.situation, room, self.cause)
+        shown = await diagnose.repair(self.situation, room, self.cause)
         try:
             answer = await self._ask(shown.prompt, 0.6)
         except Truncated:
@@ -125,15 +124,15 @@ class _Talk:
         else:
             edits, changes = await _edits(answer.text, self.situation, shown.paths)
             is_useless = isinstance(edits, EditProblem)
-            asked = prompting.asked_for(answer.text) if is_useless else []
+            asked = diagnose.asked_for(answer.text) if is_useless else []
             unseen = [] if asked else _unseen(changes, shown, is_useless)
             if self.situation.calls < 2 or not (asked or unseen or is_useless):
                 return edits, answer.text
             if asked:
-                shown = await prompting.repair(self.situation, room, self.cause, asked)
+                shown = await diagnose.repair(self.situation, room, self.cause, asked)
                 again = shown.prompt
             else:
-                more, paths = await prompting.more(self.situation, unseen)
+                more, paths = await diagnose.more(self.situation, unseen)
                 if not (more or isinstance(edits, EditProblem)):
                     return edits, answer.text
                 problem = f"{more}\n\nYou were not shown this before. " if more else ""
@@ -159,16 +158,16 @@ class _Talk:
 
 
 def _stands_out(situation: Situation) -> bool:
-    """Is there something to go by: a suspicious place, or a traceback that leaves the tests? Then a direct try is cheapest."""
-    frames = (frame for failure in failing.red(situation) for frame in failure.frames)
+    """Is there a suspect or a traceback into non-test code? Then a direct attempt is cheapest."""
+    frames = (frame for failure in failures.red(situation) for frame in failure.frames)
     return bool(situation.suspects) or any(not is_test(frame.path) for frame in frames)
 
 
 def _cause(situation: Situation) -> str:
-    """What this change shall mend."""
+    """The cause that this change has to fix; "" if it is unknown or deliberately left out."""
     known, strategy = situation.diagnosis, situation.strategy
     if known is None or known.by == BY_VERDICTS or strategy == AFRESH:
-        return ""  # the failing verdicts are shown anyhow
+        return ""  # the prompt shows the failures anyway
     if strategy.startswith(HYPOTHESIS):
         return (known.cause, *known.hypotheses)[int(strategy.removeprefix(HYPOTHESIS))]
     return known.cause
@@ -180,7 +179,7 @@ def _temperature(situation: Situation) -> float:
 
 
 async def _edits(text: str, situation: Situation, shown: tuple[str, ...]) -> tuple[Edits | EditProblem, tuple[Change, ...]]:
-    """What an answer comes to, and the changes that could be read in it."""
+    """The edits that an answer amounts to, and the changes parsed from it."""
     changes = parse(text)
     if isinstance(changes, EditProblem):
         return changes, ()
@@ -189,7 +188,7 @@ async def _edits(text: str, situation: Situation, shown: tuple[str, ...]) -> tup
 
 
 def _unseen(changes: tuple[Change, ...], shown: Shown, is_useless: bool) -> list[str]:
-    """The functions that are written anew without their code having been shown; of a SEARCH only where it fits nowhere."""
+    """Functions rewritten without their code having been shown. Those of SEARCH blocks count only if the answer is unusable."""
     unseen = []
     for change in changes:
         names = [change.name] if isinstance(change, WholeFunction) else []
@@ -197,13 +196,13 @@ def _unseen(changes: tuple[Change, ...], shown: Shown, is_useless: bool) -> list
             names = [found[1] for line in change.search if (found := _DEFINED.match(line))][:1]
         path = clean_path(change.path) if change.path else None
         unseen += [f"{path}::{name}" for name in names if path and not shown.has(path, name)]
-    return unseen[: prompting.MOST_SHOWN]
+    return unseen[: diagnose.MOST_SHOWN]
 
 
 async def _sources(
     changes: tuple[Change, ...], situation: Situation, shown: tuple[str, ...]
 ) -> dict[str, str | None] | EditProblem:
-    named = [path for change in changes if (path := clean_path(change.path)) is not None]  # `resolve` says so of others
+    named = [path for change in changes if (path := clean_path(change.path)) is not None]  # `resolve` reports the invalid ones
     is_unnamed = any(not change.path for change in changes)
     sources: dict[str, str | None] = {}
     for path in (*named, *(shown if is_unnamed else ())):
@@ -214,15 +213,15 @@ async def _sources(
     return sources
 
 
-def _said(answer: str) -> dict[str, str]:
-    """The sentences that an answer begins with, by their names in lower case: "cause", "change"."""
+def _labelled(answer: str) -> dict[str, str]:
+    """The sentences at the start of an answer, by their labels in lower case: "cause", "change"."""
     found = re.finditer(r"^[\s*#>-]*(Cause|Change)[\s*]*:[\s*]*(.+)$", answer[:4000], re.MULTILINE | re.IGNORECASE)
     return {match[1].lower(): " ".join(match[2].split())[:600] for match in found}
 
 
 def _title(answer: str, edits: Edits) -> str:
-    """What the answer says it changes, else the sentence that it begins with, else the files."""
-    if title := _said(answer).get("change"):
+    """The answer's own description of the change, else its first sentence, else the files."""
+    if title := _labelled(answer).get("change"):
         return title[:LONGEST_TITLE]
     first = next((line.strip() for line in answer.splitlines() if line.strip()), "")
     paths = [edit.path for edit in edits]

@@ -1,18 +1,17 @@
-"""What a rung cost and brought, told as an event."""
+"""Reports what a rung cost and found as an event."""
 
 from __future__ import annotations
 
-from agent import words
+from agent.contract import words
 from agent.contract.events import RungSpent
 from agent.contract.usage import RungCost
 from agent.state import Work
 
 
-async def tell_cost(work: Work, cost: RungCost) -> None:
-    who, note = words.rung(cost.rung), f" ({cost.note})" if cost.note else ""
+async def report_cost(work: Work, cost: RungCost) -> None:
     await work.context.emit(
         RungSpent(
-            text=f"{who[0].upper()}{who[1:]} {words.effort(cost)}{note}",
+            text=words.capitalized(words.effort(cost)),
             rung=cost.rung,
             seconds=cost.seconds,
             tried=cost.tried,

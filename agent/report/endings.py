@@ -1,4 +1,4 @@
-"""The ways to end without a repair, in the words that a person reads: what happened, and what to do now. Pure."""
+"""The ways to end without a repair: for each, what happened and what to do next, as people read it. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from agent import words
 from agent.checks.oracle import Round
+from agent.contract import words
 from agent.contract.outcome import Chance, Flakiness, Outcome
 from agent.contract.proposal import Span
+from agent.contract.rungs import is_model
 from agent.contract.usage import RungCost, Usage
 from agent.contract.verdicts import CheckRun, VerdictId
+from agent.contract.words import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,43 +24,33 @@ class Ending:
     flakiness: Flakiness | None = None
 
 
-def named(ids: Sequence[str], most: int = 3) -> str:
-    """A few ids for a sentence: "a, b and 4 more"."""
-    shown = ", ".join(f"`{id_}`" for id_ in ids[:most])
-    return f"{shown} and {len(ids) - most} more" if len(ids) > most else shown
-
-
 def not_reproduced(base: Round, rounds: int, probed: int = 0) -> Ending:
     """`probed` counts further runs in other orders, with other seeds and clocks."""
-    greens = words.counted(sum(len(run.green) for run in base), "result")
-    more = (
-        f" Nor did anything in {words.counted(probed, 'further run')} in other orders, with other seeds and clocks."
-        if probed
-        else ""
-    )
+    passed = words.counted(sum(len(run.green) for run in base), "result")
+    more = f" {words.counted(probed, 'more run')} with other test orders, seeds and clocks passed too." if probed else ""
     return Ending(
         Outcome.NOT_REPRODUCED,
-        f"Nothing failed here: {greens} of {_checks(base)} came out green in {rounds} of {rounds} runs.{more}",
-        "Look for what is different where it is red: services, secrets, versions, time or order.",
+        f"Nothing failed here: {passed} of {_checks(base)} passed {words.in_runs(rounds)}.{more}",
+        "Compare with the environment where it fails: services, secrets, versions, time or test order.",
     )
 
 
 def nothing_failed(base: Round) -> Ending:
     return Ending(
         Outcome.NOTHING_FAILED,
-        f"There was nothing to heal: {_checks(base)} ran and reported no tests and no findings.",
-        "Name the command that fails in `.github/selfheal.yml`, or with `--test`.",
+        f"There was nothing to repair: {_checks(base)} ran and reported no tests and no findings.",
+        "Name the failing command in `.github/selfheal.yml`, or with `--test`.",
     )
 
 
 def flaky(found: Flakiness, why: str = "") -> Ending:
-    """`why` is a sentence on why it is not repaired although that was asked for."""
+    """`why` is a sentence on why it is not repaired although someone asked for that."""
     evidence = f" ({'; '.join(found.evidence)})" if found.evidence else ""
     return Ending(
         Outcome.FLAKY,
-        f"The failure comes and goes, flaky {found.red}/{found.runs}: {named(found.ids)} failed in {found.red} of {found.runs} "
+        f"Flaky {found.red}/{found.runs}: {named(found.ids)} failed in {found.red} of {found.runs} "
         f"runs of the same code. Suspected cause: {found.cause}{evidence}.{f' {why}' if why else ''}",
-        f"{_ADVICE[found.cause]}; flakiness itself is repaired only when a person asks: `/heal flaky` on GitHub, "
+        f"{_ADVICE[found.cause]}. Flaky tests are repaired on request only: `/heal flaky` on GitHub, "
         "`selfheal fix --flaky` on a checkout.",
         found,
     )
@@ -66,75 +58,85 @@ def flaky(found: Flakiness, why: str = "") -> Ending:
 
 _ADVICE: Mapping[Chance, str] = MappingProxyType(
     {
-        "order": "Let each test set up and take down what it needs, so that none depends on those before it",
-        "time": "Give the code a clock that tests can set, instead of the day and zone in which they happen to run",
-        "randomness": "Sort what has no order of its own (sets), and fix the seed of what is drawn",
-        "network": "Let the tests speak to a server of their own instead of the network",
-        "concurrency": "Wait for what is waited for (a lock, an event, a join) instead of for luck",
-        "unknown": "Look for time, order, chance and shared state in what is named",
+        "order": "Let each test set up and tear down its own state, so that none depends on earlier tests",
+        "time": "Pass the code a clock that tests can set, instead of reading the system's date and time zone",
+        "randomness": "Sort unordered collections such as sets, and fix the random seed",
+        "network": "Run a server in the tests instead of using the network",
+        "concurrency": "Wait for an explicit signal (a lock, an event, a join) instead of relying on timing",
+        "unknown": "Check the named tests for dependence on time, order, randomness and shared state",
     }
 )
 
 
 def needs_network(ids: Sequence[VerdictId], sign: str, rounds: int) -> Ending:
-    """CI's log speaks of the network too."""
-    evidence = f"CI's log and the traceback here speak of the network ({words.code(sign, 60)}), and the sandbox has none"
+    """CI's log mentions the network too."""
+    evidence = f"CI's log and the traceback here mention the network ({words.code(sign, 60)}), and the sandbox has none"
     return flaky(Flakiness(tuple(ids), rounds, rounds, "network", (evidence,)))
 
 
 def red_without_network(ids: Sequence[VerdictId], sign: str) -> Ending:
     return Ending(
         Outcome.NOT_REPRODUCED,
-        f"What CI saw fail was not seen here: {named(ids)} failed because the sandbox has no network ({words.code(sign, 60)}), "
-        "of which CI's log says nothing.",
+        f"CI's failure was not reproduced: {named(ids)} failed here because the sandbox has no network "
+        f"({words.code(sign, 60)}), and CI's log does not mention the network.",
         _ADVICE["network"] + ", or name in `.github/selfheal.yml` the tests that run without it.",
     )
 
 
 def needs_the_network(ids: Sequence[VerdictId], sign: str) -> Ending:
-    """Of CI's own words nothing is known."""
+    """CI's log is not known."""
     return Ending(
         Outcome.NEEDS_SERVICES,
-        f"{named(ids)} failed because the sandbox has no network ({words.code(sign, 60)}); what CI saw is not known.",
+        f"{named(ids)} failed because the sandbox has no network ({words.code(sign, 60)}); CI's own failure is not known.",
         _ADVICE["network"] + ", or name under `test:` in `.github/selfheal.yml` the tests that run without it.",
     )
 
 
 def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
     """`what` names the limit."""
-    more = "Give the sandbox more (`SANDBOX_MEMORY_MB`), or name" if what == "memory" else "Let it make do with less, or name"
+    more = (
+        "Raise the sandbox's limit (`SANDBOX_MEMORY_MB`), or name" if what == "memory" else "Reduce what the tests use, or name"
+    )
     return Ending(
         Outcome.INFRASTRUCTURE,
-        f"{named(ids)} failed at a limit of the sandbox, its {what} ({words.code(sign, 80)}), which says nothing of the code.",
+        f"{named(ids)} reached the sandbox's {what} limit ({words.code(sign, 80)}), so the failure may not be the code's.",
         f"{more} under `test:` in `.github/selfheal.yml` a command that stays below the limit.",
     )
 
 
 def inconclusive(run: CheckRun) -> Ending:
-    """A check ended in a way that says nothing about single tests."""
+    """A check ended without a verdict on any single test."""
     if run.ending == "timeout":
         return Ending(
             Outcome.OUT_OF_BUDGET,
-            f"The check `{run.check}` did not end within {words.took(run.seconds)}, and no single test could be named.",
+            f"The check `{run.check}` did not finish within {words.took(run.seconds)} and reported no single failing test.",
             "Give the check a smaller command, or allow the attempt more time.",
         )
-    how = "used more memory than the sandbox has" if run.ending == "out_of_memory" else "crashed before any result"
+    how = "ran out of memory" if run.ending == "out_of_memory" else "crashed before it reported any result"
     return Ending(
         Outcome.INFRASTRUCTURE,
-        f"The check `{run.check}` {how}, so nothing can be said about the code: {_last(run.output)}",
-        "Allow the sandbox more, or fix what the check needs to start.",
+        f"The check `{run.check}` {how}, so it says nothing about the code: {last_line(run.output)}",
+        "Raise the sandbox's limits, or fix what the check needs to start.",
+    )
+
+
+def could_not_start(run: CheckRun) -> Ending:
+    return Ending(
+        Outcome.INFRASTRUCTURE,
+        f"The check `{run.check}` exited with code {run.exit_code} and reported no result: {last_line(run.output)}",
+        "Fix the command or what it needs to start (a missing program or option), then try again.",
     )
 
 
 def stopped_before(run: CheckRun) -> Ending:
-    """Something that the check needs before it did not come to its end: not what failed in CI."""
-    last = _last("\n".join(run.output.splitlines()[:-1]))  # the last one is ours
-    how = f"did not end within {words.took(run.seconds)}" if run.ending == "timeout" else "does not pass"
+    """A step before the check failed, and not the one that failed in CI."""
+    last = last_line("\n".join(run.output.splitlines()[:-1]))  # the last one is ours
+    how = f"did not finish within {words.took(run.seconds)}" if run.ending == "timeout" else "fails"
     if run.stopped_at.startswith("service "):
         return Ending(
             Outcome.NEEDS_SERVICES,
             f"The {run.stopped_at} did not start in the sandbox: {last}",
-            "Mend how it is asked for, or name a command that does without it under `test:` in `.github/selfheal.yml`.",
+            "Fix the service's definition, or name under `test:` in `.github/selfheal.yml` a command that does not need it.",
         )
     return Ending(
         Outcome.NOT_REPRODUCED,
@@ -143,32 +145,32 @@ def stopped_before(run: CheckRun) -> Ending:
     )
 
 
-def _last(output: str) -> str:
-    """Its last line that says anything, for a sentence."""
+def last_line(output: str) -> str:
+    """The last line that is not blank, for a sentence."""
     return next((line.strip()[:200] for line in reversed(output.splitlines()) if line.strip()), "it printed nothing")
 
 
 def limit_reached(problem: str) -> Ending:
     return Ending(
         Outcome.INFRASTRUCTURE,
-        f"The failing checks could not be run: {problem}.",
-        "Allow the sandbox more, or make the checks need less.",
+        f"The failing checks could not run: {problem}.",
+        "Raise the sandbox's limits, or make the checks need less.",
     )
 
 
 def out_of_budget(bound: str, tried: int) -> Ending:
     return Ending(
         Outcome.OUT_OF_BUDGET,
-        f"No repair was found before the budget ended: {bound} ({_judged(tried)}).",
-        "Start from the diagnosis and from what was tried, or start again with a larger budget.",
+        f"The budget ended before a repair was found: {bound} ({_judged(tried)}).",
+        "Start from the diagnosis and the failed patches, or start again with a larger budget.",
     )
 
 
 def rejected(why: str) -> Ending:
-    """By a person who was asked."""
+    """By the person who was asked."""
     return Ending(
         Outcome.CANCELLED,
-        f"A person said no{f': {why}' if why else ''}.",
+        f"Rejected by a reviewer{f': {why}' if why else ''}.",
         "Start again when something has changed, or fork the attempt with a hint.",
     )
 
@@ -176,37 +178,34 @@ def rejected(why: str) -> Ending:
 def needs_test_change(cause: str) -> Ending:
     return Ending(
         Outcome.NEEDS_TEST_CHANGE,
-        f"Every repair that was proposed edits tests or their configuration, which is not allowed here. {cause}",
+        f"Every proposed repair edits tests or their configuration, which the policy forbids. {cause}",
         "Decide whether the test is wrong; if it is, change it, or allow test edits in `.github/selfheal.yml`.",
     )
 
 
 def gave_up(tried: int, rungs: Sequence[RungCost], suspects: Sequence[Span]) -> Ending:
-    """`tried` counts the changes that came before the gate; `suspects` are the places to look at, best first."""
-    told = [f"{words.rung(name)} {did}" for name, did in _efforts(rungs).items()] or ["no rung of the ladder is switched on"]
-    why = "; ".join(told)
-    gate = f" {_judged(tried).capitalize()}, and none passed." if tried else ""
-    start = f"Start at {words.place(suspects[0])}, the likeliest place" if suspects else "Start from the diagnosis"
-    asked = any(cost.rung.startswith("model") and cost.tried for cost in rungs)
-    further = "a stronger model may get further" if asked else "with a model Selfheal may get further"
-    return Ending(Outcome.GAVE_UP, f"{why[0].upper()}{why[1:]}.{gate}", f"{start}; {further}.")
+    """`tried` counts the changes that the gate judged; `suspects` are the likely locations, best first."""
+    why = "; ".join(_efforts(rungs)) or "no rung of the ladder is enabled"
+    gate = f" {_judged(tried)}; none passed." if tried else ""
+    start = f"Start at {words.location(suspects[0])}, the likeliest location" if suspects else "Start from the diagnosis"
+    asked = any(is_model(cost.rung) and cost.tried for cost in rungs)
+    further = "a stronger model may get further" if asked else "with a model, Selfheal may get further"
+    return Ending(Outcome.GAVE_UP, f"{words.capitalized(why)}.{gate}", f"{start}; {further}.")
 
 
-def _efforts(rungs: Sequence[RungCost]) -> dict[str, str]:
-    """What each rung did over all its rounds, as a clause; the last note counts."""
-    did = {}
+def _efforts(rungs: Sequence[RungCost]) -> list[str]:
+    """What each rung did over all its rounds, as a clause with its last note."""
+    whole = []
     for name in dict.fromkeys(cost.rung for cost in rungs):
         rounds = [cost for cost in rungs if cost.rung == name]
-        whole = RungCost(
-            name, sum(c.seconds for c in rounds), sum(c.tried for c in rounds), sum(c.passed for c in rounds), Usage()
-        )
         note = next((c.note for c in reversed(rounds) if c.note), "")
-        did[name] = words.effort(whole) + (f" ({note})" if note else "")
-    return did
+        tried, passed = sum(c.tried for c in rounds), sum(c.passed for c in rounds)
+        whole.append(words.effort(RungCost(name, sum(c.seconds for c in rounds), tried, passed, Usage(), note)))
+    return whole
 
 
 def _judged(tried: int) -> str:
-    return f"{words.counted(tried, 'change')} {'was' if tried == 1 else 'were'} put to the full check"
+    return f"{words.counted(tried, 'change')} {'was' if tried == 1 else 'were'} fully checked"
 
 
 def _checks(base: Round) -> str:

@@ -1,23 +1,22 @@
-"""One step of the flow as everybody sees it: told when it begins and ends, measured, and its time booked.
-
-Knows nothing of the graph, so that a step can be under way before LangGraph is loaded.
-"""
+"""Runs one step of the flow with its events, its span and its time."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from agent import words
+from agent.contract import words
 from agent.contract.events import StepDone, StepStarted
 from agent.contract.usage import Usage
 from agent.models import tracing
-from agent.state import State, Work, unpack
+from agent.state import Bookkeeping, State, Work, unpack
 
-Step = Callable[[State, Work], Awaitable[State]]
+Step = Callable[[State, Work], Awaitable[Bookkeeping]]
 
 
-async def recorded(name: str, step: Step, state: State, work: Work, *, expected: tuple[type[Exception], ...] = ()) -> State:
-    """The step's update, with the seconds worked so far. Exceptions that are `expected` are no errors in its span."""
+async def recorded(
+    name: str, step: Step, state: State, work: Work, *, expected: tuple[type[Exception], ...] = ()
+) -> Bookkeeping:
+    """The step's update, with the seconds spent so far. `expected` exceptions are not errors in its span."""
     rung = work.ladder[at].rung if (at := state.get("rung", 0)) < len(work.ladder) else ""
     await work.context.emit(StepStarted(text=words.step(name, rung), step=name))
     with tracing.step(name, work.task.id, expected=expected):

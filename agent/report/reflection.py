@@ -1,4 +1,4 @@
-"""The reflection log, made from the graph's state; how it is shown is for others to say."""
+"""Builds the reflection log from the graph's state."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agent.state import Context, State, unpack
 
 
 async def log_of(state: State, context: Context, last: Iteration | None, diagnosis: Diagnosis | None) -> ReflectionLog:
-    """The history so far. `last` is the round that ended it, where one did; what failed beside it comes before."""
+    """The history so far. `last` is the round that ended it, if any; candidates that failed in that round come before it."""
     rounds = [await context.recall(Iteration, ref) for ref in state.get("iterations", [])]
     for ref, packed in state.get("failed", []):
         candidate, verification = await context.recall(Candidate, ref), unpack(Verification, packed)
-        rounds.append(await told(candidate, verification, state["iteration"]))
+        rounds.append(await iteration_of(candidate, verification, state["iteration"]))
     return ReflectionLog(
         diagnosis=diagnosis,
         iterations=(*rounds, last) if last else tuple(rounds),
@@ -28,8 +28,8 @@ async def log_of(state: State, context: Context, last: Iteration | None, diagnos
     )
 
 
-async def told(candidate: Candidate, verification: Verification, number: int, lesson: str = "") -> Iteration:
-    """What became of one candidate, for the log."""
+async def iteration_of(candidate: Candidate, verification: Verification, number: int, lesson: str = "") -> Iteration:
+    """The result of one candidate."""
     shown = await asyncio.to_thread(diff, candidate.edits)
     return Iteration(number, candidate.rung, candidate.title, shown, verification.reason, lesson)
 

@@ -1,7 +1,7 @@
-"""Why does a failure come and go? Which conditions are worth a run, and what their runs say of the cause. Pure.
+"""Flaky failures: which conditions to try, and what their runs say about the cause. Pure.
 
-Every trial varies all that can be varied, and leaves none of it to chance: one that is red can be repeated, and what it depends
-on is found by taking one condition away after the other (delta debugging, https://www.debuggingbook.org).
+Every trial fixes all conditions, so a failing one can be repeated. Removing one condition after the other then finds the one
+that matters (delta debugging, https://www.debuggingbook.org).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
-from agent import words
+from agent.contract import words
 from agent.contract.outcome import Chance, Flakiness
 from agent.contract.verdicts import Conditions, VerdictId
 from agent.guest.observe.ordering import ordered
 
-EAST, WEST = "<+14>-14", "<-12>12"  # the first and the last zone to see a day, as POSIX writes them
-OTHERS = 3  # other seeds that are tried before a seed counts as of no account
-SURE = 0.05  # chance at most to see no red in a series of runs of what is still flaky
-SERIES = (3, 10)  # runs in which a repair of flakiness has to be green, at least and at most
-FIXED = 5  # the same at most where certain conditions make it red every time
+EAST, WEST = "<+14>-14", "<-12>12"  # the earliest and the latest time zone, in POSIX notation
+OTHERS = 3  # other seeds that must fail too before a seed counts as irrelevant
+SURE = 0.05  # accepted chance that a series of runs misses a flaky failure
+SERIES = (3, 10)  # least and most runs in which a repair of a flaky failure must pass
+FIXED = 5  # most runs if it fails every time under known conditions
 
-# Of sentences and exceptions that only a network out of reach makes; a refused connection may be a server of the tests' own.
+# Messages of an unreachable network only; a refused connection may concern a server of the tests themselves.
 _NETWORK = re.compile(
     r"gaierror|NameResolutionError|Temporary failure in name resolution|Name or service not known|nodename nor servname|"
     r"Could not resolve host|Failed to resolve|Network is unreachable|No route to host|\bENOTFOUND\b|\bEAI_AGAIN\b"
@@ -46,9 +46,9 @@ _CAUSES: Mapping[str, Chance] = MappingProxyType(
 
 
 def trials(seed: int | None, clock: datetime | None, now: datetime) -> Iterator[Conditions]:
-    """The conditions to try, the likeliest first; `seed` and `clock` are those of the run in CI, where they are known.
+    """The conditions to try, likeliest first; `seed` and `clock` are those of the run in CI, if known.
 
-    Two orders and their reverses put any two tests in either order.
+    Two orders and their reverses run any two tests in both orders.
     """
     if seed is not None or clock is not None:
         yield Conditions(hash_seed=1, seed=1 if seed is None else seed, clock=None if clock is None else clock.timestamp())
@@ -63,7 +63,7 @@ def trials(seed: int | None, clock: datetime | None, now: datetime) -> Iterator[
 
 
 def varied(under: Conditions) -> tuple[str, ...]:
-    """Names of what is fixed in it, in the order in which it is worth taking away."""
+    """The fixed conditions, in the order in which to remove them."""
     return tuple(
         name for name in ("clock", "timezone", "shuffle", "hash_seed", "seed") if getattr(under, name) not in (None, "")
     )
@@ -75,7 +75,7 @@ def without(under: Conditions, name: str) -> Conditions:
 
 
 def alternatives(under: Conditions, name: str) -> tuple[Conditions, ...]:
-    """The same with something else in the place of one condition: if all are red too, it does not matter."""
+    """Variants with one condition changed: if all of them fail too, it does not matter."""
     if name in ("hash_seed", "seed"):
         value = getattr(under, name)
         return tuple(replace(under, **{name: value + more}) for more in range(1, OTHERS + 1))
@@ -83,49 +83,49 @@ def alternatives(under: Conditions, name: str) -> tuple[Conditions, ...]:
 
 
 def cause_of(under: Conditions) -> Chance:
-    """What a failure depends on that needs all of these; the order says more than what comes with it."""
+    """The cause of a failure that needs all these conditions; the test order takes precedence."""
     needed = varied(under)
     return next((cause for name, cause in _CAUSES.items() if name in needed), "unknown")
 
 
 def by_signs(texts: Iterable[str]) -> tuple[Chance, str]:
-    """What tracebacks, and the code that they lead through, let one suspect where no condition fixes it; the evidence."""
+    """The cause suggested by tracebacks and the code in them, if no condition explains the failure, with its evidence."""
     whole = "\n".join(texts)
     for cause, sign, what in (
-        ("network", _NETWORK, "its traceback speaks of the network"),
-        ("concurrency", _CONCURRENT, "the code in its traceback works with threads, tasks or processes"),
-        ("time", _CLOCK, "the code in its traceback asks what time it is"),
-        ("randomness", _CHANCE, "the code in its traceback draws numbers that no seed fixes"),
+        ("network", _NETWORK, "its traceback mentions the network"),
+        ("concurrency", _CONCURRENT, "the code in its traceback uses threads, tasks or processes"),
+        ("time", _CLOCK, "the code in its traceback reads the clock"),
+        ("randomness", _CHANCE, "the code in its traceback uses randomness that no seed fixes"),
     ):
         if found := sign.search(whole):
             return cause, f"{what} ({words.code(found.group(), 60)})"  # type: ignore[return-value]
     return "unknown", ""
 
 
-def speaks_of_network(text: str) -> str:
-    """The word by which a text tells that a network was out of reach; "" where none does."""
+def mentions_network(text: str) -> str:
+    """The words that show an unreachable network, or ""."""
     found = _NETWORK.search(text)
     return found.group() if found else ""
 
 
 def in_words(under: Conditions) -> str:
-    """ "in shuffled order 3, with PYTHONHASHSEED=1": what is fixed, as a clause."""
-    told = []
+    """The fixed conditions as a clause: "in shuffled order 3, with PYTHONHASHSEED=1"."""
+    parts = []
     if under.shuffle is not None:
-        told.append(f"in shuffled order {under.shuffle}")
+        parts.append(f"in shuffled order {under.shuffle}")
     if under.hash_seed is not None:
-        told.append(f"with PYTHONHASHSEED={under.hash_seed}")
+        parts.append(f"with PYTHONHASHSEED={under.hash_seed}")
     if under.seed is not None:
-        told.append(f"with random seed {under.seed}")
+        parts.append(f"with random seed {under.seed}")
     if under.clock is not None:
-        told.append(f"with the clock at {datetime.fromtimestamp(under.clock, UTC):%Y-%m-%d %H:%M} UTC")
+        parts.append(f"with the clock at {datetime.fromtimestamp(under.clock, UTC):%Y-%m-%d %H:%M} UTC")
     if under.timezone:
-        told.append({EAST: "in the time zone UTC+14", WEST: "in the time zone UTC-12"}.get(under.timezone, "in UTC"))
-    return ", ".join(told) or "as CI runs them"
+        parts.append({EAST: "in the time zone UTC+14", WEST: "in the time zone UTC-12"}.get(under.timezone, "in UTC"))
+    return ", ".join(parts) or "as CI runs them"
 
 
 def before(ids: Iterable[VerdictId], one: VerdictId, shuffle: int) -> list[VerdictId]:
-    """The tests that come before `one` in that order, the nearest last."""
+    """The tests before `one` in that order, the nearest last."""
     order = [VerdictId(id_) for id_ in ordered(ids, shuffle)]
     return order[: order.index(one)] if one in order else []
 
@@ -137,17 +137,17 @@ def same_file(ids: Iterable[VerdictId], one: VerdictId) -> list[VerdictId]:
     return [id_ for id_ in ids if file(id_) == file(one)]
 
 
-def named_in(told: Iterable[str], ids: Iterable[VerdictId]) -> frozenset[VerdictId]:
-    """Those of our ids that CI's log names; its paths may begin deeper in the repository than ours."""
-    names = set(told)
+def reported_in(reported: Iterable[str], ids: Iterable[VerdictId]) -> frozenset[VerdictId]:
+    """The ids that CI's log names; its paths may be relative to a subfolder."""
+    names = set(reported)
     return frozenset(id_ for id_ in ids if id_ in names or any(id_.endswith(f"/{name}") for name in names))
 
 
 def series(found: Flakiness, affordable: int) -> tuple[Conditions, ...]:
-    """In which a repair of flakiness has to be green, one and all: at least one of them made it red.
+    """The runs in which a repair of a flaky failure must pass; the failure occurred in at least one like them.
 
-    What is red every time under certain conditions is asked under those and under others like them; what is not is asked as
-    often as makes luck unlikely.
+    If known conditions make it fail every time, the series has those and similar ones; otherwise enough runs to make luck
+    unlikely.
     """
     fewest, most = SERIES[0], max(SERIES[0], min(SERIES[1], affordable))
     if not found.under:

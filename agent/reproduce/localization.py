@@ -1,4 +1,4 @@
-"""Where may the fault be? Lines that run in failing tests and rarely in passing ones, and lines of tracebacks.
+"""Locates the fault: lines that run in failing tests and rarely in passing ones, and lines of tracebacks.
 
 Suspiciousness is Ochiai's: failed / sqrt(all failing × (failed + passed)). Knows the guest's tracer; proposes nothing.
 """
@@ -13,19 +13,19 @@ from collections.abc import Sequence
 import msgspec
 
 from agent.checks.runner import Runner
-from agent.checks.sampling import question
+from agent.checks.sampling import guest_request
 from agent.contract.events import Degraded, Emit
 from agent.contract.proposal import Span
 from agent.contract.verdicts import Check, CheckRun, Oracle
 from agent.source.test_files import is_test
 from sandbox.base import Sandbox
 
-RED, GREEN = 20, 60  # tests that are traced at most
+RED, GREEN = 20, 60  # most tests that are traced
 SPANS = 150
-TRACEBACK = 0.75  # suspiciousness that a frame has at least, in the innermost frame of every failing test
+TRACEBACK = 0.75  # least suspiciousness of the innermost frame of a failing test
 
 
-class _Told(msgspec.Struct):
+class _TraceReply(msgspec.Struct):
     """The tracer's answer. Lines are (path, line, failing tests, passing tests, function)."""
 
     tests: dict[str, bool | None] = {}
@@ -36,9 +36,9 @@ class _Told(msgspec.Struct):
 async def localize(
     sandbox: Sandbox, runner: Runner, oracle: Oracle, red: tuple[CheckRun, ...], *, emit: Emit, seconds: float = 30.0
 ) -> tuple[Span, ...]:
-    """Suspicious spans, best first; `red` are the base's runs. Where tests cannot be traced, tracebacks alone decide.
+    """Suspicious spans, best first; `red` are the base's runs. If tests cannot be traced, tracebacks alone decide.
 
-    Takes about `seconds` at most. Raises `SandboxError` when the sandbox is lost.
+    Takes about `seconds` at most. Raises `SandboxError` if the sandbox is lost.
     """
     runs = {run.check: run for run in red}
     spans: list[Span] = []
@@ -51,55 +51,55 @@ async def localize(
         lines: list[tuple[str, int, int, int, str]] = []
         failing = 0
         if check in traceable:
-            told = await _trace(sandbox, runner, check, oracle, run, seconds / len(traceable))
-            lines, failing = told.lines, sum(1 for passed in told.tests.values() if not passed)
+            trace = await _trace(sandbox, runner, check, oracle, run, seconds / len(traceable))
+            lines, failing = trace.lines, sum(1 for passed in trace.tests.values() if not passed)
             if not lines and any("::" in i or check.reader != "pytest" for i in oracle.must_turn[check.name]):
-                why = told.unavailable or "no line of the repository was seen in a failing test"
-                text = f"Only the tracebacks tell where it may be: {why}."
+                why = trace.unavailable or "no line of the repository was traced in a failing test"
+                text = f"Located from tracebacks alone: {why}."
                 await emit(Degraded(text=text, step="localize", why=why))
         spans += _spans(lines, failing, frames)
     return tuple(sorted(spans, key=lambda s: -s.score)[:SPANS])
 
 
-async def _trace(sandbox: Sandbox, runner: Runner, check: Check, oracle: Oracle, run: CheckRun, seconds: float) -> _Told:
-    request = {**question(check, oracle, run, red=RED, green=GREEN), "seconds": seconds * 0.8}
+async def _trace(sandbox: Sandbox, runner: Runner, check: Check, oracle: Oracle, run: CheckRun, seconds: float) -> _TraceReply:
+    request = {**guest_request(check, oracle, run, red=RED, green=GREEN), "seconds": seconds * 0.8}
     async with sandbox.candidate() as workspace:
-        asked = await runner.ask(workspace, "trace", json.dumps(request).encode(), seconds, check=check)
-    if asked.problem:
-        return _Told(unavailable=f"the traced run: {asked.problem}")
+        reply = await runner.ask(workspace, "trace", json.dumps(request).encode(), seconds, check=check)
+    if reply.problem:
+        return _TraceReply(unavailable=f"the traced run: {reply.problem}")
     try:
-        return msgspec.convert(json.loads(asked.output), _Told)
+        return msgspec.convert(json.loads(reply.output), _TraceReply)
     except (ValueError, RecursionError, msgspec.ValidationError):
-        return _Told(unavailable="the traced run ended without an answer")
+        return _TraceReply(unavailable="the traced run gave no answer")
 
 
 def _frames(run: CheckRun) -> dict[tuple[str, int], tuple[float, int, str]]:
-    """(path, line) → (boost, failing tests, function): the deeper in a traceback, the more."""
+    """(path, line) → (boost, failing tests, function): deeper frames get more."""
     boost: dict[tuple[str, int], float] = {}
     count: Counter[tuple[str, int]] = Counter()
     names: dict[tuple[str, int], str] = {}
     for failure in run.failures:
         for depth, frame in enumerate(reversed(failure.frames)):
-            place = (frame.path, frame.line)
-            boost[place] = max(boost.get(place, 0.0), TRACEBACK * 0.9**depth)
-            names[place] = frame.function
-        count.update({(frame.path, frame.line) for frame in failure.frames})  # a recursion passes a line many times
-    return {place: (boost[place], count[place], names[place]) for place in boost}
+            at = (frame.path, frame.line)
+            boost[at] = max(boost.get(at, 0.0), TRACEBACK * 0.9**depth)
+            names[at] = frame.function
+        count.update({(frame.path, frame.line) for frame in failure.frames})  # recursion repeats lines
+    return {at: (boost[at], count[at], names[at]) for at in boost}
 
 
 def _spans(
     lines: Sequence[tuple[str, int, int, int, str]], failing: int, frames: dict[tuple[str, int], tuple[float, int, str]]
 ) -> list[Span]:
-    """Neighbouring lines of one function with the same score become one span; test files are left to their authors."""
+    """Joins neighbouring lines of one function with the same score into one span; skips test files."""
     scored: dict[tuple[str, int], tuple[float, str, str]] = {}
     for path, line, failed, passed, name in lines:
         score = failed / math.sqrt(failing * (failed + passed)) if failing and failed else 0.0
         reason = f"runs in {failed} failing and {passed} passing tests" if passed else "runs in failing tests only"
         scored[path, line] = (score, reason, name)
-    for place, (boost, tests, name) in frames.items():
-        score, _, known = scored.get(place, (0.0, "", name))
+    for at, (boost, tests, name) in frames.items():
+        score, _, known = scored.get(at, (0.0, "", name))
         reason = f"in the traceback of {tests} failing {'test' if tests == 1 else 'tests'}"
-        scored[place] = (min(1.0, max(score, boost) + 0.1), reason, known)
+        scored[at] = (min(1.0, max(score, boost) + 0.1), reason, known)
     spans: list[Span] = []
     for (path, line), (score, reason, name) in sorted(scored.items()):
         if is_test(path):

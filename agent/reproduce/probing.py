@@ -1,7 +1,6 @@
-"""Runs the tests again under other conditions, to see whether a failure comes and goes and what it depends on.
+"""Runs the tests again under other conditions, to see whether a failure is flaky and what it depends on.
 
-Knows checks and their runs; what is worth a run and what it means is `agent/flakiness.py`. Bounded in time: what could not be
-tried any more is not tried, and what was found until then counts.
+`agent/reproduce/flakiness.py` chooses the conditions and interprets the runs. What was found when the time is up counts.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 
-from agent import words
-from agent.checks.oracle import EXIT, Round, failures, unsteady
+from agent.checks.oracle import EXIT, Round, failures, flaky_ids
+from agent.contract import words
 from agent.contract.events import Probed
 from agent.contract.outcome import Chance, Flakiness
 from agent.contract.verdicts import CheckRun, Conditions, VerdictId
@@ -21,23 +20,23 @@ from agent.reproduce import flakiness
 from agent.state import Work
 from sandbox.base import LimitExceeded
 
-SHARE, LONGEST = 0.25, 300.0  # of the attempt's time, and seconds, that everything here may take
-TRIALS = 10  # conditions that are tried
-UNTOLD = 4  # the same where nothing says that anything was ever red
-AGAIN = 2  # more times that something has to be red to count as red every time
-READ = 20  # files of tracebacks that are read for signs
+SHARE, LONGEST = 0.25, 300.0  # limits: share of the attempt's time, and seconds
+TRIALS = 10  # conditions to try
+UNREPORTED = 4  # the same if nothing says that a test ever failed
+AGAIN = 2  # further failures required to count as failing every time
+READ = 20  # files of tracebacks that are searched for signs
 
-_SAME = "red in some runs and green in others {}, which was the same in all of them"
+_SAME = "failed in some runs and passed in others under the same conditions ({})"
 
 Ids = frozenset[VerdictId]
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What reruns found. `is_the_runs_own`: it is red under what is told of the run in CI, and under nothing else of ours."""
+    """What reruns found. `is_the_runs_own`: it needs only the clock or seed of the run in CI."""
 
-    flakiness: Flakiness | None  # None: it was never red
-    tried: int = 0  # runs beside those of the base
+    flakiness: Flakiness | None  # None: nothing ever failed
+    tried: int = 0  # runs in addition to those of the base
     is_the_runs_own: bool = False
 
 
@@ -47,7 +46,7 @@ class _Enough(Exception):
 
 @dataclass(slots=True)
 class Prober:
-    """One hunt; `rounds` are the runs at the base, of which none of the `wanted` was red every time."""
+    """`rounds` are the runs at the base, in which no failure occurred every time."""
 
     work: Work
     rounds: Sequence[Round]
@@ -57,39 +56,39 @@ class Prober:
 
     @property
     def longest(self) -> float:
-        """Seconds that a run of all tests takes at most."""
+        """Seconds of the slowest full run."""
         return max(sum(run.seconds for run in runs) for runs in self.rounds)
 
-    async def hunt(self) -> Probe:
+    async def probe(self) -> Probe:
         """Raises `SandboxError` when the sandbox is lost."""
         ledger = self.work.ledger
         self.until = ledger.seconds_spent() + min(LONGEST, SHARE * ledger.seconds_left())
         self.seen = [run for runs in self.rounds for run in runs]
         ids = frozenset(id_ for run in self.seen for id_ in run.verdicts if id_ != EXIT)
-        wanted = flakiness.named_in(self.work.task.told, ids) | (unsteady(self.rounds).keys() - {EXIT})
+        wanted = flakiness.reported_in(self.work.task.reported_ids, ids) | (flaky_ids(self.rounds).keys() - {EXIT})
         found: tuple[Conditions, Ids] | None = None
         with contextlib.suppress(_Enough):
             found = await self._first_red(wanted)
             if found is not None:
                 return await self._explained(*found)
             if wanted and (alone := await self._red(Conditions(hash_seed=1, seed=1), only=wanted)):
-                why = "red where it runs alone, and green among the others: it needs what another test leaves behind"
-                return Probe(self._told(alone, "order", (why,)), self.tried)
+                why = "fails alone and passes with the other tests: it depends on state that another test leaves behind"
+                return Probe(self._flaky(alone, "order", (why,)), self.tried)
         red = frozenset(id_ for run in self.seen for id_ in run.red - {EXIT} if not wanted or id_ in wanted)
         return await self._by_signs(red) if red else Probe(None, self.tried)
 
     async def _first_red(self, wanted: Ids) -> tuple[Conditions, Ids] | None:
         task = self.work.task
         now = datetime.now(UTC)
-        was_red = wanted or task.told or task.hints or task.clock or task.seed is not None or task.heals_flakiness
-        for under in islice(flakiness.trials(task.seed, task.clock, now), TRIALS if was_red else UNTOLD):
+        was_red = wanted or task.reported_ids or task.hints or task.clock or task.seed is not None or task.heals_flakiness
+        for under in islice(flakiness.trials(task.seed, task.clock, now), TRIALS if was_red else UNREPORTED):
             red = await self._red(under)
             if suspects := (red & wanted if wanted else red):
                 return under, suspects
         return None
 
     async def _explained(self, under: Conditions, suspects: Ids) -> Probe:
-        """What the red under these conditions depends on."""
+        """Which of these conditions the failure depends on."""
         steady = await self._steady(under, suspects)
         if not steady:
             return await self._by_signs(suspects, _SAME.format(flakiness.in_words(under)))
@@ -102,7 +101,7 @@ class Prober:
                 else:
                     needed = flakiness.without(needed, name)
             kept = await self._steady(needed, steady)
-            if not kept and needed != under:  # chance had a hand in it
+            if not kept and needed != under:  # chance played a part
                 needed, kept = under, await self._steady(under, steady)
         except _Enough:
             kept = steady
@@ -118,19 +117,19 @@ class Prober:
             if cause == "order":
                 evidence += await self._company(needed, one)
             elif "seed" in fixed and one not in await self._red(needed, only=frozenset({one})):
-                cause = "order"  # pytest-randomly makes the order of the seed too
+                cause = "order"  # pytest-randomly derives the order from the seed
                 evidence.append(f"`{one}` passes alone with the same seed")
         except _Enough:
             pass
         own = {"clock"} if task.clock is not None and needed.clock == task.clock.timestamp() else set()
         own |= {"seed"} if task.seed is not None and needed.seed == task.seed else set()
-        return Probe(self._told(steady, cause, tuple(evidence), (needed,)), self.tried, bool(fixed) and fixed <= own)
+        return Probe(self._flaky(steady, cause, tuple(evidence), (needed,)), self.tried, bool(fixed) and fixed <= own)
 
     async def _company(self, needed: Conditions, one: VerdictId) -> list[str]:
-        """Which test before it makes it red, or that it needs another one before it."""
+        """Which earlier test makes it fail, or that it needs an earlier test to pass."""
         if one in await self._red(replace(needed, shuffle=None), only=frozenset({one})):
-            return [f"`{one}` fails alone too: it needs what another test leaves behind"]
-        told = [f"`{one}` passes alone"]
+            return [f"`{one}` fails alone too: it depends on state that another test leaves behind"]
+        evidence = [f"`{one}` passes alone"]
         assert needed.shuffle is not None
         ids = {id_ for run in self.rounds[0] if one in run.verdicts for id_ in run.verdicts}
         pool = flakiness.before(ids, one, needed.shuffle)
@@ -144,14 +143,14 @@ class Prober:
             elif await self._is_red_after(pool[:middle], one, needed):
                 pool = pool[:middle]
             else:
-                return [*told, f"and fails after {words.counted(len(pool), 'other test')}, which are to blame together"]
-        return [*told, *(f"and fails after `{id_}`, which leaves something behind" for id_ in pool)]
+                return [*evidence, f"and fails after {words.counted(len(pool), 'other test')} together"]
+        return [*evidence, *(f"and fails after `{id_}`, which leaves state behind" for id_ in pool)]
 
     async def _is_red_after(self, others: Sequence[VerdictId], one: VerdictId, needed: Conditions) -> bool:
         return one in await self._red(needed, only=frozenset({*others, one}))
 
     async def _steady(self, under: Conditions, suspects: Ids) -> Ids:
-        """Those of the suspects that are red every time under these conditions."""
+        """The suspects that fail every time under these conditions."""
         for _ in range(AGAIN):
             suspects &= await self._red(under)
             if not suspects:
@@ -159,17 +158,17 @@ class Prober:
         return suspects
 
     def _always(self, needed: Conditions) -> str:
-        return f"red every time {flakiness.in_words(needed)}, and green without"
+        return f"fails every time {flakiness.in_words(needed)} and passes otherwise"
 
     async def _by_signs(self, ids: Ids, same: str = "") -> Probe:
-        """Where no conditions make it red every time: what its tracebacks, and the files that they name, speak of."""
-        told = failures(reversed(self.seen), ids)
-        texts = [text for failure in told for text in (failure.message, failure.details)]
+        """Without conditions that make it fail every time: signs in its tracebacks and in the files they name."""
+        failed = failures(reversed(self.seen), ids)
+        texts = [text for failure in failed for text in (failure.message, failure.details)]
         cause, evidence = flakiness.by_signs(texts)
         if cause == "unknown":
-            paths = dict.fromkeys(frame.path for failure in told for frame in failure.frames)
+            paths = dict.fromkeys(frame.path for failure in failed for frame in failure.frames)
             cause, evidence = flakiness.by_signs([await self._read(path) for path in list(paths)[:READ]])
-        return Probe(self._told(ids, cause, tuple(each for each in (same, evidence) if each)), self.tried)
+        return Probe(self._flaky(ids, cause, tuple(each for each in (same, evidence) if each)), self.tried)
 
     async def _read(self, path: str) -> str:
         try:
@@ -178,7 +177,7 @@ class Prober:
             return ""
 
     async def _red(self, under: Conditions, *, only: Ids | None = None) -> Ids:
-        """What is red in one more run of all tests, or of some, under these conditions."""
+        """The ids that fail in one more run, of all tests or `only` some, under these conditions."""
         work, red = self.work, frozenset[VerdictId]()
         if work.ledger.seconds_spent() + self.longest > self.until:
             raise _Enough
@@ -197,11 +196,11 @@ class Prober:
                 self.seen.append(run)
             red |= run.red - {EXIT}
         how = flakiness.in_words(under) + (f", {words.counted(len(only), 'test')} alone" if only is not None else "")
-        text = f"Run {self.tried} {how}: {words.counted(len(red), 'red test') if red else 'all green'}"
+        text = f"Run {self.tried} {how}: {f'{len(red):,} failed' if red else 'all passed'}"
         await work.context.emit(Probed(text=text, run=self.tried, under=how, red=[str(id_) for id_ in sorted(red)[:50]]))
         return red
 
-    def _told(self, ids: Ids, cause: Chance, evidence: tuple[str, ...], under: tuple[Conditions, ...] = ()) -> Flakiness:
-        """Of all runs in which one of them said yes or no."""
-        asked = [run for run in self.seen if ids & (run.red | run.green)]
-        return Flakiness(tuple(sorted(ids)), sum(bool(ids & run.red) for run in asked), len(asked), cause, evidence, under)
+    def _flaky(self, ids: Ids, cause: Chance, evidence: tuple[str, ...], under: tuple[Conditions, ...] = ()) -> Flakiness:
+        """Counts the runs in which one of the ids passed or failed."""
+        judged = [run for run in self.seen if ids & (run.red | run.green)]
+        return Flakiness(tuple(sorted(ids)), sum(bool(ids & run.red) for run in judged), len(judged), cause, evidence, under)

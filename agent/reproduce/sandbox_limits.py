@@ -1,7 +1,7 @@
-"""What is red only because of where it ran: a limit of the sandbox was reached, or there is no network. Pure.
+"""Recognizes failures caused by the sandbox: a limit was reached, or there is no network. Pure.
 
-Read off the words of the system itself, where a failure ends in them. A test that makes such an error up (a mock that raises
-`gaierror`) speaks of the code; so does Python's own `MemoryError` in a test: a list that grows without end is a common fault.
+Reads the system's own error messages. A test that fakes such an error (a mock that raises `gaierror`) is about the code, and so
+is Python's own `MemoryError`: a list that grows without end is a common fault.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from agent.checks.oracle import EXIT
 from agent.contract.verdicts import Check, CheckRun, Failure
-from agent.reproduce.flakiness import speaks_of_network
+from agent.reproduce.flakiness import mentions_network
 
 NETWORK = "network"
-_NEAR = 12  # lines from the end of what a step printed, in which is told what ended it
+_NEAR = 12  # last lines of a step's output, which say what ended it
 _EXITS = {"file size": (153, -25), "processor time": (152, -24)}  # SIGXFSZ, SIGXCPU
 _LIMITS = {
     "file size": re.compile(r"\[Errno 27\]|\bEFBIG\b|\bFile too large\b|\b[Ff]ile size limit exceeded\b"),
@@ -30,11 +30,11 @@ _LIMITS = {
         r"java\.lang\.OutOfMemoryError|memory allocation of \d+ bytes failed|runtime: out of memory"
     ),
 }
-# The text of a traceback in which the repository's own code, or its mocks, raise what the system says otherwise.
+# Tracebacks in which the repository's code, or its mocks, raise the error themselves.
 _MADE_UP = re.compile(
     r"unittest/mock\.py|_execute_mock_call|\bgaierror\(|\b(?:OSError|IOError|ConnectionError)\((?:errno\.|[\d\"'-])"
 )
-# Calls that ask a resolver or a remote host, as tracebacks show them.
+# Calls to a resolver or a remote host, as tracebacks show them.
 _REACHES_OUT = re.compile(
     r"^(?:socket\.)?gaierror: \[Errno|\bgetaddrinfo\b|\bcreate_connection\b|\.connect\(|\burllib3?\b|\bhttpcore\b|\baiohttp\b|"
     r"GetAddrInfoReqWrap|\bdial (?:tcp|udp)\b|java\.net\.|failed to lookup address"
@@ -42,49 +42,49 @@ _REACHES_OUT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
-    """What the sandbox did not give, and the words that say so."""
+class SandboxLimit:
+    """What the sandbox lacked, and the words that show it."""
 
     what: str  # "network", or the name of a limit: "file size", "processes", "disk", "memory", "processor time"
     sign: str
 
 
-def lack_behind(failure: Failure, run: CheckRun, check: Check) -> Lack | None:
-    """What alone made it red, as far as it tells."""
+def limit_behind(failure: Failure, run: CheckRun, check: Check) -> SandboxLimit | None:
+    """The limit that explains the failure, if any."""
     if failure.id == EXIT:
         return _of_a_step(run)
     text = f"{failure.message}\n{failure.details}"
     if _MADE_UP.search(text):
         return None
-    if sign := speaks_of_network(text):
-        return Lack(NETWORK, sign) if not check.is_python or _REACHES_OUT.search(text) else None
+    if sign := mentions_network(text):
+        return SandboxLimit(NETWORK, sign) if not check.is_python or _REACHES_OUT.search(text) else None
     return _limit(text)
 
 
-def alike(lack: Lack, hints: Sequence[str]) -> bool:
-    """Whether CI's log tells the same."""
+def is_in_log(lack: SandboxLimit, hints: Sequence[str]) -> bool:
+    """Does CI's log show the same problem?"""
     text = "\n".join(hints)
     if lack.what == NETWORK:
-        return bool(speaks_of_network(text))
+        return bool(mentions_network(text))
     found = _LIMITS[lack.what].search(text)
     return found is not None
 
 
-def _of_a_step(run: CheckRun) -> Lack | None:
+def _of_a_step(run: CheckRun) -> SandboxLimit | None:
     if run.ending == "out_of_memory":
-        return Lack("memory", "it was killed for its memory")
+        return SandboxLimit("memory", "killed for using too much memory")
     for what, codes in _EXITS.items():
         if run.exit_code in codes:
-            return Lack(what, f"exit code {run.exit_code}")
+            return SandboxLimit(what, f"exit code {run.exit_code}")
     text = "\n".join([line for line in run.output.splitlines() if line.strip()][-_NEAR:])
     if _MADE_UP.search(text):
         return None
-    sign = speaks_of_network(text)
-    return Lack(NETWORK, sign) if sign else _limit(text)
+    sign = mentions_network(text)
+    return SandboxLimit(NETWORK, sign) if sign else _limit(text)
 
 
-def _limit(text: str) -> Lack | None:
+def _limit(text: str) -> SandboxLimit | None:
     for what, words in _LIMITS.items():
         if found := words.search(text):
-            return Lack(what, " ".join(found.group().split())[:80])
+            return SandboxLimit(what, " ".join(found.group().split())[:80])
     return None

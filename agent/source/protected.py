@@ -1,7 +1,7 @@
 """Which files decide about a check without being a test, told by their path alone: settings, CI files, what starts before all.
 
 Globs match the whole path, from some folder on, or a file's name; case does not matter. What follows from it is the guard's
-business, and that of who watches the steps before a check (`agent/guest/deciding.py`).
+business, and that of who watches the steps before a check (`agent/guest/supervise/decisive_files.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What GitHub shows of an attempt besides its result: an answer to who asked, its steps, and an end that no worker told.
+"""What GitHub shows of an attempt besides its result: a reaction to the command, its steps, and an outcome reported late.
 
-An attempt may end without a worker that could tell: a webhook cancels it, its worker dies for the last time, GitHub does not
-answer. Such an end is kept as untold, and told by whichever worker comes by; nothing may go on spinning on GitHub.
+An attempt can end without a worker to report it: a webhook cancels it, its worker dies for the last time, or GitHub does not
+answer. Such an outcome is stored as unreported and any worker reports it, so that no check run stays in progress for ever.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import structlog
 
 from agent.case import without_a_run
 from agent.contract.events import AnyEvent, StepStarted
-from app.endings import ENDINGS
 from app.github import PUBLISHING, BadCredentials, GitHub, GitHubError, RateLimited, Repository, Unavailable
 from app.github.types import Reaction
 from app.publish import publish
 from app.publish.messages import Publication
+from app.publish.outcomes import ENDINGS
 from app.store.leases.leases import Lease
-from app.store.leases.notifications import Telling
+from app.store.leases.notifications import NotificationLease
 from app.store.store import Store
 from app.store.values import Attempt
 
-STEP_SECONDS = 5.0  # the check run on the commit is updated at most this often, and for at most this long
-AWAY_SECONDS = 30.0  # until GitHub is asked again after it did not answer
-PATIENCE = timedelta(hours=6)  # how long an attempt waits for GitHub in all
+STEP_SECONDS = 5.0  # minimum time between two updates of the check run, and timeout of one
+AWAY_SECONDS = 30.0  # delay before the next try when GitHub does not answer
+GITHUB_WAIT = timedelta(hours=6)  # total time that an attempt waits for GitHub
 
 log = structlog.get_logger()
 
 
 def publication_of(attempt: Attempt, secrets: tuple[str, ...]) -> Publication:
-    """How an attempt whose head is known is spoken of. `secrets`: exact texts that are never published."""
+    """What is published about an attempt whose head is known. `secrets`: exact texts that are never published."""
     if attempt.head_sha is None or attempt.head_branch is None:
         raise ValueError(f"the head of attempt {attempt.id} is not known yet")
     request = attempt.requests[0]
@@ -50,7 +50,7 @@ def publication_of(attempt: Attempt, secrets: tuple[str, ...]) -> Publication:
 
 
 async def react(attempt: Attempt, repository: Repository, reaction: Reaction) -> None:
-    """Answer a command at once; a failing reaction is no reason to stop."""
+    """Acknowledge a command; a failing reaction does not stop the attempt."""
     comment_id = attempt.requests[0].comment_id
     if comment_id is None:
         return
@@ -61,14 +61,14 @@ async def react(attempt: Attempt, repository: Repository, reaction: Reaction) ->
 
 
 class Timeline:
-    """Takes the engine's events: all into the database, the steps also onto the commit's check run."""
+    """Records the engine's events; shows its steps on the commit's check run as well."""
 
     def __init__(self, lease: Lease, publication: Publication, repository: Repository) -> None:
         self._lease, self._publication, self._repository = lease, publication, repository
         self._shown = 0.0
 
     async def emit(self, event: AnyEvent) -> None:
-        """What is shown on the way is a courtesy, and may neither fail the work nor use up its time."""
+        """Showing progress is optional: it must not fail the attempt or use up its time."""
         await self._lease.record(event)
         if not isinstance(event, StepStarted) or time.monotonic() - self._shown < STEP_SECONDS:
             return
@@ -80,20 +80,20 @@ class Timeline:
         self._shown = time.monotonic()
 
 
-async def tell_end(telling: Telling, store: Store, github: GitHub, secrets: tuple[str, ...]) -> None:
-    """Show the end of an attempt that its worker could not tell. While GitHub is away it stays untold, for hours at most.
+async def report_end(notification: NotificationLease, store: Store, github: GitHub, secrets: tuple[str, ...]) -> None:
+    """Report the outcome of an attempt whose worker could not. While GitHub is away it stays unreported, for hours at most.
 
-    What GitHub refuses for good (the repository is gone, the App may not write) is told as far as it can be. Raises `LeaseLost`
-    before it writes what another worker may be writing.
+    A permanent refusal by GitHub (repository gone, permission missing) counts as reported. Raises `LeaseLost` before it writes
+    what another worker may be writing.
     """
-    attempt = telling.attempt
+    attempt = notification.attempt
     if attempt.outcome is None or attempt.ended_at is None:
         raise ValueError(f"attempt {attempt.id} has not ended")
     ending = without_a_run(attempt.outcome, attempt.reason or "", attempt.next_step or ENDINGS[attempt.outcome].next_step)
-    repository = github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=telling.check)
+    repository = github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=notification.check)
     try:
         await publish.explanation(publication_of(attempt, secrets), ending, repository)
     except GitHubError as error:
-        log.warning("end not told", attempt=attempt.id, error=str(error))
-        if isinstance(error, RateLimited | Unavailable | BadCredentials) and store.clock.now() - attempt.ended_at < PATIENCE:
-            telling.later(error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS)
+        log.warning("outcome not reported", attempt=attempt.id, error=str(error))
+        if isinstance(error, RateLimited | Unavailable | BadCredentials) and store.clock.now() - attempt.ended_at < GITHUB_WAIT:
+            notification.retry_later(error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS)

@@ -1,6 +1,6 @@
-"""Has GitHub run the failed jobs of a run again: once, whoever asks and however often a worker dies on the way.
+"""Asks GitHub to rerun the failed jobs of a run: once, no matter who asks and how often a worker dies meanwhile.
 
-The database notes it before GitHub is asked, and GitHub's own count of a run's attempts counts too.
+The database records the request before it is made, and GitHub's own count of a run's attempts is checked too.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from app.store.values import Attempt
 
 
 async def rerun(attempt: Attempt, runs: Iterable[WorkflowRun], store: Store, github: GitHub) -> str:
-    """A sentence for people on what was done. What GitHub refuses is told, and fails nothing."""
+    """A sentence for people on what was done. A refusal by GitHub is reported in it, not raised."""
     repository = github.repository(attempt.installation_id, attempt.repository, RERUNNING)
-    said = []
+    sentences = []
     for run in runs:
         if run.attempt > 1:
-            said.append(f"{run.name} has been run again before (attempt {run.attempt}), so Selfheal does not ask for more.")
+            sentences.append(f"{run.name} was already rerun (attempt {run.attempt}); Selfheal does not rerun it again.")
         elif not await store.claim_rerun(attempt.id, attempt.repository.id, run.id):
-            said.append(f"GitHub was asked before to run the failed jobs of {run.name} again; Selfheal asks once.")
+            sentences.append(f"Selfheal has already asked GitHub to rerun the failed jobs of {run.name}.")
         else:
             try:
                 await repository.rerun_failed_jobs(run.id)
             except GitHubError as error:
-                said.append(f"The failed jobs of {run.name} could not be started again: {error}.")
+                sentences.append(f"The failed jobs of {run.name} could not be rerun: {error}.")
             else:
-                said.append(f"Selfheal has started the failed jobs of {run.name} again, this once.")
-    return " ".join(said)
+                sentences.append(f"Selfheal reran the failed jobs of {run.name} once.")
+    return " ".join(sentences)

@@ -1,6 +1,6 @@
-"""What every command does alike: it reads the settings, runs, and ends with an exit code and a line of what went wrong.
+"""What all commands share: reading settings, running a coroutine, and exiting with a code and an error message.
 
-Exit codes: 0 done, 1 not so or it failed, 2 wrong use or a wrong setting, 130 stopped.
+Exit codes: 0 success, 1 failure or a negative answer, 2 wrong use or an invalid setting, 130 stopped by a signal.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, for scripts.")]
-OfRepository = Annotated[str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Only of this repository.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for scripts.")]
+OfRepository = Annotated[str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Only this repository.")]
 
 
-def load_beside_work() -> None:
-    """Have the interpreter suit a command that loads much while it already works, and ends soon."""
-    # What is loaded stays, and the garbage collector would look through it again and again: a tenth of its CPU (mypy's idea).
-    gc.set_threshold(300_000, 2, 2)  # more objects than all that is loaded
-    # Seconds after which a thread that imports lets the event loop go on; of Python's 0.005 every run waits many times.
+def tune_interpreter() -> None:
+    """Tune garbage collector and thread switching for a short-lived command that imports many modules while it works."""
+    # Imported objects stay alive; scanning them again and again costs a tenth of the CPU time (idea from mypy).
+    gc.set_threshold(300_000, 2, 2)  # more objects than the imports create
+    # Seconds until an importing thread yields to the event loop; with Python's 0.005 the loop waits often.
     sys.setswitchinterval(0.001)
 
 
 def load_settings(**overrides: object) -> Settings:
-    """The settings, with those in the working folder's `.env` unless `env_file` says otherwise."""
+    """Read the settings from the environment and the current folder's `.env`; `env_file` overrides the latter."""
     from app.settings import ENV_FILE, SettingsError, load
 
     try:
@@ -42,9 +42,9 @@ def load_settings(**overrides: object) -> Settings:
 
 
 def run(work: Coroutine[Any, Any, T], *expected: type[Exception], new_loop: Callable[[], AbstractEventLoop] | None = None) -> T:
-    """Run a command to its end; what is `expected` to go wrong is one line, and no fault of the one who called.
+    """Run a command to its end; an `expected` exception becomes a one-line error message.
 
-    `new_loop` makes another event loop than asyncio's own.
+    `new_loop` creates the event loop, instead of asyncio's default.
     """
     from app import stopping
     from app.settings import SettingsError
@@ -56,17 +56,17 @@ def run(work: Coroutine[Any, Any, T], *expected: type[Exception], new_loop: Call
     except expected as error:
         end(str(error), 1)
     except KeyboardInterrupt:
-        typer.echo("selfheal: stopped, nothing is left behind", err=True)
+        typer.echo("selfheal: stopped; everything was cleaned up", err=True)
         raise typer.Exit(stopping.STOPPED) from None
 
 
 def wrong_use(message: str) -> NoReturn:
-    """The one who called can put it right: the message says how."""
+    """Exit with 2; the message says how to correct the call."""
     end(message, 2)
 
 
 def end(message: str, code: int) -> NoReturn:
-    """Say it on standard error and end with the exit code."""
+    """Print the message to standard error and exit."""
     from app.redaction import redact
 
     for line in redact(message).splitlines():

@@ -1,8 +1,8 @@
-"""`selfheal`: the command line. Each command loads only what it needs, so that `--help` stays instant, and reads its settings
-before that, so that a wrong one is told at once.
+"""`selfheal`: the command line. Each command imports only what it needs, so that `--help` stays fast, and reads its settings
+first, so that an invalid setting is reported immediately.
 
-`fix` ends with 0 when it healed, `reproduce` when it is red here too, `doctor` when nothing failed; what exit codes mean
-otherwise says `commands.py`.
+`fix` exits with 0 if it found a repair, `reproduce` if the failure occurs here too, `doctor` if no check failed. `command.py`
+lists the other exit codes.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.attempt_commands import attempts
+from app.cli.attempts.commands import attempts
 from app.cli.bench.commands import bench
-from app.cli.command import Json, load_beside_work, load_settings, run, wrong_use
-from app.memory_commands import memory
+from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
+from app.cli.memory.commands import memory
 
 if TYPE_CHECKING:
-    from app.cli.checkout.job_selection import Wish
+    from app.cli.checkout.job_selection import JobSelection
 
 app = typer.Typer(
     name="selfheal",
-    help="Reproduces a red CI run, repairs the code, proves the green and opens a pull request with its evidence.",
+    help="Reproduce a failing CI run, repair the code, verify the repair and open a pull request with the evidence.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,17 +33,17 @@ app.add_typer(memory, name="memory")
 
 LONGEST_COMMAND = 10_000
 Workflow = Annotated[
-    str | None, typer.Option("--workflow", metavar="FILE", help="A workflow of .github/workflows: one of its jobs is replayed.")
+    str | None, typer.Option("--workflow", metavar="FILE", help="Replay a job of this workflow in .github/workflows.")
 ]
 JobName = Annotated[
-    str | None, typer.Option("--job", metavar="NAME", help="The job that is replayed: its id, or the name that GitHub shows.")
+    str | None, typer.Option("--job", metavar="NAME", help="Job to replay: its id, or the name that GitHub shows.")
 ]
 Matrix = Annotated[
-    list[str] | None, typer.Option("--matrix", metavar="KEY=VALUE", help="A value of its matrix; give it once for each key.")
+    list[str] | None, typer.Option("--matrix", metavar="KEY=VALUE", help="Matrix value of the job; repeat for each key.")
 ]
 StepName = Annotated[
     str | None,
-    typer.Option("--step", metavar="NAME", help="The step that is red, as GitHub shows it. Default: each is tried in turn."),
+    typer.Option("--step", metavar="NAME", help="The failing step, as GitHub shows it. Default: try each step in turn."),
 ]
 
 
@@ -52,17 +52,17 @@ def main() -> None:
     app()
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         version()
         raise typer.Exit
 
 
 @app.callback()
 def options(
-    _: Annotated[bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")] = False,
+    _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
-    """Options of the command itself."""
+    """Options of `selfheal` itself."""
 
 
 @app.command()
@@ -75,41 +75,41 @@ def version() -> None:
 
 @app.command()
 def fix(
-    path: Annotated[Path, typer.Argument(help="Folder of a checkout whose tests fail.")],
+    path: Annotated[Path, typer.Argument(help="Checkout with failing tests.")],
     test: Annotated[
-        str | None, typer.Option("--test", metavar="CMD", help="Command that runs the tests. Default: found in the checkout.")
+        str | None, typer.Option("--test", metavar="CMD", help="Command that runs the tests. Default: detected.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model; `none` for the rungs without one.")
+        str | None, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model, or `none` to use no model.")
     ] = None,
     max_iterations: Annotated[
-        int | None, typer.Option("--max-iterations", min=1, help="Rounds of propose, verify, reflect.")
+        int | None, typer.Option("--max-iterations", min=1, help="Maximum rounds of propose, verify and reflect.")
     ] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Write the verified repair into the checkout. Without it nothing is touched.")
+        bool, typer.Option("--apply", help="Write the verified repair to the checkout. Default: change nothing.")
     ] = False,
     workflow: Workflow = None,
     job: JobName = None,
     matrix: Matrix = None,
     step: StepName = None,
-    flaky: Annotated[bool, typer.Option("--flaky", help="Repair also a failure that comes and goes.")] = False,
+    flaky: Annotated[bool, typer.Option("--flaky", help="Also repair intermittent failures.")] = False,
     json: Json = False,
 ) -> None:
-    """Heal a local checkout with failing tests, and show the patch with its evidence.
+    """Repair a local checkout with failing tests, and show the patch with its evidence.
 
-    Settings come from the environment and from no `.env`: that of a checkout is not yours.
+    Settings come from the environment only. A `.env` file is not read, as it may belong to the checkout.
     """
     if not path.is_dir():
-        wrong_use(f"{path} is not a folder; give the folder of a checkout")
-    wish = _wish(test, workflow, job, matrix, step)
-    load_beside_work()
-    from app.cli.checkout import fix as local
+        wrong_use(f"{path} is not a folder; pass the folder of a checkout")
+    selection = _selection(test, workflow, job, matrix, step)
+    tune_interpreter()
+    from app.cli.checkout import fix as fixing
     from app.cli.checkout.job_selection import NoSuchJob
 
     given = {"model": model, "max_iterations": max_iterations}
     settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
     try:
-        healed = run(local.run(path.resolve(), settings, wish=wish, flaky=flaky, apply=apply, json=json))
+        healed = run(fixing.run(path.resolve(), settings, selection=selection, flaky=flaky, apply=apply, json=json))
     except NoSuchJob as problem:
         wrong_use(str(problem))
     raise typer.Exit(0 if healed else 1)
@@ -117,35 +117,35 @@ def fix(
 
 @app.command()
 def reproduce(
-    path: Annotated[Path, typer.Argument(help="Folder of a checkout whose CI is red.")],
+    path: Annotated[Path, typer.Argument(help="Checkout whose CI fails.")],
     workflow: Workflow = None,
     job: JobName = None,
     matrix: Matrix = None,
     step: StepName = None,
     test: Annotated[
-        str | None, typer.Option("--test", metavar="CMD", help="A command that runs the tests, instead of a job's steps.")
+        str | None, typer.Option("--test", metavar="CMD", help="Command that runs the tests, instead of a job's steps.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """See a local checkout's failure as its CI does: the steps, what is approximated, the failing tests. Repairs nothing."""
+    """Reproduce a checkout's CI failure: its steps, the differences from CI and the failing tests. Changes nothing."""
     if not path.is_dir():
-        wrong_use(f"{path} is not a folder; give the folder of a checkout")
-    wish = _wish(test, workflow, job, matrix, step)
-    load_beside_work()
-    from app.cli.checkout import reproduce as local
+        wrong_use(f"{path} is not a folder; pass the folder of a checkout")
+    selection = _selection(test, workflow, job, matrix, step)
+    tune_interpreter()
+    from app.cli.checkout import reproduce as reproducing
     from app.cli.checkout.job_selection import NoSuchJob
 
     settings = load_settings(env_file=None, model="none")
     try:
-        is_red = run(local.run(path.resolve(), settings, wish=wish, json=json))
+        is_reproduced = run(reproducing.run(path.resolve(), settings, selection=selection, json=json))
     except NoSuchJob as problem:
         wrong_use(str(problem))
-    raise typer.Exit(0 if is_red else 1)
+    raise typer.Exit(0 if is_reproduced else 1)
 
 
 @app.command()
 def serve() -> None:
-    """Receive GitHub's webhooks (the web process)."""
+    """Run the web process, which receives GitHub's webhooks."""
     settings = load_settings()
     from app.service import run as service
 
@@ -154,7 +154,7 @@ def serve() -> None:
 
 @app.command()
 def worker() -> None:
-    """Heal what the webhooks asked for (the worker process); start as many as you like."""
+    """Run a worker process, which works on the requested repairs. Start as many as you like."""
     settings = load_settings()
     from app.service import run as service
 
@@ -163,7 +163,7 @@ def worker() -> None:
 
 @app.command()
 def dev() -> None:
-    """Web, worker and an embedded Redis together, for trying things on one machine."""
+    """Run web process, worker and embedded Redis together, to try Selfheal on one machine."""
     settings = load_settings()
     from app.service import run as service
 
@@ -172,7 +172,7 @@ def dev() -> None:
 
 @app.command()
 def migrate() -> None:
-    """Bring the database to this version and end. `serve` and `worker` do it too; this is for deploying before they start."""
+    """Migrate the database to this version and exit. `serve` and `worker` also do this when they start."""
     settings = load_settings()
     from app.cli import migrate as migrating
 
@@ -181,42 +181,44 @@ def migrate() -> None:
 
 @app.command()
 def doctor(json: Json = False) -> None:
-    """Look at all that the service needs, prove the isolation on this machine, and say how to mend what is not right."""
+    """Check everything the service needs, test the sandbox's isolation on this machine, and suggest fixes."""
     from app.cli.doctor import report
     from app.settings import ENV_FILE, SettingsError, load
 
     try:
         settings = load(env_file=ENV_FILE)
     except SettingsError as error:
-        raise typer.Exit(report.wrong(error, json=json)) from None
+        raise typer.Exit(report.report_invalid_settings(error, json=json)) from None
     raise typer.Exit(run(report.run(settings, ENV_FILE, json=json)))
 
 
 @app.command()
 def health() -> None:
-    """Say whether this machine's worker does its work: exit code 0 if so, 1 with a line about each part that does not.
+    """Report whether this machine's worker is healthy. Exits with 0 if it is, else with 1 and a line for each unhealthy part.
 
-    For a container's health check; the web process answers `/healthz` and `/readyz` itself.
+    Intended for container health checks. The web process serves `/healthz` and `/readyz` itself.
     """
     settings = load_settings()
     from app.queue.redis import RedisMissing
-    from app.service import health as asked
+    from app.service import health as service_health
     from app.store.database.database import StoreError
 
-    parts = run(asked.of_worker(settings), StoreError, RedisMissing)
+    parts = run(service_health.of_worker(settings), StoreError, RedisMissing)
     for name, part in parts.items():
         typer.echo(f"{name}: {part.reason or 'ok'}", err=not part.ok)
     raise typer.Exit(0 if all(part.ok for part in parts.values()) else 1)
 
 
-def _wish(test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None, step: str | None) -> Wish:
-    from app.cli.checkout.job_selection import Wish
+def _selection(
+    test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None, step: str | None
+) -> JobSelection:
+    from app.cli.checkout.job_selection import JobSelection
 
     if test is not None and not 0 < len(test.strip()) <= LONGEST_COMMAND:
-        wrong_use(f"--test must name a command of 1 to {LONGEST_COMMAND:,} characters, such as --test 'python -m pytest'")
+        wrong_use(f"--test must be a command of 1 to {LONGEST_COMMAND:,} characters, such as --test 'python -m pytest'")
     if odd := [pair for pair in matrix or () if not pair.partition("=")[0] or "=" not in pair]:
-        wrong_use(f"--matrix {odd[0]!r} is not KEY=VALUE; give for example --matrix python-version=3.12")
-    wish = Wish(test, workflow, job, dict(pair.split("=", 1) for pair in matrix or ()), step)
-    if wish.names_a_job and test is not None:
-        wrong_use("--test runs a command instead of a job: give either --test, or --workflow, --job, --matrix and --step")
-    return wish
+        wrong_use(f"--matrix {odd[0]!r} is not KEY=VALUE; for example --matrix python-version=3.12")
+    selection = JobSelection(test, workflow, job, dict(pair.split("=", 1) for pair in matrix or ()), step)
+    if selection.names_a_job and test is not None:
+        wrong_use("--test cannot be combined with --workflow, --job, --matrix or --step: it runs a command instead of a job")
+    return selection

@@ -1,4 +1,4 @@
-"""`selfheal migrate`: the tables, and those of the checkpoints, as this version wants them."""
+"""`selfheal migrate`: bring the tables, including those of the checkpoints, to this version."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["StoreError", "migrate"]
 
 
 async def migrate(settings: Settings) -> str:
-    """Where the database is now, in a line. Raises `StoreError`."""
+    """Migrate; returns one line with the current migration. Raises `StoreError`."""
     async with open_store(settings, SystemClock()), open_checkpoints(settings):
         pass
     now = await condition(settings.database)
     if now is None or now.revision is None:
-        raise StoreError("the database was migrated and is gone again")
-    return f"{now.name}: migration {now.revision}, the newest that this version knows"
+        raise StoreError("the database disappeared after its migration")
+    return f"{now.name}: at migration {now.revision} (latest)"

@@ -1,4 +1,4 @@
-"""How the command line speaks to people: lines as long as the place they go to allows, and no foreign hand on the terminal."""
+"""Terminal output: wrapped only on a terminal, and with control characters of untrusted text removed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rich.text import Text
 
 from agent.guest.text import clean
 
-_WIDE = 10_000  # columns where nobody's screen is the bound: a line in a file or a pipe stays one line
+_WIDE = 10_000  # columns in a file or a pipe, where lines must not wrap
 _LONGEST = 1_000_000  # characters of one text
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Standard output or standard error, wrapped only where a terminal shows it."""
+    """A console on standard output or standard error; it wraps lines only on a terminal."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, width=None if stream.isatty() else _WIDE, highlight=False)
 
 
 def plain(text: object, style: str = "") -> Text:
-    """Text as it is, not as markup; what repositories, models and GitHub wrote cannot steer the terminal."""
+    """Text without markup or control sequences, safe for text from repositories, models and GitHub."""
     return Text(clean(str(text), _LONGEST), style=style)

@@ -1,5 +1,5 @@
-"""The pages: what the service does, for people and, as JSON, for programs. They only read.
+"""The dashboard: read-only pages, and a JSON API.
 
-Everything that is shown comes from hostile sources (repositories, models, GitHub): `shown.py` makes it visible and bounded, and
-the templates pass every text through it. Knows nothing of webhooks, queues or healing.
+All displayed text is untrusted (from repositories, models or GitHub): the templates pass it through `safe_text.Sanitizer`. Must
+not know webhooks, queues or repairs.
 """

@@ -1,8 +1,8 @@
-"""Who may ask for pages, and what a browser may do with them.
+"""Host checks and security headers for all pages.
 
-Without sign-in the address is the only wall, so a request has to name this machine as its host: else a page from elsewhere
-whose name is made to lead here could read everything (DNS rebinding). An IP address cannot be rebound; a name without dots
-can, by whoever answers for names in the network around us (mDNS, LLMNR, DHCP, search domains).
+There is no sign-in, so the network address is the only protection. A request's Host header must name this machine; otherwise a
+foreign page could read everything through DNS rebinding. IP addresses cannot be rebound. Names without dots can, by anyone who
+answers name queries in the local network (mDNS, LLMNR, DHCP, search domains).
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is reached from this machine alone."""
+    """Whether a listening address is reachable only from this machine."""
     if host.lower() == "localhost":
         return True
     address = _address(host)
     return address is not None and address.is_loopback
 
 
-class Guard:
-    """Answers only to addresses and to this machine's `names`, and says to browsers what pages may not do."""
+class HostGuard:
+    """Rejects requests for other hosts than IP addresses and `names`, and adds security headers."""
 
     def __init__(self, app: ASGIApp, host: str, names: Collection[str] = ()) -> None:
-        """`host` is the address that is listened on."""
+        """`host` is the listening address."""
         self._app = app
         self._names = frozenset(name.lower() for name in ("localhost", host, *names))
         self._beyond = not is_loopback(host)
@@ -68,11 +68,8 @@ class Guard:
 
         named = Headers(scope=scope).get("host", "")
         if not self._is_ours(named):
-            said = (
-                f"These pages answer to this machine's names, not to {named[:200]!r}; open http://localhost on their port, "
-                f"or set {PREFIX}PAGES_NAMES.\n"
-            )
-            await PlainTextResponse(said, 421)(scope, receive, guarded)
+            text = f"Host {named[:200]!r} is not allowed. Use http://localhost with this port, or set {PREFIX}PAGES_NAMES.\n"
+            await PlainTextResponse(text, 421)(scope, receive, guarded)
             return
         await self._app(scope, receive, guarded)
 

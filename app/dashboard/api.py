@@ -1,6 +1,6 @@
-"""`/api/v1`: attempts and their timelines as JSON, described by OpenAPI, in pages with opaque cursors.
+"""`/api/v1`: attempts and their timelines as JSON, described by OpenAPI and paged by opaque cursors.
 
-Texts are bounded and without this installation's secrets; what a terminal might obey is escaped as JSON allows.
+Texts are bounded and contain no secrets of this installation. Control characters are JSON-escaped.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.responses import Response
 
 from agent.contract.outcome import Outcome
-from app.dashboard.beside import beside
-from app.dashboard.feed import PAGE, Feed, News
-from app.dashboard.filters import BadQuery, asked, cursor_of
-from app.dashboard.lookup import known, store_of
-from app.dashboard.safe_text import Shower
-from app.dashboard.stream import Seen, message, place, stream
-from app.store.events import Stored
+from app.dashboard.feed import PAGE, Feed, Update
+from app.dashboard.filters import BadQuery, cursor_of, parse_query
+from app.dashboard.lookup import find_attempt, store_of
+from app.dashboard.safe_text import Sanitizer
+from app.dashboard.stream import Position, message, position_of, stream
+from app.dashboard.threads import run_in_thread
+from app.store.events import StoredEvent
 from app.store.store import Store
 from app.store.values import Attempt, Status, Trigger
 
@@ -34,17 +34,17 @@ MOST_BYTES = 1_000_000  # of one page of events
 
 
 class ListQuery(BaseModel, extra="forbid"):
-    """Which attempts; a name that is none of these is refused, for it would filter nothing."""
+    """Filters. Unknown parameters are rejected, as they would have no effect."""
 
-    repository: str = Field("", max_length=500, description="A part of a full name.")
+    repository: str = Field("", max_length=500, description="Part of a repository's full name.")
     state: str = Field("", max_length=500, description="A status or an outcome.")
     trigger: str = Field("", max_length=500)
-    before: str = Field("", max_length=500, description="`next` of the page before.")
+    before: str = Field("", max_length=500, description="`next` from the previous page.")
     limit: int = Field(50, ge=1, le=200)
 
 
 class EventsQuery(BaseModel, extra="forbid"):
-    after: int = Field(0, ge=0, le=2**53, description="The `sequence` of the last event that is known.")
+    after: int = Field(0, ge=0, le=2**53, description="The `sequence` of the last event received.")
     limit: int = Field(200, ge=1, le=1000)
 
 
@@ -55,26 +55,26 @@ class PullRequestOut(BaseModel):
 
 
 class AttemptOut(BaseModel):
-    """One try to heal one commit of one repository."""
+    """One attempt to repair one commit of one repository."""
 
     id: str
     repository: str
     head_sha: str | None
     head_branch: str | None
-    number: int | None = Field(description="Which attempt of its commit it is, from 1.")
+    number: int | None = Field(description="Number among the commit's attempts, from 1.")
     trigger: Trigger
-    started_by: list[str] = Field(description="What asked for it: names of workflows, a command with its author.")
+    started_by: list[str] = Field(description="What requested it: workflow names, or a command with its author.")
     status: Status
-    outcome: Outcome | None = Field(description="How it ended; null before that.")
+    outcome: Outcome | None = Field(description="Null until the attempt ends.")
     reason: str | None
     next_step: str | None
-    question: str | None = Field(description="What a person is asked while it waits.")
+    question: str | None = Field(description="The question, while it waits for an answer.")
     pull_request: PullRequestOut | None
-    confidence: float | None = Field(description="Of its repair, 0 to 1.")
+    confidence: float | None = Field(description="Confidence in the repair, from 0 to 1.")
     tokens_in: int
     tokens_out: int
     model_calls: int
-    cost: float | None = Field(description="US dollars; null where no price is known.")
+    cost: float | None = Field(description="US dollars; null if unknown.")
     tries: int
     created_at: datetime
     started_at: datetime | None
@@ -83,13 +83,13 @@ class AttemptOut(BaseModel):
 
 class AttemptsOut(BaseModel):
     attempts: list[AttemptOut] = Field(description="Newest first.")
-    next: str | None = Field(description="The `before` of the next page; null where there is none.")
+    next: str | None = Field(description="The `before` of the next page; null on the last page.")
 
 
 class EventOut(BaseModel, extra="allow"):
     """One event of the timeline; further fields depend on its kind."""
 
-    sequence: int = Field(description="From 1 without gaps.")
+    sequence: int = Field(description="Consecutive, from 1.")
     at: datetime
     kind: str
     text: str = Field(description="One line for people, or empty.")
@@ -97,11 +97,11 @@ class EventOut(BaseModel, extra="allow"):
 
 class EventsOut(BaseModel):
     events: list[EventOut]
-    next: int | None = Field(description="The `after` of the next page; null where there is none yet.")
+    next: int | None = Field(description="The `after` of the next page; null if there are no more events yet.")
 
 
 class Problem(BaseModel):
-    """What is wrong with a request (RFC 9457)."""
+    """Problem details (RFC 9457)."""
 
     title: str
     status: int
@@ -109,7 +109,7 @@ class Problem(BaseModel):
 
 
 class Answer(JSONResponse):
-    """JSON in ASCII: nothing in it can steer the terminal that shows it."""
+    """JSON in ASCII, safe to show on a terminal."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, separators=(",", ":")).encode()
@@ -120,24 +120,24 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def router(shower: Shower) -> APIRouter:
-    """The routes; they find `store` and `feed` in the request's state."""
+def router(sanitizer: Sanitizer) -> APIRouter:
+    """The routes; they take `store` and `feed` from the request's state."""
     routes = APIRouter(prefix=PREFIX, default_response_class=Answer)
 
     @routes.get("/attempts", responses={422: _PROBLEMS[422]})
     async def list_attempts(request: Request, query: Annotated[ListQuery, Query()]) -> AttemptsOut:
         """Attempts, newest first."""
-        wanted = asked(query.repository, query.state, query.trigger, query.before)
+        wanted = parse_query(query.repository, query.state, query.trigger, query.before)
         attempts = await store_of(request).page_of_attempts(wanted.wanted, wanted.before, query.limit + 1)
         more = len(attempts) > query.limit
         shown = attempts[: query.limit]
-        told = await beside(lambda: [_attempt(each, shower) for each in shown])
-        return AttemptsOut(attempts=told, next=cursor_of(shown[-1]) if more else None)
+        found = await run_in_thread(lambda: [_attempt(each, sanitizer) for each in shown])
+        return AttemptsOut(attempts=found, next=cursor_of(shown[-1]) if more else None)
 
     @routes.get("/attempts/{attempt_id}", responses={404: _PROBLEMS[404]})
     async def show_attempt(request: Request, attempt_id: str) -> AttemptOut:
-        """One attempt, by its id or a beginning of it of 8 digits or more that no other has."""
-        return _attempt(await known(request, attempt_id), shower)
+        """One attempt, by its id or a unique prefix of at least 8 digits."""
+        return _attempt(await find_attempt(request, attempt_id), sanitizer)
 
     @routes.get(
         "/attempts/{attempt_id}/events",
@@ -145,7 +145,7 @@ def router(shower: Shower) -> APIRouter:
         responses={
             **_PROBLEMS,
             200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
-            503: {"description": "As many streams are open as may be; `Retry-After` says when to come again."},
+            503: {"description": "Too many streams are open; `Retry-After` gives the seconds to wait."},
         },
     )
     async def list_events(
@@ -153,22 +153,22 @@ def router(shower: Shower) -> APIRouter:
         attempt_id: str,
         query: Annotated[EventsQuery, Query()],
     ) -> Response:
-        """The timeline beyond the event `after`; as a stream that goes on until the attempt has ended, where
-        `Accept: text/event-stream` asks for that. A stream begins anew where `Last-Event-ID` says."""
-        attempt = await known(request, attempt_id)
+        """Events after the event `after`. With `Accept: text/event-stream`, a stream until the attempt ends, which resumes
+        after `Last-Event-ID`."""
+        attempt = await find_attempt(request, attempt_id)
         if "text/event-stream" in request.headers.get("accept", ""):
             feed: Feed = request.state.feed
-            seen = place(request, query.after)
+            seen = position_of(request, query.after)
             if attempt.status == "ended" and seen.after >= await _newest(store_of(request), attempt.id):
-                return Response(status_code=204)  # by which a browser knows that it need not come again
-            return await stream(feed, attempt.id, seen, lambda news: _messages(news, shower))
-        return Answer(await _page(store_of(request), attempt.id, query.after, query.limit, shower))
+                return Response(status_code=204)  # tells the browser not to reconnect
+            return await stream(feed, attempt.id, seen, lambda update: _messages(update, sanitizer))
+        return Answer(await _page(store_of(request), attempt.id, query.after, query.limit, sanitizer))
 
     return routes
 
 
 def problems(app: FastAPI) -> None:
-    """Let wrong requests for JSON be answered as `Problem`s."""
+    """Answer invalid API requests with a `Problem`."""
 
     @app.exception_handler(BadQuery)
     async def bad_query(_: Request, error: BadQuery) -> Response:
@@ -181,32 +181,31 @@ def problems(app: FastAPI) -> None:
 
 def _wrong(each: Any) -> str:
     name = ".".join(map(str, each["loc"][1:]))[:100]
-    said = "is not a parameter here" if each["type"] == "extra_forbidden" else each["msg"]
-    return f"{name}: {said}"
+    return f"{name}: {'unknown parameter' if each['type'] == 'extra_forbidden' else each['msg']}"
 
 
 def problem(status: int, detail: str) -> Response:
-    titles = {404: "Not found", 405: "Not allowed", 422: "The request cannot be understood"}
-    body = {"title": titles.get(status, "It failed"), "status": status, "detail": detail}
+    titles = {404: "Not found", 405: "Method not allowed", 422: "Invalid request"}
+    body = {"title": titles.get(status, "Request failed"), "status": status, "detail": detail}
     return Answer(body, status, media_type="application/problem+json")
 
 
-def _attempt(attempt: Attempt, shower: Shower) -> AttemptOut:
+def _attempt(attempt: Attempt, sanitizer: Sanitizer) -> AttemptOut:
     pull = attempt.pull_request
     return AttemptOut(
         id=attempt.id,
-        repository=shower.text(attempt.repository.full_name),
+        repository=sanitizer.text(attempt.repository.full_name),
         head_sha=attempt.head_sha,
-        head_branch=_text(attempt.head_branch, shower),
+        head_branch=_text(attempt.head_branch, sanitizer),
         number=attempt.number,
         trigger=attempt.trigger,
-        started_by=[shower.text(request.title, 500) for request in attempt.requests[:50]],
+        started_by=[sanitizer.text(request.title, 500) for request in attempt.requests[:50]],
         status=attempt.status,
         outcome=attempt.outcome,
-        reason=_text(attempt.reason, shower),
-        next_step=_text(attempt.next_step, shower),
-        question=shower.text(attempt.question.text) if attempt.question else None,
-        pull_request=PullRequestOut(number=pull.number, url=shower.text(pull.url), state=pull.state) if pull else None,
+        reason=_text(attempt.reason, sanitizer),
+        next_step=_text(attempt.next_step, sanitizer),
+        question=sanitizer.text(attempt.question.text) if attempt.question else None,
+        pull_request=PullRequestOut(number=pull.number, url=sanitizer.text(pull.url), state=pull.state) if pull else None,
         confidence=attempt.confidence,
         tokens_in=attempt.usage.tokens_in,
         tokens_out=attempt.usage.tokens_out,
@@ -219,38 +218,38 @@ def _attempt(attempt: Attempt, shower: Shower) -> AttemptOut:
     )
 
 
-def _text(text: str | None, shower: Shower) -> str | None:
-    return None if text is None else shower.text(text)
+def _text(text: str | None, sanitizer: Sanitizer) -> str | None:
+    return None if text is None else sanitizer.text(text)
 
 
-def _event(stored: Stored, shower: Shower) -> dict[str, Any]:
-    fields = {name: _bounded(value, shower) for name, value in msgspec.to_builtins(stored.event).items()}
+def _event(stored: StoredEvent, sanitizer: Sanitizer) -> dict[str, Any]:
+    fields = {name: _bounded(value, sanitizer) for name, value in msgspec.to_builtins(stored.event).items()}
     return {"sequence": stored.sequence, "at": stored.at.isoformat(), **fields}
 
 
-def _bounded(value: Any, shower: Shower) -> Any:
+def _bounded(value: Any, sanitizer: Sanitizer) -> Any:
     if isinstance(value, str):
-        return shower.text(value)
+        return sanitizer.text(value)
     if isinstance(value, list):
-        return [_bounded(each, shower) for each in value[:200]]
+        return [_bounded(each, sanitizer) for each in value[:200]]
     if isinstance(value, dict):
-        return {name: _bounded(each, shower) for name, each in value.items()}
+        return {name: _bounded(each, sanitizer) for name, each in value.items()}
     return value
 
 
 async def _newest(store: Store, attempt_id: str) -> int:
-    mark = (await store.marks((attempt_id,))).get(attempt_id)
+    mark = (await store.versions((attempt_id,))).get(attempt_id)
     return mark.events if mark else 0
 
 
-async def _page(store: Store, attempt_id: str, after: int, limit: int, shower: Shower) -> dict[str, Any]:
-    """`EventsOut`: at most `limit` events, and fewer where they are large; one at least, where there is one."""
+async def _page(store: Store, attempt_id: str, after: int, limit: int, sanitizer: Sanitizer) -> dict[str, Any]:
+    """`EventsOut` with at most `limit` events; fewer if they are large, but at least one if there is one."""
     shown: list[dict[str, Any]] = []
     size = 0
     while len(shown) < limit and size < MOST_BYTES:
         events = await store.timeline(attempt_id, after, min(PAGE, limit - len(shown)))
         for stored in events:
-            shown.append(await beside(partial(_event, stored, shower)))
+            shown.append(await run_in_thread(partial(_event, stored, sanitizer)))
             after = stored.sequence
             size += len(json.dumps(shown[-1]))
             if size >= MOST_BYTES:
@@ -260,14 +259,14 @@ async def _page(store: Store, attempt_id: str, after: int, limit: int, shower: S
     return {"events": shown, "next": after if shown and after < await _newest(store, attempt_id) else None}
 
 
-async def _messages(news: News, shower: Shower) -> bytes:
+async def _messages(update: Update, sanitizer: Sanitizer) -> bytes:
     def make() -> bytes:
-        told = ((stored.sequence, json.dumps(_event(stored, shower))) for stored in news.events)
-        return b"".join(message(text, id_=Seen(sequence, sequence)) for sequence, text in told)
+        events = ((stored.sequence, json.dumps(_event(stored, sanitizer))) for stored in update.events)
+        return b"".join(message(text, id_=Position(sequence, sequence)) for sequence, text in events)
 
-    if news.moment is None or not news.events:
-        return await beside(make)
-    return await news.moment.once(f"api {news.events[0].sequence}", make)
+    if update.snapshot is None or not update.events:
+        return await run_in_thread(make)
+    return await update.snapshot.once(f"api {update.events[0].sequence}", make)
 
 
 async def as_problem(_: Request, error: AnyHTTPException) -> Response:

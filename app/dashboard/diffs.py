@@ -1,7 +1,7 @@
-"""A unified diff as lines for a page: numbered, with the words that differ marked and the code's tokens coloured.
+"""A unified diff as numbered lines for a page, with changed words marked and syntax highlighted.
 
-The tokens are found by one regular expression that takes linear time on any text, as the text is hostile; it knows what
-comments, strings, numbers and keywords look like in the languages that repositories have, and not more.
+One regular expression finds comments, strings, numbers and keywords of common languages. It runs in linear time on any text, as
+the text is untrusted.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Literal
 
 from markupsafe import Markup, escape
 
-from app.dashboard.safe_text import LONGEST, Shower
+from app.dashboard.safe_text import LONGEST, Sanitizer
 
 MOST_LINES = 600  # of one diff
 PAGE_LINES = 2_000  # of all diffs of one page
-_COLUMNS = 40  # characters that count as a line: one token each, at worst, and each token is some markup
-_LONG = 400  # characters of a line whose tokens are looked for
+_COLUMNS = 40  # characters that count as one line of the page's budget, as each may become a token with markup
+_LONG = 400  # characters; longer lines are not highlighted
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
 _BETWEEN = ("diff ", "index ", "new file", "deleted file", "similarity ", "rename ", "old mode", "new mode")
 _WORDS = frozenset(
@@ -44,7 +44,7 @@ Kind = Literal["file", "hunk", "same", "old", "new", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a diff. `html` is safe to put into a page; the numbers are those of the file before and after."""
+    """One line of a diff: safe `html`, and its line numbers before and after the change."""
 
     kind: Kind
     html: Markup
@@ -52,17 +52,17 @@ class Line:
     new: int | None = None
 
 
-def lines_of(diff: str, shower: Shower) -> list[Line]:
+def lines_of(diff: str, sanitizer: Sanitizer) -> list[Line]:
     """The diff as lines, at most `MOST_LINES` and a note."""
-    raw = shower.text(diff).rstrip("\n").split("\n")
+    raw = sanitizer.text(diff).rstrip("\n").split("\n")
     lines = list(_lines(raw[:MOST_LINES])) if diff.strip() else []
     if len(raw) > MOST_LINES:
-        lines.append(Line("note", escape(f"{len(raw) - MOST_LINES:,} more lines are not shown")))
+        lines.append(Line("note", escape(f"{len(raw) - MOST_LINES:,} more lines not shown")))
     return lines
 
 
 def affordable(diffs: Iterable[tuple[int, str]]) -> frozenset[int]:
-    """Which of these numbered diffs one page has room for; the first of them has the first claim."""
+    """The numbers of the diffs that fit on one page; earlier diffs take precedence."""
     left = PAGE_LINES
     shown: set[int] = set()
     for number, diff in diffs:
@@ -74,8 +74,8 @@ def affordable(diffs: Iterable[tuple[int, str]]) -> frozenset[int]:
 
 
 def _lines(raw: list[str]) -> Iterator[Line]:
-    old = new = 0  # numbers of the lines that come next
-    old_left = new_left = 0  # lines of the hunk that are still to come: only beyond them a line can be the head of a file
+    old = new = 0  # next line numbers
+    old_left = new_left = 0  # remaining lines of the hunk; only after them can a file header follow
     at = 0
     while at < len(raw):
         text = raw[at]
@@ -110,7 +110,7 @@ def _is_head(raw: list[str], at: int) -> bool:
 
 
 def _file(before: str, after: str) -> str:
-    """ "src/a.py", or what became of it. What stands behind the path (a date, mostly) is shown: it is foreign text too."""
+    """ "src/a.py" or "src/a.py (new)". Text after the path, usually a date, is shown too."""
     was, now = (text[4:].rstrip("\t").removeprefix(side) for text, side in ((before, "a/"), (after, "b/")))
     if was.partition("\t")[0] == "/dev/null":
         return f"{now} (new)"
@@ -118,7 +118,7 @@ def _file(before: str, after: str) -> str:
 
 
 def _changed(raw: list[str], at: int, old_left: int) -> tuple[list[str], list[str]]:
-    """The removed lines that begin here, and the added ones that replace them."""
+    """The removed lines from here on, and the added lines that replace them."""
     removed: list[str] = []
     added: list[str] = []
     while at < len(raw) and raw[at].startswith("-") and (len(removed) < old_left or not _is_head(raw, at)):
@@ -139,7 +139,7 @@ def _pairs(removed: list[str], added: list[str], old: int, new: int) -> Iterator
 
 
 def _differing(before: str | None, after: str | None) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The part of each of two lines that the other does not have; nothing where most of them differs."""
+    """The differing range of each of two lines; empty if most of the line differs."""
     if before is None or after is None:
         return (0, 0), (0, 0)
     shorter = min(len(before), len(after))

@@ -1,6 +1,6 @@
-"""The pages for people, rendered here and kept alive by htmx: the list of attempts, and one attempt with its timeline.
+"""The HTML pages: the list of attempts, and one attempt with its timeline.
 
-Each works without a script: what a script adds is that it stays up to date. Pages only read.
+They are rendered on the server and work without scripts; htmx keeps them up to date.
 """
 
 from __future__ import annotations
@@ -22,48 +22,48 @@ from starlette.types import ASGIApp
 from agent.contract.outcome import Outcome
 from app.clock import Clock
 from app.dashboard import api
-from app.dashboard.access import Guard
-from app.dashboard.beside import beside
+from app.dashboard.access import HostGuard
 from app.dashboard.diffs import affordable
-from app.dashboard.feed import Feed, News, retold
-from app.dashboard.filters import STATUSES, BadQuery, asked, cursor_of, only_known
-from app.dashboard.lookup import Text, known, store_of
+from app.dashboard.feed import Feed, Update, extended_summary
+from app.dashboard.filters import STATUSES, BadQuery, cursor_of, parse_query, reject_unknown
+from app.dashboard.lookup import Text, find_attempt, store_of
 from app.dashboard.rendering import Renderer
-from app.dashboard.safe_text import Links, Shower
-from app.dashboard.status import standing
-from app.dashboard.stream import Seen, message, place, stream
-from app.dashboard.summary import Story
+from app.dashboard.safe_text import Links, Sanitizer
+from app.dashboard.status import status_text
+from app.dashboard.stream import Position, message, position_of, stream
+from app.dashboard.summary import AttemptSummary
+from app.dashboard.threads import run_in_thread
 from app.observability.metrics import scraped
 from app.observability.traces import UNTRACED
 from app.settings import Settings
-from app.store.database.retries import is_passing
+from app.store.database.retries import is_transient
 from app.store.values import Attempt
 
 ROWS = 30
-MOST_EVENTS = 1_000  # of one timeline on a page; the API has all
+MOST_EVENTS = 1_000  # of one timeline on a page; the API returns all
 _log = structlog.get_logger(__name__)
 _STATIC = Path(__file__).parent / "static"
 
 
 def create_pages(settings: Settings) -> ASGIApp:
-    """Pages, API and figures; requests find `store`, `feed` and `metrics` in their state."""
-    shower = Shower(settings.secrets)
-    renderer = Renderer(shower, Links(settings.github_api_url))
+    """Pages, API and metrics. Requests need `store`, `feed` and `metrics` in their state."""
+    sanitizer = Sanitizer(settings.secrets)
+    renderer = Renderer(sanitizer, Links(settings.github_api_url))
     app = FastAPI(
         title="Selfheal",
-        description="What Selfheal did and does: attempts and their timelines. It only reads.",
+        description="Selfheal's attempts and their timelines. Read-only.",
         version="1",
         openapi_url=f"{api.PREFIX}/openapi.json",
         docs_url=None,
         redoc_url=None,
         telemetry=UNTRACED,
     )
-    app.include_router(api.router(shower))
+    app.include_router(api.router(sanitizer))
     api.problems(app)
     app.add_api_route("/metrics", scraped, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     _Pages(renderer).add_to(app)
-    return Guard(app, settings.pages_host, settings.pages_names)
+    return HostGuard(app, settings.pages_host, settings.pages_names)
 
 
 class _Pages:
@@ -79,11 +79,11 @@ class _Pages:
             "/attempts/{attempt_id}/stream": self.stream,
         }
         for path, route in routes.items():
-            methods = ["GET"] if route == self.stream else ["GET", "HEAD"]  # a stream has no end to tell the length of
+            methods = ["GET"] if route == self.stream else ["GET", "HEAD"]  # a stream has no length
             app.add_api_route(path, route, methods=methods, include_in_schema=False, response_class=HTMLResponse)
         app.add_exception_handler(HTTPException, self.failed)  # type: ignore[arg-type]
-        for away in (OSError, SQLAlchemyError):
-            app.add_exception_handler(away, self.without_database)
+        for error in (OSError, SQLAlchemyError):
+            app.add_exception_handler(error, self.database_unavailable)
 
     async def attempts(
         self,
@@ -94,12 +94,12 @@ class _Pages:
         before: Text = "",
         seen: Text = "",
     ) -> Response:
-        """The list; only its rows where htmx asks, and nothing where those are the ones that it has `seen`."""
+        """The list. For htmx only the rows, or no content if it has already `seen` them."""
         try:
-            only_known(sorted(set(request.query_params) - {"seen"}))
-            query, problem = asked(repository, state, trigger, before), ""
+            reject_unknown(sorted(set(request.query_params) - {"seen"}))
+            query, problem = parse_query(repository, state, trigger, before), ""
         except BadQuery as error:
-            query, problem = asked("", "", "", ""), str(error)
+            query, problem = parse_query("", "", "", ""), str(error)
         found = await store_of(request).page_of_attempts(query.wanted, query.before, ROWS + 1)
         older = urlencode({**query.filters, "before": cursor_of(found[ROWS - 1])}) if len(found) > ROWS else None
         values = {
@@ -121,13 +121,13 @@ class _Pages:
         return HTMLResponse(page, 422 if problem else 200)
 
     async def attempt(self, request: Request, attempt_id: str) -> Response:
-        """One attempt as it is now; the beginning of an id leads to the whole."""
-        attempt = await known(request, attempt_id)
+        """One attempt; a prefix of an id redirects to the full id."""
+        attempt = await find_attempt(request, attempt_id)
         if attempt.id != attempt_id:
             return RedirectResponse(f"/attempts/{attempt.id}", 307)
-        story, timeline = await retold(store_of(request), attempt.id, Story(), MOST_EVENTS)
-        values = _values(attempt, story, store_of(request).clock)
-        left_out = story.events - len(timeline)
+        summary, timeline = await extended_summary(store_of(request), attempt.id, AttemptSummary(), MOST_EVENTS)
+        values = _values(attempt, summary, store_of(request).clock)
+        left_out = summary.events - len(timeline)
         return HTMLResponse(await self._rendered("attempt.html", timeline=timeline, left_out=left_out, **values))
 
     async def stream(
@@ -137,51 +137,51 @@ class _Pages:
         after: Annotated[int, Query(ge=0, le=2**53)] = 0,
         since: Annotated[int, Query(ge=0, le=2**53)] = 2**53,
     ) -> Response:
-        """What comes after the event `after`, as pieces of the attempt's page, which knows how it stood at `since`."""
-        attempt = await known(request, attempt_id)
+        """Fragments for the attempt's page: changes after the event `after`, on a page whose state is from event `since`."""
+        attempt = await find_attempt(request, attempt_id)
         feed: Feed = request.state.feed
         clock = store_of(request).clock
-        return await stream(feed, attempt.id, place(request, after, since), lambda news: self._pieces(news, clock))
+        return await stream(feed, attempt.id, position_of(request, after, since), lambda update: self._fragments(update, clock))
 
-    async def _pieces(self, news: News, clock: Clock) -> bytes:
-        """One message: new lines of the timeline, and what else they change. Made once for all who lack the same."""
-        moment = news.moment
-        if moment is None:
-            html = await self._rendered("lines.html", timeline=news.events)
-            return message(html, event="news", id_=Seen(news.events[-1].sequence, news.since))
+    async def _fragments(self, update: Update, clock: Clock) -> bytes:
+        """One message: new lines of the timeline and the changed panels. Rendered once for all followers in that position."""
+        snapshot = update.snapshot
+        if snapshot is None:
+            html = await self._rendered("lines.html", timeline=update.events)
+            return message(html, event="news", id_=Position(update.events[-1].sequence, update.since))
 
         def make() -> bytes:
-            values = _values(moment.attempt, moment.story, clock)
-            html = self._renderer.page("pieces.html", timeline=news.events, since=news.since, **values)
-            return message(html, event="news", id_=Seen(moment.events, moment.events))
+            values = _values(snapshot.attempt, snapshot.summary, clock)
+            html = self._renderer.page("update.html", timeline=update.events, since=update.since, **values)
+            return message(html, event="news", id_=Position(snapshot.events, snapshot.events))
 
-        return await moment.once(f"page {news.since} {news.events[0].sequence if news.events else ''}", make)
+        return await snapshot.once(f"page {update.since} {update.events[0].sequence if update.events else ''}", make)
 
     async def _rendered(self, name: str, **values: Any) -> str:
-        """A large page takes a while."""
-        return await beside(lambda: self._renderer.page(name, **values))
+        """Render in a thread, as large pages take a while."""
+        return await run_in_thread(lambda: self._renderer.page(name, **values))
 
-    async def without_database(self, request: Request, error: Exception) -> Response:
-        if not is_passing(error):
+    async def database_unavailable(self, request: Request, error: Exception) -> Response:
+        if not is_transient(error):
             raise error
         _log.warning("a page cannot read the database", path=request.url.path, error=f"{error}".partition("\n")[0])
-        said = "The database does not answer just now. Try again in a moment; nothing that runs is lost by that."
-        return await self.failed(request, HTTPException(503, said, {"retry-after": "5"}))
+        detail = "The database is not responding. Try again in a moment. Running attempts are not affected."
+        return await self.failed(request, HTTPException(503, detail, {"retry-after": "5"}))
 
     async def failed(self, request: Request, error: HTTPException) -> Response:
         if request.url.path.startswith(api.PREFIX):
             return await api.as_problem(request, error)
-        said = self._renderer.page("problem.html", status=error.status_code, detail=str(error.detail))
-        return HTMLResponse(said, error.status_code, headers=error.headers)
+        html = self._renderer.page("problem.html", status=error.status_code, detail=str(error.detail))
+        return HTMLResponse(html, error.status_code, headers=error.headers)
 
 
-def _values(attempt: Attempt, story: Story, clock: Clock) -> Mapping[str, Any]:
-    """What every piece of an attempt's page is rendered from."""
-    by_worth = sorted(story.tried, key=lambda tried: (tried.state in ("chosen", "proven"), tried.number), reverse=True)
+def _values(attempt: Attempt, summary: AttemptSummary, clock: Clock) -> Mapping[str, Any]:
+    """The values for all templates of an attempt's page."""
+    best_first = sorted(summary.changes, key=lambda change: (change.state in ("chosen", "proven"), change.number), reverse=True)
     return {
         "attempt": attempt,
-        "story": story,
-        "standing": standing(attempt, story),
+        "summary": summary,
+        "status_text": status_text(attempt, summary),
         "now": clock.now(),
-        "shown": affordable((tried.number, tried.diff) for tried in by_worth),
+        "shown": affordable((change.number, change.diff) for change in best_first),
     }

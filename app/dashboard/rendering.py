@@ -1,19 +1,20 @@
-"""Templates made into text. Every value that is written into one passes `Shower`, so that none can be forgotten."""
+"""Renders the templates. Jinja's `finalize` passes every value through `Sanitizer`, so that none is forgotten."""
 
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
-from agent import words
+from agent.contract import words
 from app.dashboard.diffs import Line, lines_of
-from app.dashboard.safe_text import Links, Shower
-from app.dashboard.status import fate, label, learning, pace, standing, sureness
+from app.dashboard.safe_text import Links, Sanitizer
+from app.dashboard.status import fate, label, learning, pace, status_text, sureness
+from app.publish.proof import likely, source
 from app.publish.reflection_log import spent
 
 _HERE = Path(__file__).parent
@@ -21,10 +22,10 @@ _TRIGGERS = {"automatic": "Failing run", "command": "Command", "fork": "Fork"}
 
 
 class Renderer:
-    """Made once; `page` is quick afterwards."""
+    """Create it once; `page` is fast after that."""
 
-    def __init__(self, shower: Shower, links: Links) -> None:
-        self._shower = shower
+    def __init__(self, sanitizer: Sanitizer, links: Links) -> None:
+        self._sanitizer = sanitizer
         self._environment = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=select_autoescape(default=True),
@@ -38,7 +39,7 @@ class Renderer:
             ago=ago,
             clock=clock,
             took=words.took,
-            who=_who,
+            rung=_rung,
             counted=words.counted,
             label=label,
             prose=self._prose,
@@ -48,14 +49,15 @@ class Renderer:
         self._environment.globals.update(
             links=links,
             asset=_asset,
-            standing_of=standing,
+            status_of=status_text,
             fate_of=fate,
             pace=pace,
             sureness=sureness,
             learning=learning,
             spent=spent,
             trigger_names=_TRIGGERS,
-            elapsed=elapsed,
+            likely=likely,
+            source=source,
         )
 
     def page(self, name: str, **values: Any) -> str:
@@ -64,23 +66,23 @@ class Renderer:
     def _shown(self, value: Any) -> Any:
         if isinstance(value, Markup) or not isinstance(value, str):
             return value
-        return self._shower.text(value)
+        return self._sanitizer.text(value)
 
     def _prose(self, text: str, limit: int = 2_000) -> Markup:
-        """Foreign words in which backticks mark code, as our own texts and those of models have it."""
-        parts = self._shower.text(text, limit).split("`")
-        if len(parts) % 2 == 0:  # a backtick that nothing closes
+        """Untrusted text with its code spans, marked by backticks, as HTML."""
+        parts = self._sanitizer.text(text, limit).split("`")
+        if len(parts) % 2 == 0:  # an unclosed backtick
             parts[-2:] = ["`".join(parts[-2:])]
         return Markup().join(
             Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts) if part
         )
 
     def _diff(self, text: str) -> list[Line]:
-        return lines_of(text, self._shower)
+        return lines_of(text, self._sanitizer)
 
 
 def ago(at: datetime, now: datetime) -> str:
-    """How long ago, as short as a list wants it."""
+    """ "5 min ago", or the date if that is more than a day ago."""
     seconds = max(0.0, (now - at).total_seconds())
     if seconds < 60:
         return "just now"
@@ -95,14 +97,8 @@ def clock(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def elapsed(began: datetime | None, at: datetime) -> str:
-    """Since the beginning, for a timeline: "+0.4 s", "+2 min"."""
-    return f"+{words.took(max(0.0, ((at - began) if began else timedelta()).total_seconds()))}"
-
-
-def _who(rung: str) -> str:
-    said = words.rung(rung)
-    return said[:1].upper() + said[1:]
+def _rung(rung: str) -> str:
+    return words.capitalized(words.rung(rung))
 
 
 def _short(sha: str | None) -> str:
@@ -110,7 +106,7 @@ def _short(sha: str | None) -> str:
 
 
 def _asset(name: str) -> str:
-    """Address of a file of ours that changes when it does."""
+    """URL of a static file, with a version that changes with its content."""
     if name not in _versions:
         _versions[name] = hashlib.sha256((_HERE / "static" / name).read_bytes()).hexdigest()[:10]
     return f"/static/{name}?v={_versions[name]}"

@@ -1,7 +1,7 @@
-"""Foreign text on a page: bounded, without secrets, nothing hidden in it; and links, which lead to the configured GitHub alone.
+"""Sanitizes untrusted text for pages, and builds links to the configured GitHub.
 
-What cannot be seen (control characters, escapes, bidirectional and invisible characters) is shown by its name instead of being
-dropped, as a maintainer who looks at a change wants to know that it is there. Escaping for HTML is the templates' affair.
+Texts are bounded and contain no secrets. Invisible characters (control, escape, bidirectional) are shown by code point instead
+of being dropped, so that reviewers notice them. The templates escape HTML.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from app.redaction import redact
 
 LONGEST = 20_000  # characters of one text
 LONGEST_LINE = 2_000  # characters of one line of it
-_ROOM = 4096  # more than is shown, so that no secret is cut in the middle unseen
+_ROOM = 4096  # characters redacted beyond the limit, so that no secret is cut and missed
 _SUSPECT = re.compile(r"[^\n\t\x20-\x7e\u00a1-\u00ac\u00ae-\u02af\u0370-\u058f\u2010-\u2027\u3040-\u30ff\u4e00-\u9fff]")
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _MARKS_IN_A_ROW = re.compile(
@@ -25,18 +25,18 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
-class Shower:
-    """Makes foreign text fit to be shown; `secrets` are this installation's own."""
+class Sanitizer:
+    """Makes untrusted text safe to show; `secrets` are those of this installation."""
 
     def __init__(self, secrets: Collection[str] = ()) -> None:
         self._secrets = tuple(secrets)
 
     def text(self, text: str, limit: int = LONGEST) -> str:
-        """At most about `limit` characters in lines that are not endless; a note says what was left out."""
+        """At most about `limit` characters, in lines of bounded length, with a note about what was cut."""
         length = len(text)
         text = redact(text[: limit + _ROOM].replace("\r\n", "\n"), self._secrets)
         if length > limit:
-            text = f"{text[:limit]}… ({length:,} characters; the rest is not shown)"
+            text = f"{text[:limit]}… ({length:,} characters, rest not shown)"
         if len(text) > LONGEST_LINE:
             text = "\n".join(map(_cut, text.split("\n")))
         return _MARKS_IN_A_ROW.sub(r"\1", _SUSPECT.sub(_seen, text))
@@ -45,7 +45,7 @@ class Shower:
 def _cut(line: str) -> str:
     if len(line) <= LONGEST_LINE:
         return line
-    return f"{line[:LONGEST_LINE]}… (a line of {len(line):,} characters; the rest is not shown)"
+    return f"{line[:LONGEST_LINE]}… (line of {len(line):,} characters, rest not shown)"
 
 
 def _seen(match: re.Match[str]) -> str:
@@ -56,10 +56,10 @@ def _seen(match: re.Match[str]) -> str:
 
 
 class Links:
-    """Where things are on the configured GitHub. What does not look like a repository or a commit has no address."""
+    """URLs on the configured GitHub; None for an invalid repository name or commit."""
 
     def __init__(self, api_url: str) -> None:
-        """`api_url` is that of the REST API: github.com, GitHub Enterprise Server or Cloud."""
+        """`api_url` is the REST API's, of github.com, GitHub Enterprise Server or Cloud."""
         parts = urlsplit(api_url)
         host = parts.netloc.removeprefix("api.") if not parts.path else parts.netloc
         self._web = f"{parts.scheme}://{host}{parts.path.removesuffix('/api/v3')}".rstrip("/")

@@ -1,4 +1,4 @@
-"""Where an attempt stands, in the order in which a maintainer wants to know it: what happened, why, what to do next. Pure."""
+"""The texts about an attempt's status: what happened, why, and what to do next. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from types import MappingProxyType
 from typing import Literal
 
 from agent.contract.outcome import Outcome
-from app.dashboard.summary import Story, Tried
-from app.endings import ENDINGS
+from app.dashboard.summary import AttemptSummary, TriedChange
+from app.publish.outcomes import ENDINGS
 from app.store.values import Attempt
 
 Tone = Literal["good", "busy", "ask", "calm", "bad"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """`label` in a word or two; `what` happened or happens, `why`, and what comes `next`."""
+class StatusText:
+    """A short `label`, `what` happened, `why`, and what to do `next`."""
 
     tone: Tone
     label: str
@@ -39,14 +39,14 @@ _LABELS: Mapping[str, str] = MappingProxyType(
 )
 _FATES: Mapping[str, str] = MappingProxyType(
     {
-        "refused": "refused",
+        "refused": "against policy",
         "failed": "failed",
-        "green": "green",
-        "chosen": "chosen",
-        "unproven": "not proven",
-        "proven": "proven",
+        "green": "passed",
+        "chosen": "selected",
+        "unproven": "not verified",
+        "proven": "verified",
         "objected": "objected to",
-        "declined": "rejected by a person",
+        "declined": "rejected",
     }
 )
 _TONES: Mapping[Outcome, Tone] = MappingProxyType(
@@ -63,68 +63,67 @@ _TONES: Mapping[Outcome, Tone] = MappingProxyType(
 
 
 def label(state: str) -> str:
-    """A status or an outcome as people say it."""
+    """A status or an outcome, for people."""
     return _LABELS.get(state) or state.replace("_", " ").capitalize()
 
 
 def tone(attempt: Attempt) -> Tone:
-    """What colour it has."""
+    """The colour of the status."""
     if attempt.outcome is not None:
         return _TONES.get(attempt.outcome, "calm")
     return "ask" if attempt.status == "waiting" else "busy" if attempt.status == "running" else "calm"
 
 
-def standing(attempt: Attempt, story: Story | None = None) -> Standing:
-    """Of the list's row without a story, of the attempt's page with one."""
+def status_text(attempt: Attempt, summary: AttemptSummary | None = None) -> StatusText:
+    """For a row of the list without a summary, for the attempt's page with one."""
     word = label(attempt.outcome or attempt.status)
     if attempt.outcome is not None:
         ending = ENDINGS[attempt.outcome]
-        return Standing(tone(attempt), word, ending.sentence, attempt.reason or "", attempt.next_step or ending.next_step)
+        return StatusText(tone(attempt), word, ending.sentence, attempt.reason or "", attempt.next_step or ending.next_step)
     if attempt.status == "waiting":
         question = attempt.question.text if attempt.question else ""
-        known = attempt.id[:12]
-        how = f"Answer with `selfheal attempts approve {known}`, or `selfheal attempts reject {known} --why TEXT`."
-        return Standing(tone(attempt), word, "A person is asked before it goes on.", question, how)
+        short_id = attempt.id[:12]
+        how = f"Answer with `selfheal attempts approve {short_id}` or `selfheal attempts reject {short_id} --why TEXT`."
+        return StatusText(tone(attempt), word, "Waiting for approval.", question, how)
     if attempt.status == "queued":
-        what = "It waits for a worker to go on with it." if attempt.started_at else "It waits for a worker."
-        return Standing(
-            tone(attempt), word, what, next="Workers are started with `selfheal worker`; this page follows by itself."
-        )
-    doing, found = (story.doing, story.latest) if story else ("", "")
-    return Standing(tone(attempt), word, doing or "A worker has begun.", found, "Nothing to do: this page follows by itself.")
+        what = "Waiting for a worker to continue." if attempt.started_at else "Waiting for a worker."
+        how = "`selfheal worker` starts a worker. This page updates automatically."
+        return StatusText(tone(attempt), word, what, next=how)
+    doing, found = (summary.doing, summary.latest) if summary else ("", "")
+    return StatusText(tone(attempt), word, doing or "Started.", found, "No action needed. This page updates automatically.")
 
 
-def sureness(attempt: Attempt, story: Story) -> str:
-    """What is known of the repair while no figure of confidence is: that comes with the pull request."""
-    if all(tried.state != "proven" for tried in story.tried):
+def sureness(attempt: Attempt, summary: AttemptSummary) -> str:
+    """The state of the repair while it has no confidence, which is set when it is published."""
+    if all(change.state != "proven" for change in summary.changes):
         return "no repair" if attempt.outcome else "no repair yet"
     if attempt.outcome is None:
-        return "proven; told when it is published"
-    return "proven" if attempt.outcome is Outcome.HEALED else "proven, not published"
+        return "verified, not yet published"
+    return "verified" if attempt.outcome is Outcome.HEALED else "verified, not published"
 
 
 def pace(attempt: Attempt) -> str:
-    """Why the time that an attempt took is not known yet: of one that has not ended."""
+    """What an attempt that has not ended is waiting for, instead of its duration."""
     if attempt.status == "waiting":
-        return "paused, for a person's decision"
+        return "paused for approval"
     if attempt.status == "queued":
-        return "paused, for a worker" if attempt.started_at else "for a worker"
-    return "still at it"
+        return "paused until a worker is free" if attempt.started_at else "for a worker"
+    return "still running"
 
 
-def fate(attempt: Attempt, tried: Tried) -> str:
-    """What became of a change, in a word or two."""
-    if tried.state != "proposed":
-        return _FATES[tried.state]
+def fate(attempt: Attempt, change: TriedChange) -> str:
+    """The state of a change, in a word or two."""
+    if change.state != "proposed":
+        return _FATES[change.state]
     if attempt.status == "ended":
-        return "not needed" if attempt.outcome is Outcome.HEALED else "not judged"
-    return "being judged" if attempt.status == "running" else "not judged yet"
+        return "not needed" if attempt.outcome is Outcome.HEALED else "not checked"
+    return "being checked" if attempt.status == "running" else "not checked yet"
 
 
-def learning(attempt: Attempt, story: Story) -> str:
-    """Why nothing is told of cause and lessons."""
+def learning(attempt: Attempt, summary: AttemptSummary) -> str:
+    """Shown while there are no cause and lessons."""
     if attempt.outcome is not None:
-        return "Nothing beyond what the change itself says." if story.tried else "Nothing was learned."
-    if any(tried.state == "proven" for tried in story.tried):
-        return "Told when the repair is published."
-    return "Nothing yet."
+        return "None recorded."
+    if any(change.state == "proven" for change in summary.changes):
+        return "Shown when the repair is published."
+    return "None yet."

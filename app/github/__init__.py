@@ -1,7 +1,7 @@
-"""GitHub as Selfheal sees it: `GitHub` gives a `Repository`, which reads and writes values of our own.
+"""The client for GitHub: `GitHub` gives a `Repository`, which reads and writes values of our own.
 
-`channel.py` is the only file of the product that knows githubkit. This room knows nothing of attempts, repairs or texts for
-people. How calls fail is drawn in `errors.py`.
+Only `channel.py` knows githubkit. This package knows nothing of attempts, repairs or texts for people. `errors.py` draws how
+calls fail.
 """
 
 from app.github.client import GitHub
@@ -17,7 +17,7 @@ from app.github.errors import (
     Unavailable,
 )
 from app.github.repository import Repository
-from app.github.retries import Patience
+from app.github.retries import RetryPolicy
 from app.github.types import PUBLISHING, READING
 
 __all__ = [
@@ -30,9 +30,9 @@ __all__ = [
     "GitHubError",
     "Invalid",
     "NotFound",
-    "Patience",
     "RateLimited",
     "Repository",
+    "RetryPolicy",
     "TooLarge",
     "Unavailable",
 ]

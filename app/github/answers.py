@@ -1,6 +1,6 @@
-"""GitHub's JSON answers read into our values: pure, lenient about everything that is not used.
+"""Parses GitHub's JSON responses into our values: pure, lenient about all unused fields.
 
-An answer that lacks what we need raises `Unavailable`: it is infrastructure, not a fact about the repository.
+A response without a needed field raises `Unavailable`: that is infrastructure, not a fact about the repository.
 """
 
 from __future__ import annotations
@@ -10,18 +10,28 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from app.github.errors import Unavailable
-from app.github.types import CheckRunRef, Comment, Commit, ForeignCheck, Job, Permission, PullRequest, Step, WorkflowRun
+from app.github.types import (
+    CheckRunRef,
+    Comment,
+    Commit,
+    ForeignCheck,
+    Job,
+    Permission,
+    PullRequest,
+    Step,
+    WorkflowRun,
+)
 from webhooks.triggers import FAILING
 
 T = TypeVar("T")
 
 
-def understood(read: Callable[[Any], T], answer: Any) -> T:
-    """`read(answer)`, where an answer of another shape raises `Unavailable`."""
+def parsed(read: Callable[[Any], T], answer: Any) -> T:
+    """`read(answer)`; a response of another shape raises `Unavailable`."""
     try:
         return read(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unavailable(f"GitHub's answer lacks what is needed ({read.__name__}: {error})") from error
+        raise Unavailable(f"GitHub's response lacks a needed field ({read.__name__}: {error})") from error
 
 
 def workflow_run(data: Any) -> WorkflowRun:
@@ -48,13 +58,13 @@ def job(data: Any, workflow_path: str) -> Job:
         head_sha=str(data["head_sha"]),
         steps=tuple(Step(int(s["number"]), str(s["name"]), s.get("conclusion")) for s in data.get("steps") or ()),
         url=str(data.get("html_url") or ""),
-        failed_at=_moment(next((s for s in data.get("steps") or () if s.get("conclusion") in FAILING), data)),
+        failed_at=_started_at(next((s for s in data.get("steps") or () if s.get("conclusion") in FAILING), data)),
     )
 
 
-def _moment(data: Any) -> datetime | None:
-    began = data.get("started_at")
-    return datetime.fromisoformat(began) if began else None
+def _started_at(data: Any) -> datetime | None:
+    started_at = data.get("started_at")
+    return datetime.fromisoformat(started_at) if started_at else None
 
 
 def foreign_check(data: Any) -> ForeignCheck:
@@ -98,7 +108,7 @@ def pull_request(data: Any) -> PullRequest:
 
 
 def permission(data: Any) -> Permission:
-    """A custom role falls back to the base permission that GitHub names beside it."""
+    """A custom role counts as its base permission."""
     role = data.get("role_name")
     return Permission(role) if role in tuple(Permission) else Permission(data["permission"])
 

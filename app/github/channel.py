@@ -1,10 +1,10 @@
-"""Requests to GitHub with one identity: the only place that knows githubkit.
+"""Sends requests to GitHub with one identity; the only module that knows githubkit.
 
-githubkit signs as the App, tells rate limits from refusals and speaks HTTP; its own retries, its HTTP cache and its strict
-models are not used (a POST answered 502 would be sent four times). What it raises becomes our own exceptions here.
+githubkit signs as the App, recognises rate limits and speaks HTTP. Its retries (it would send a POST answered with 502 four
+times), HTTP cache and strict models are not used. Its exceptions are translated into ours here.
 
-A token is minted for what its channel may touch, kept in memory until shortly before it expires, renewed once when GitHub
-answers 401, and never printed.
+A token is limited to its channel's repository and permissions, kept in memory until shortly before it expires, renewed once
+when GitHub answers 401, and never printed.
 """
 
 from __future__ import annotations
@@ -25,15 +25,24 @@ from githubkit.auth import BaseAuthStrategy
 from githubkit.cache import MemCacheStrategy
 from githubkit.exception import GitHubException, RateLimitExceeded, RequestError, RequestFailed, RequestTimeout
 
-from app.github.errors import BadCredentials, Conflict, Forbidden, GitHubError, Invalid, NotFound, RateLimited, Unavailable
-from app.github.retries import Pace, Patience
-from app.redaction import minted
+from app.github.errors import (
+    BadCredentials,
+    Conflict,
+    Forbidden,
+    GitHubError,
+    Invalid,
+    NotFound,
+    RateLimited,
+    Unavailable,
+)
+from app.github.retries import RetryPolicy, WritePacer
+from app.redaction import hide_token
 
 RENEW_BEFORE = timedelta(minutes=5)
 API_VERSION = "2022-11-28"
 _PAGE = 100
-_PAGES = 25  # GitHub takes at most 2,500 comments on an issue; no other listing of ours comes near
-_HOPS = 5
+_MAX_PAGES = 25  # GitHub allows 2,500 comments on an issue; our other listings are much shorter
+_MAX_REDIRECTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +55,11 @@ class Token:
         return datetime.now(UTC) < self.expires - RENEW_BEFORE
 
 
-class Wire(httpx.AsyncBaseTransport):
-    """One pool of connections (and the environment's proxies) under all of githubkit's short-lived clients.
+class SharedTransport(httpx.AsyncBaseTransport):
+    """One connection pool (with the environment's proxies) shared by all of githubkit's short-lived clients.
 
-    githubkit opens and closes a client for every request unless its context is entered in the very task that calls; closing
-    such a client must not close the pool, so `aclose` is left out here and `close` is called by the owner.
+    githubkit opens and closes a client for every request unless its context is entered in the calling task. Closing such a
+    client must not close the pool, so there is no `aclose` here; the owner calls `close`.
     """
 
     def __init__(self) -> None:
@@ -64,17 +73,17 @@ class Wire(httpx.AsyncBaseTransport):
 
 
 class Channel:
-    """Sends requests with one identity. Paths start with "/" and are already quoted; answers are JSON values."""
+    """Sends requests with one identity. Paths start with "/" and are already quoted; results are JSON values."""
 
-    def __init__(self, wire: Wire, api_url: str, patience: Patience, pace: Pace) -> None:
+    def __init__(self, wire: SharedTransport, api_url: str, retry_policy: RetryPolicy, pace: WritePacer) -> None:
         self._wire, self._api_url, self._pace = wire, api_url, pace
-        self.patience = patience
+        self.retry_policy = retry_policy
 
     async def _kit(self) -> Kit[Any]:
         raise NotImplementedError
 
     def _refused(self, kit: Kit[Any]) -> bool:
-        """GitHub answered 401; True when another identity can be had and the request may be sent once more."""
+        """Called on a 401; True if new credentials are available and the request may be sent once more."""
         return False
 
     def _open(self, auth: BaseAuthStrategy) -> Kit[Any]:
@@ -82,11 +91,11 @@ class Channel:
             auth,
             base_url=self._api_url,
             async_transport=self._wire,
-            cache_strategy=MemCacheStrategy(),  # the default one is shared by the whole process
+            cache_strategy=MemCacheStrategy(),  # the default is shared by the whole process
             http_cache=False,
             auto_retry=False,
             follow_redirects=False,
-            timeout=self.patience.timeout,
+            timeout=self.retry_policy.timeout,
             user_agent="selfheal",
         )
 
@@ -95,12 +104,12 @@ class Channel:
         return _json(await self._send("GET", path, params=params))
 
     async def listing(self, path: str, key: str | None = None, **params: str | int) -> AsyncIterator[Any]:
-        """The items of all pages; `key` names the list where the answer wraps it. Raises `GitHubError`."""
-        for page in range(1, _PAGES + 1):
+        """The items of all pages; `key` names the list if the response wraps it. Raises `GitHubError`."""
+        for page in range(1, _MAX_PAGES + 1):
             answer = await self.get(path, per_page=_PAGE, page=page, **params)
             items = answer if key is None else answer.get(key) if isinstance(answer, dict) else None
             if not isinstance(items, list):
-                raise Unavailable(f"GitHub's answer to {path} is not a list")
+                raise Unavailable(f"GitHub's response to {path} is not a list")
             for item in items:
                 yield item
             if len(items) < _PAGE:
@@ -115,10 +124,8 @@ class Channel:
         repeatable: bool = False,
         fence: Callable[[], None] | None = None,
     ) -> Any:
-        """`repeatable`: sending it twice leaves the same as sending it once, so it is retried like a read. `fence` is called
-        right before each sending, and keeps it from happening by what it raises.
-
-        Raises `GitHubError`.
+        """Send a write. `repeatable`: idempotent, so retried like a read. `fence` is called right before each request and
+        prevents it by raising. Raises `GitHubError`.
         """
         await self._pace.wait()
         return _json(await self._send(method, path, body=body, repeatable=repeatable, fence=fence))
@@ -133,15 +140,15 @@ class Channel:
         repeatable: bool | None = None,
         fence: Callable[[], None] | None = None,
     ) -> httpx.Response:
-        """One request, repeated as far as `Patience` lets it; follows redirects of a renamed repository on the same host."""
+        """Send a request, retrying under `RetryPolicy`; follows redirects of renamed repositories on the same host."""
         repeatable = method == "GET" if repeatable is None else repeatable
-        renewed, tried, hops, url = False, 0, 0, path
+        renewed, tried, redirects, url = False, 0, 0, path
         while True:
             kit = await self._kit()
             if fence is not None:
                 fence()
             try:
-                async with asyncio.timeout(self.patience.timeout):
+                async with asyncio.timeout(self.retry_policy.timeout):
                     answer = await kit.arequest(
                         method, url, params=params, json=body, headers={"X-GitHub-Api-Version": API_VERSION}
                     )
@@ -151,31 +158,31 @@ class Channel:
                     renewed = True
                     continue
                 tried += 1
-                if (delay := self.patience.delay(failure, tried, repeatable)) is None:
+                if (delay := self.retry_policy.delay(failure, tried, repeatable)) is None:
                     raise failure from error
                 await asyncio.sleep(delay)
                 continue
             response = answer.raw_response
             target = _redirect(response)
-            if target is None or not _same_origin(target, self._api_url) or hops == _HOPS:
+            if target is None or not _same_origin(target, self._api_url) or redirects == _MAX_REDIRECTS:
                 return response
-            hops, url, params = hops + 1, target, None
+            redirects, url, params = redirects + 1, target, None
 
     @asynccontextmanager
     async def download(self, path: str) -> AsyncIterator[httpx.Response]:
-        """Open what GitHub's redirect at `path` points to, without our token. Raises `GitHubError`; a break in the middle is
-        an `httpx.HTTPError` inside the block, which leaves as `Unavailable`.
+        """Open the target of GitHub's redirect at `path`, without our token. Raises `GitHubError`; an `httpx.HTTPError` inside
+        the block becomes `Unavailable`.
         """
         tried = 0
         while True:
             target = _redirect(await self._send("GET", path))
             if target is None:
-                raise Unavailable(f"GitHub gave no address to download {path} from")
+                raise Unavailable(f"GitHub gave no download address for {path}")
             request = httpx.Request(
                 "GET",
                 target,
                 headers={"User-Agent": "selfheal", "Accept-Encoding": "identity"},
-                extensions={"timeout": httpx.Timeout(self.patience.timeout).as_dict()},
+                extensions={"timeout": httpx.Timeout(self.retry_policy.timeout).as_dict()},
             )
             try:
                 response = await self._wire.handle_async_request(request)
@@ -185,35 +192,35 @@ class Channel:
                 if response.status_code == httpx.codes.OK:
                     break
                 await response.aclose()
-                failure = _of_status(response.status_code, f"GET {path}: the download was answered {response.status_code}")
+                failure = _of_status(response.status_code, f"GET {path}: the download failed with {response.status_code}")
             tried += 1
-            if (delay := self.patience.delay(failure, tried, True)) is None:
+            if (delay := self.retry_policy.delay(failure, tried, True)) is None:
                 raise failure
             await asyncio.sleep(delay)
         try:
             yield response
         except httpx.HTTPError as error:
-            raise Unavailable(f"GET {path}: the download broke off: {type(error).__name__}") from error
+            raise Unavailable(f"GET {path}: the download was interrupted: {type(error).__name__}") from error
         finally:
             await response.aclose()
 
 
 class AppChannel(Channel):
-    """Speaks as the App itself (a short-lived JWT that githubkit signs)."""
+    """Authenticates as the App itself (a short-lived JWT signed by githubkit)."""
 
-    def __init__(self, wire: Wire, api_url: str, patience: Patience, app_id: int, private_key: str) -> None:
-        super().__init__(wire, api_url, patience, Pace(patience.burst, 0))
+    def __init__(self, wire: SharedTransport, api_url: str, retry_policy: RetryPolicy, app_id: int, private_key: str) -> None:
+        super().__init__(wire, api_url, retry_policy, WritePacer(retry_policy.burst, 0))
         self._app = self._open(AppAuthStrategy(app_id, private_key))
 
     async def server_time(self) -> datetime | None:
-        """The time that GitHub's answers carry; nobody is named in the request. Raises `Unavailable`."""
+        """The time in GitHub's response headers, requested without credentials. Raises `Unavailable`."""
         request = httpx.Request("GET", f"{self._api_url}/app", headers={"User-Agent": "selfheal"})
         try:
-            async with asyncio.timeout(self.patience.timeout):
+            async with asyncio.timeout(self.retry_policy.timeout):
                 response = await self._wire.handle_async_request(request)
                 await response.aclose()
         except (httpx.HTTPError, TimeoutError) as error:
-            raise Unavailable(f"it could not be reached: {type(error).__name__}") from error
+            raise Unavailable(f"GitHub could not be reached: {type(error).__name__}") from error
         try:
             return parsedate_to_datetime(response.headers["date"]).astimezone(UTC)
         except (KeyError, ValueError):
@@ -224,10 +231,17 @@ class AppChannel(Channel):
 
 
 class InstallationChannel(Channel):
-    """Speaks with an installation's token; `mint` gets a new one."""
+    """Authenticates with an installation's token; `mint` gets a new one."""
 
-    def __init__(self, wire: Wire, api_url: str, patience: Patience, pace: Pace, mint: Callable[[], Awaitable[Token]]) -> None:
-        super().__init__(wire, api_url, patience, pace)
+    def __init__(
+        self,
+        wire: SharedTransport,
+        api_url: str,
+        retry_policy: RetryPolicy,
+        pace: WritePacer,
+        mint: Callable[[], Awaitable[Token]],
+    ) -> None:
+        super().__init__(wire, api_url, retry_policy, pace)
         self._mint = mint
         self._minting = asyncio.Lock()
         self._current: tuple[Token, Kit[Any]] | None = None
@@ -236,7 +250,7 @@ class InstallationChannel(Channel):
         async with self._minting:
             if self._current is None or not self._current[0].fresh:
                 token = await self._mint()
-                minted(token.value)
+                hide_token(token.value)
                 self._current = token, self._open(TokenAuthStrategy(token.value))
             return self._current[1]
 
@@ -252,7 +266,7 @@ def _json(response: httpx.Response) -> Any:
     try:
         return response.json()
     except ValueError as error:
-        raise Unavailable(f"GitHub's answer to {response.request.method} {response.request.url.path} is not JSON") from error
+        raise Unavailable(f"GitHub's response to {response.request.method} {response.request.url.path} is not JSON") from error
 
 
 def _redirect(response: httpx.Response) -> str | None:
@@ -267,10 +281,10 @@ def _same_origin(url: str, other: str) -> bool:
 
 
 def _failure(error: Exception, what: str) -> GitHubError:
-    """Our own exception for one of githubkit's. `what` names the request; no header or body of ours gets into the text."""
+    """Our exception for one of githubkit's. `what` names the request; its headers and body never get into the message."""
     match error:
         case RateLimitExceeded():
-            return RateLimited(f"{what}: GitHub's rate limit is reached", max(0.0, error.retry_after.total_seconds()))
+            return RateLimited(f"{what}: GitHub's rate limit was reached", max(0.0, error.retry_after.total_seconds()))
         case RequestFailed():
             return _of_answer(error.response.raw_response, what)
         case RequestTimeout() | TimeoutError():
@@ -278,9 +292,9 @@ def _failure(error: Exception, what: str) -> GitHubError:
         case RequestError(exc=httpx.HTTPError() as cause):
             return Unavailable(f"{what}: GitHub could not be reached: {type(cause).__name__}")
         case RequestError(exc=cause):
-            # Nothing was sent: signing the App's JWT failed, and only a bad key makes it fail.
+            # Nothing was sent: signing the App's JWT failed, which only a bad key causes.
             return BadCredentials(f"{what}: the App's private key cannot be used: {type(cause).__name__}")
-    return Unavailable(f"{what}: GitHub's answer is not understood: {type(error).__name__}")
+    return Unavailable(f"{what}: GitHub's response is invalid: {type(error).__name__}")
 
 
 def _of_answer(response: httpx.Response, what: str) -> GitHubError:
@@ -288,16 +302,16 @@ def _of_answer(response: httpx.Response, what: str) -> GitHubError:
         answer = response.json()
     except ValueError:
         answer = None
-    said = answer if isinstance(answer, dict) else {}
-    message = str(said.get("message", ""))[:300]
+    fields = answer if isinstance(answer, dict) else {}
+    message = str(fields.get("message", ""))[:300]
     text = f"{what}: {response.status_code} {message}".rstrip()
     if response.status_code == 429 or (response.status_code == 403 and "secondary rate limit" in message.lower()):
-        # Without a header GitHub asks for at least a minute.
+        # Without a `retry-after` header GitHub asks for at least a minute.
         return RateLimited(text, 60.0)
     if response.status_code == 403:
         return Forbidden(text, response.headers.get("x-accepted-github-permissions"))
     if response.status_code == 422:
-        errors = said.get("errors")
+        errors = fields.get("errors")
         reasons = [str(e.get("message") or e.get("code") or e) if isinstance(e, dict) else str(e) for e in errors or ()]
         return Invalid("; ".join([text, *reasons])[:1000], tuple(reasons))
     return _of_status(response.status_code, text)

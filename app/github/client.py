@@ -1,4 +1,4 @@
-"""The App on GitHub: its life cycle, its tokens, and the way to one repository."""
+"""The App on GitHub: its life cycle, its tokens, and access to one repository."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
-from app.github.answers import understood
-from app.github.channel import AppChannel, InstallationChannel, Token, Wire
+from app.github.answers import parsed
+from app.github.channel import AppChannel, InstallationChannel, SharedTransport, Token
 from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
 from app.github.repository import Repository
-from app.github.retries import Pace, Patience
+from app.github.retries import RetryPolicy, WritePacer
 from app.github.types import READING, Access, AppFacts, InstallationFacts
 from webhooks.intake import RepositoryRef
 
@@ -20,8 +20,8 @@ from webhooks.intake import RepositoryRef
 class GitHub:
     """One GitHub App. Open it with `async with` (or `close` it): it owns the connections.
 
-    A repository's channel holds a token for that repository alone and for the permissions asked, minted at its first
-    request; it is shared while somebody uses it.
+    A repository's channel has a token for that repository and the requested permissions only, minted at its first request.
+    The channel is shared while it is in use.
     """
 
     def __init__(
@@ -30,14 +30,14 @@ class GitHub:
         private_key: str,
         *,
         api_url: str = "https://api.github.com",
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
         self.app_id = app_id
-        self._api_url, self._patience = api_url, patience or Patience()
-        self._wire = Wire()
+        self._api_url, self._patience = api_url, retry_policy or RetryPolicy()
+        self._wire = SharedTransport()
         self._app = AppChannel(self._wire, api_url, self._patience, app_id, private_key)
         self._channels: WeakValueDictionary[object, InstallationChannel] = WeakValueDictionary()
-        self._paces: dict[int, Pace] = {}
+        self._paces: dict[int, WritePacer] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -51,15 +51,15 @@ class GitHub:
         await self._wire.close()
 
     async def itself(self) -> AppFacts:
-        """What GitHub knows of this App. Raises `GitHubError`; `BadCredentials` for a wrong id or key."""
-        return understood(_app_facts, await self._app.get("/app"))
+        """GitHub's view of this App. Raises `GitHubError`; `BadCredentials` for a wrong id or key."""
+        return parsed(_app_facts, await self._app.get("/app"))
 
     async def installations(self) -> tuple[InstallationFacts, ...]:
-        """Everywhere it is installed. Raises `GitHubError`."""
-        return tuple([understood(_installation, each) async for each in self._app.listing("/app/installations")])
+        """All installations of the App. Raises `GitHubError`."""
+        return tuple([parsed(_installation, each) async for each in self._app.listing("/app/installations")])
 
     async def time(self) -> datetime | None:
-        """GitHub's clock, in UTC, asked without any credentials: a wrong clock of ours spoils those. Raises `GitHubError`."""
+        """GitHub's clock, in UTC, without credentials: a wrong local clock invalidates those. Raises `GitHubError`."""
         return await self._app.server_time()
 
     def repository(
@@ -69,7 +69,7 @@ class GitHub:
         permissions: Mapping[str, Access] = READING,
         fence: Callable[[], None] | None = None,
     ) -> Repository:
-        """No request is made yet. `fence`: see `Repository`."""
+        """Makes no request yet. `fence`: see `Repository`."""
         return Repository(self._channel(installation_id, ref.id, permissions), ref, self.app_id, fence)
 
     def _channel(self, installation_id: int, repository_id: int, permissions: Mapping[str, Access]) -> InstallationChannel:
@@ -83,16 +83,16 @@ class GitHub:
                     answer = await self._app.write("POST", path, body, repeatable=True)
                 except Invalid as error:
                     raise _not_granted(error, permissions) from error
-                return understood(_token, answer)
+                return parsed(_token, answer)
 
-            pace = self._paces.setdefault(installation_id, Pace(self._patience.burst, self._patience.write_interval))
+            pace = self._paces.setdefault(installation_id, WritePacer(self._patience.burst, self._patience.write_interval))
             channel = InstallationChannel(self._wire, self._api_url, self._patience, pace, mint)
             self._channels[key] = channel
         return channel
 
 
 def _not_granted(error: Invalid, permissions: Mapping[str, Access]) -> GitHubError:
-    """GitHub refuses such a token with 422, whether a permission is missing or the repository is out of the App's sight."""
+    """GitHub answers 422 both for a missing permission and for a repository that the App cannot see."""
     if error.says("permissions requested are not granted"):
         asked = ", ".join(f"{name}={access}" for name, access in sorted(permissions.items()))
         return Forbidden(f"the installation does not grant all of {asked}", asked)

@@ -1,14 +1,14 @@
-"""How a call to GitHub fails. Everything that leaves `app.github` is one of these, never an exception of a library.
+"""How a call to GitHub fails. `app.github` raises only these, never a library's exception.
 
 GitHubError
-├── NotFound         no such thing, or this installation may not see it
-├── Forbidden        the App lacks a permission             permission: "contents=write" where GitHub names it
-├── BadCredentials   the App's id or key, or its token, is not accepted
-├── RateLimited      GitHub asks to wait longer than we do   retry_after: seconds
-├── Unavailable      network, time-out, 5xx, an answer that is none
-├── Conflict         what stands there is not ours to change
-├── Invalid          GitHub refuses the content (422)        reasons: its own words
-└── TooLarge         a download has more bytes than we take  limit: bytes
+├── NotFound         does not exist, or this installation cannot see it
+├── Forbidden        the App lacks a permission               permission: "contents=write" where GitHub names it
+├── BadCredentials   the App's id, key or token is rejected
+├── RateLimited      GitHub asks for a longer wait than ours  retry_after: seconds
+├── Unavailable      network, time-out, 5xx, an invalid response
+├── Conflict         the existing object is not ours to change
+├── Invalid          GitHub rejects the content (422)         reasons: its own words
+└── TooLarge         a download exceeds our limit             limit: bytes
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class GitHubError(Exception):
 
 
 class NotFound(GitHubError):
-    """No such thing, or this installation may not see it: GitHub does not tell the two apart."""
+    """Does not exist, or this installation cannot see it: GitHub does not distinguish the two."""
 
 
 class Forbidden(GitHubError):
-    """The App lacks a permission; `permission` names it where GitHub does."""
+    """The App lacks a permission; `permission` names it if GitHub does."""
 
     def __init__(self, message: str, permission: str | None = None) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class BadCredentials(GitHubError):
 
 
 class RateLimited(GitHubError):
-    """GitHub asks to wait for longer than this process waits inside one call; `retry_after` is in seconds."""
+    """GitHub asks for a longer wait than one call allows; `retry_after` is in seconds."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
@@ -43,27 +43,27 @@ class RateLimited(GitHubError):
 
 
 class Unavailable(GitHubError):
-    """GitHub could not be reached or did not answer sensibly. After a write, whether it took effect is not known."""
+    """GitHub could not be reached or its response is invalid. A write may or may not have taken effect."""
 
 
 class Conflict(GitHubError):
-    """What stands there is not ours to change, or changed meanwhile."""
+    """The existing object is not ours to change, or has changed meanwhile."""
 
 
 class Invalid(GitHubError):
-    """GitHub refuses the content (422); `reasons` are its own words."""
+    """GitHub rejects the content (422); `reasons` are its own words."""
 
     def __init__(self, message: str, reasons: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.reasons = reasons
 
     def says(self, words: str) -> bool:
-        """Whether one of GitHub's reasons contains `words`, whatever the case."""
+        """Whether one of GitHub's reasons contains `words`, ignoring case."""
         return any(words.lower() in reason.lower() for reason in (str(self), *self.reasons))
 
 
 class TooLarge(GitHubError):
-    """A download has more bytes than we take; `limit` is in bytes."""
+    """A download exceeds `limit` bytes."""
 
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(f"{what} is larger than {limit} bytes")

@@ -1,4 +1,4 @@
-"""What is read of one repository. Reads are retried; nothing here changes anything on GitHub."""
+"""Reads of one repository. Reads are retried and change nothing on GitHub."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 from app.github import answers
-from app.github.answers import understood
+from app.github.answers import parsed
 from app.github.channel import Channel
 from app.github.errors import Conflict, NotFound, TooLarge, Unavailable
-from app.github.types import Commit, ForeignCheck, Job, JobLog, Permission, PullRequest, WorkflowRun
+from app.github.types import (
+    Commit,
+    ForeignCheck,
+    Job,
+    JobLog,
+    Permission,
+    PullRequest,
+    WorkflowRun,
+)
 from webhooks.intake import RepositoryRef
 from webhooks.triggers import FAILING
 
@@ -21,7 +29,7 @@ ACTIONS = "github-actions"
 
 
 class Reads:
-    """One repository through a channel that may see it. Every method raises `GitHubError`."""
+    """One repository through one channel. Every method raises `GitHubError`."""
 
     def __init__(self, channel: Channel, ref: RepositoryRef, app_id: int) -> None:
         self.ref = ref
@@ -29,34 +37,34 @@ class Reads:
         self._path = f"/repos/{quote(ref.full_name)}"
 
     async def run(self, run_id: int) -> WorkflowRun:
-        return understood(answers.workflow_run, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
+        return parsed(answers.workflow_run, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
 
     async def failing_runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
-        """The workflow runs of a commit whose latest attempt is red."""
+        """The workflow runs of a commit whose latest attempt failed."""
         listing = self._channel.listing(f"{self._path}/actions/runs", "workflow_runs", head_sha=head_sha)
-        runs = [understood(answers.workflow_run, item) async for item in listing]
+        runs = [parsed(answers.workflow_run, item) async for item in listing]
         return tuple(run for run in runs if run.conclusion in FAILING)
 
     async def failed_jobs(self, run: WorkflowRun) -> tuple[Job, ...]:
-        """The red jobs of the run's latest attempt."""
+        """The failed jobs of the run's latest attempt."""
         listing = self._channel.listing(f"{self._path}/actions/runs/{run.id}/jobs", "jobs", filter="latest")
-        jobs = [understood(lambda data: answers.job(data, run.path), item) async for item in listing]
+        jobs = [parsed(lambda data: answers.job(data, run.path), item) async for item in listing]
         return tuple(job for job in jobs if job.conclusion in FAILING)
 
     async def failing_checks(self, head_sha: str) -> tuple[ForeignCheck, ...]:
-        """Red check runs of a commit that another CI made: neither GitHub Actions (its runs tell more) nor we."""
+        """Failed check runs of a commit by other CI services: neither GitHub Actions (see its runs) nor Selfheal."""
         listing = self._channel.listing(f"{self._path}/commits/{head_sha}/check-runs", "check_runs", filter="latest")
         found = []
         async for item in listing:
-            check = understood(answers.foreign_check, item)
+            check = parsed(answers.foreign_check, item)
             if check.conclusion in FAILING and check.app != ACTIONS and not self._is_ours(item.get("app")):
                 found.append(check)
         return tuple(found)
 
     async def job_log(self, job_id: int, limit: int = 4 * MIB) -> JobLog:
-        """The log of one job; of a longer one the first and the last `limit / 2` bytes. `NotFound` once it has expired."""
+        """The log of one job, cut in the middle to `limit` bytes. `NotFound` once it has expired."""
         try:
-            async with asyncio.timeout(self._channel.patience.download):
+            async with asyncio.timeout(self._channel.retry_policy.download):
                 async with self._channel.download(f"{self._path}/actions/jobs/{job_id}/logs") as response:
                     return await _head_and_tail(response.aiter_raw(), limit)
         except TimeoutError as error:
@@ -65,7 +73,7 @@ class Reads:
     async def archive(self, ref: str, limit: int = 512 * MIB) -> AsyncIterator[bytes]:
         """The repository at `ref` as GitHub's gzipped tar, chunk by chunk. `TooLarge` after `limit` bytes."""
         loop = asyncio.get_running_loop()
-        deadline, size = loop.time() + self._channel.patience.download, 0
+        deadline, size = loop.time() + self._channel.retry_policy.download, 0
         async with self._channel.download(f"{self._path}/tarball/{quote(ref, safe='')}") as response:
             async for chunk in response.aiter_raw():
                 size += len(chunk)
@@ -76,7 +84,7 @@ class Reads:
                 yield chunk
 
     async def file(self, path: str, ref: str) -> bytes | None:
-        """The bytes of one regular file at `ref`, None where there is none. `TooLarge` beyond GitHub's 100 MB."""
+        """The bytes of one regular file at `ref`, or None. `TooLarge` beyond GitHub's 100 MB."""
         try:
             answer = await self._channel.get(f"{self._path}/contents/{quote(path)}", ref=ref)
         except NotFound:
@@ -84,39 +92,39 @@ class Reads:
         if not isinstance(answer, dict) or answer.get("type") != "file":
             return None  # a folder, a symlink, a submodule
         if answer.get("encoding") == "base64":
-            return understood(lambda data: base64.b64decode(data["content"]), answer)
-        # Above 1 MB the contents come without the bytes; the blob has them.
-        return await self._blob(understood(lambda data: str(data["sha"]), answer))
+            return parsed(lambda data: base64.b64decode(data["content"]), answer)
+        # Above 1 MB only the blob has the content.
+        return await self._blob(parsed(lambda data: str(data["sha"]), answer))
 
     async def branch_head(self, branch: str) -> str | None:
-        """The sha a branch points to, None where there is no such branch."""
+        """The sha that a branch points to, or None if there is no such branch."""
         try:
             answer = await self._channel.get(f"{self._path}/git/ref/heads/{quote(branch)}")
         except (NotFound, Conflict):  # 409: the repository is empty
             return None
-        # GitHub answers a prefix of several branches with a list in some versions; only the exact name counts.
-        return understood(lambda data: str(data["object"]["sha"]), answer) if isinstance(answer, dict) else None
+        # Some versions of GitHub return a list for a prefix of several branches; only the exact name counts.
+        return parsed(lambda data: str(data["object"]["sha"]), answer) if isinstance(answer, dict) else None
 
     async def commit(self, sha: str) -> Commit:
-        return understood(answers.git_commit, await self._channel.get(f"{self._path}/git/commits/{sha}"))
+        return parsed(answers.git_commit, await self._channel.get(f"{self._path}/git/commits/{sha}"))
 
     async def pull(self, number: int) -> PullRequest:
-        return understood(answers.pull_request, await self._channel.get(f"{self._path}/pulls/{number}"))
+        return parsed(answers.pull_request, await self._channel.get(f"{self._path}/pulls/{number}"))
 
     async def permission(self, login: str) -> Permission:
-        """What a person may do here; `NONE` for one whom GitHub does not know."""
+        """A person's permission here; `NONE` for an unknown login."""
         try:
             answer = await self._channel.get(f"{self._path}/collaborators/{quote(login, safe='')}/permission")
         except NotFound:
             return Permission.NONE
-        return understood(answers.permission, answer)
+        return parsed(answers.permission, answer)
 
     def _is_ours(self, app: object) -> bool:
         return isinstance(app, dict) and app.get("id") == self._app_id
 
     async def _blob(self, sha: str) -> bytes:
         answer = await self._channel.get(f"{self._path}/git/blobs/{sha}")
-        return understood(lambda data: base64.b64decode(data["content"]), answer)
+        return parsed(lambda data: base64.b64decode(data["content"]), answer)
 
 
 async def _head_and_tail(chunks: AsyncIterator[bytes], limit: int) -> JobLog:
@@ -134,5 +142,5 @@ async def _head_and_tail(chunks: AsyncIterator[bytes], limit: int) -> JobLog:
                 kept -= len(tail.popleft())
     ending = b"".join(tail)[-half:]
     missing = size - len(head) - len(ending)
-    gap = f"\n… {missing} bytes are left out here …\n".encode() if missing else b""
+    gap = f"\n… {missing} bytes omitted …\n".encode() if missing else b""
     return JobLog((bytes(head) + gap + ending).decode(errors="replace").removeprefix("\ufeff"), size, bool(missing))

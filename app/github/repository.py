@@ -1,8 +1,8 @@
-"""What is written to one repository: every write finds what is there before it makes anything.
+"""Writes to one repository: each looks for an existing object before it creates one.
 
-Four things would be doubled by a repeated request, and each has a mark by which it is found again: a branch and a pull
-request by their name, a comment by the hidden marker in its text and its author, a check run by its external id. Blobs, trees
-and commits are content: a second one that nothing points to is no harm. Everything else here leaves the same when sent twice.
+A repeated request would duplicate four kinds of objects. They are found again: a branch and a pull request by name, a comment
+by the hidden marker in its text and its author, a check run by its external id. Unreferenced duplicates of blobs, trees and
+commits are harmless, and all other writes are idempotent.
 """
 
 from __future__ import annotations
@@ -12,20 +12,31 @@ from typing import Any
 from urllib.parse import quote
 
 from app.github import answers
-from app.github.answers import understood
+from app.github.answers import parsed
 from app.github.channel import Channel
 from app.github.errors import Conflict, Invalid
 from app.github.reads import Reads
 from app.github.retries import find_or_create
-from app.github.types import CheckReport, CheckRunRef, Comment, FileWrite, NewCommit, NewPull, PullRequest, Reaction
+from app.github.types import (
+    CheckReport,
+    CheckRunRef,
+    Comment,
+    FileWrite,
+    NewCommit,
+    NewPull,
+    PullRequest,
+    Reaction,
+)
 from webhooks.intake import RepositoryRef
 
 _REGULAR = ("100644", "100755")
 
 
 class Repository(Reads):
-    """Reads and writes. Every method raises `GitHubError`; every write also what `fence` raises, which is asked right before
-    it is sent: GitHub cannot tell a worker that owns an attempt from one that owned it.
+    """Reads and writes. Every method raises `GitHubError`.
+
+    `fence` is called right before each write and prevents it by raising, as GitHub cannot tell whether a worker still owns its
+    attempt.
     """
 
     def __init__(self, channel: Channel, ref: RepositoryRef, app_id: int, fence: Callable[[], None] | None = None) -> None:
@@ -33,7 +44,7 @@ class Repository(Reads):
         self._fence = fence
 
     async def create_tree(self, parent: str, files: tuple[FileWrite, ...]) -> str:
-        """Sha of the tree of commit `parent` with `files` changed; file modes stay. `Conflict` for what is no regular file."""
+        """Sha of commit `parent`'s tree with `files` changed; file modes stay. `Conflict` for anything but regular files."""
         base = (await self.commit(parent)).tree
         listed: dict[str, dict[str, Any]] = {}
         entries = []
@@ -45,36 +56,36 @@ class Repository(Reads):
             elif mode is not None:
                 entry["sha"] = None
             else:
-                continue  # it is not there: nothing to remove
+                continue  # removing a missing file changes nothing
             entries.append(entry)
         if not entries:
             return base
         body = {"base_tree": base, "tree": entries}
         answer = await self._write("POST", f"{self._path}/git/trees", body, repeatable=True)
-        return understood(lambda data: str(data["sha"]), answer)
+        return parsed(lambda data: str(data["sha"]), answer)
 
     async def create_commit(self, new: NewCommit) -> str:
-        """Sha of a commit that no branch points to yet."""
+        """Create a commit without a branch; returns its sha."""
         body = {"message": new.message, "tree": new.tree, "parents": [new.parent]}
         answer = await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)
-        return understood(lambda data: str(data["sha"]), answer)
+        return parsed(lambda data: str(data["sha"]), answer)
 
     async def create_branch(self, branch: str, sha: str) -> None:
-        """Create `branch` at `sha`; fine if it is there already. `Conflict` when it is there and points elsewhere."""
+        """Create `branch` at `sha` unless it exists. `Conflict` if it points elsewhere."""
 
         async def create() -> str:
             body = {"ref": f"refs/heads/{branch}", "sha": sha}
-            return understood(
+            return parsed(
                 lambda data: str(data["object"]["sha"]),
                 await self._write("POST", f"{self._path}/git/refs", body),
             )
 
-        head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.patience)
+        head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.retry_policy)
         if head != sha:
-            raise Conflict(f"the branch {branch} of {self.ref.full_name} points to {head[:10]} already")
+            raise Conflict(f"the branch {branch} of {self.ref.full_name} already points to {head[:10]}")
 
     async def move_branch(self, branch: str, sha: str) -> None:
-        """Point an existing branch to `sha`, whatever it held: only for branches of our own."""
+        """Force an existing branch to `sha`; only for our own branches."""
         body = {"sha": sha, "force": True}
         await self._write("PATCH", f"{self._path}/git/refs/heads/{quote(branch)}", body, repeatable=True)
 
@@ -83,16 +94,16 @@ class Repository(Reads):
         owner = self.ref.full_name.partition("/")[0]
         listing = self._channel.listing(f"{self._path}/pulls", head=f"{owner}:{head}", state="all")
         async for item in listing:
-            pull = understood(answers.pull_request, item)
-            # GitHub ignores a `head` that it cannot read and lists everything: look ourselves too.
+            pull = parsed(answers.pull_request, item)
+            # GitHub ignores an invalid `head` and lists everything, so check it here.
             if pull.head_branch == head and pull.head_repository in (self.ref.full_name, None):
                 return pull
         return None
 
     async def find_or_create_pull(self, new: NewPull) -> PullRequest:
-        """The pull request from `new.head`: a draft, or an ordinary one where the repository's plan has no drafts.
+        """The pull request from `new.head`: a draft, or an ordinary one if the repository's plan has no drafts.
 
-        One that is open gets `new`'s title and text; one that a person closed is left alone.
+        An open one gets `new`'s title and text; a closed one is left alone.
         """
 
         async def create(draft: bool = True) -> PullRequest:
@@ -103,39 +114,39 @@ class Repository(Reads):
                 if draft and error.says("draft"):
                     return await create(draft=False)
                 raise
-            return understood(answers.pull_request, answer)
+            return parsed(answers.pull_request, answer)
 
-        pull = await find_or_create(lambda: self.find_pull(new.head), create, self._channel.patience)
+        pull = await find_or_create(lambda: self.find_pull(new.head), create, self._channel.retry_policy)
         if pull.state == "open" and (pull.title, pull.body.strip()) != (new.title, new.body.strip()):
             body = {"title": new.title, "body": new.body}
             answer = await self._write("PATCH", f"{self._path}/pulls/{pull.number}", body, repeatable=True)
-            return understood(answers.pull_request, answer)
+            return parsed(answers.pull_request, answer)
         return pull
 
     async def find_or_create_comment(self, number: int, marker: str, text: str) -> Comment:
-        """Our comment on an issue or pull request that carries `marker`, with `text` (which must contain it)."""
+        """Create or update our comment with `marker` on an issue or pull request; `text` must contain the marker."""
         if marker not in text:
             raise ValueError(f"the comment's text lacks its marker {marker!r}")
 
         async def find() -> Comment | None:
             async for item in self._channel.listing(f"{self._path}/issues/{number}/comments"):
-                comment = understood(answers.comment, item)
+                comment = parsed(answers.comment, item)
                 if marker in comment.body and self._is_ours(item.get("performed_via_github_app")):
                     return comment
             return None
 
         async def create() -> Comment:
             answer = await self._write("POST", f"{self._path}/issues/{number}/comments", {"body": text})
-            return understood(answers.comment, answer)
+            return parsed(answers.comment, answer)
 
-        comment = await find_or_create(find, create, self._channel.patience)
+        comment = await find_or_create(find, create, self._channel.retry_policy)
         if comment.body.strip() != text.strip():
             path = f"{self._path}/issues/comments/{comment.id}"
-            return understood(answers.comment, await self._write("PATCH", path, {"body": text}, repeatable=True))
+            return parsed(answers.comment, await self._write("PATCH", path, {"body": text}, repeatable=True))
         return comment
 
     async def report_check(self, report: CheckReport) -> CheckRunRef:
-        """Make our check run on a commit look like `report`; found again by name, commit and external id."""
+        """Create or update our check run on a commit, found by name, commit and external id."""
         body = _check_body(report)
 
         async def find() -> CheckRunRef | None:
@@ -144,7 +155,7 @@ class Repository(Reads):
             )
             async for item in listing:
                 if item.get("external_id") == report.external_id and self._is_ours(item.get("app")):
-                    return understood(answers.check_run, item)
+                    return parsed(answers.check_run, item)
             return None
 
         created: list[CheckRunRef] = []
@@ -152,39 +163,39 @@ class Repository(Reads):
         async def create() -> CheckRunRef:
             body_with_sha = body | {"head_sha": report.head_sha}
             answer = await self._write("POST", f"{self._path}/check-runs", body_with_sha)
-            created.append(understood(answers.check_run, answer))
+            created.append(parsed(answers.check_run, answer))
             return created[0]
 
-        run = await find_or_create(find, create, self._channel.patience)
+        run = await find_or_create(find, create, self._channel.retry_policy)
         if not created:
             await self._write("PATCH", f"{self._path}/check-runs/{run.id}", body, repeatable=True)
         return run
 
     async def add_label(self, number: int, label: str) -> None:
-        """Add `label` to an issue or pull request; GitHub makes one that the repository does not have yet."""
+        """Add `label` to an issue or pull request; GitHub creates an unknown label."""
         path = f"{self._path}/issues/{number}/labels"
         await self._channel.write("POST", path, {"labels": [label]}, repeatable=True)
 
     async def react(self, comment_id: int, reaction: Reaction) -> None:
-        """React to a comment on an issue or pull request; GitHub keeps one of a kind."""
+        """React to a comment on an issue or pull request; repeating it changes nothing."""
         path = f"{self._path}/issues/comments/{comment_id}/reactions"
         await self._write("POST", path, {"content": reaction}, repeatable=True)
 
     async def rerun_failed_jobs(self, run_id: int) -> None:
-        """Have the red jobs of a run, and those that need them, run again. Each call is another rerun: who asks, asks once."""
+        """Rerun a run's failed jobs and their dependents. Each call is another rerun, so call it once."""
         await self._write("POST", f"{self._path}/actions/runs/{run_id}/rerun-failed-jobs", {})
 
     async def _write(self, method: str, path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Any:
         return await self._channel.write(method, path, body, repeatable=repeatable, fence=self._fence)
 
     async def _mode(self, tree: str, path: str, listed: dict[str, dict[str, Any]]) -> str | None:
-        """The mode of a regular file in a tree, None where there is none; `listed` keeps the folders that were read."""
+        """The mode of a regular file in a tree, or None; `listed` caches the folders that were read."""
         folder, _, name = path.rpartition("/")
         sha: str | None = tree
         for part in folder.split("/") if folder else ():
             entry = (await self._entries(sha, listed)).get(part) if sha else None
             if entry is not None and entry["type"] != "tree":
-                raise Conflict(f"{path}: {part} is no folder at the commit")
+                raise Conflict(f"{path}: {part} is not a folder at the commit")
             sha = entry["sha"] if entry else None
         entry = (await self._entries(sha, listed)).get(name) if sha else None
         if entry is None:
@@ -196,7 +207,7 @@ class Repository(Reads):
     async def _entries(self, tree: str, listed: dict[str, dict[str, Any]]) -> dict[str, Any]:
         if tree not in listed:
             answer = await self._channel.get(f"{self._path}/git/trees/{tree}")
-            listed[tree] = understood(lambda data: {str(entry["path"]): entry for entry in data["tree"]}, answer)
+            listed[tree] = parsed(lambda data: {str(entry["path"]): entry for entry in data["tree"]}, answer)
         return listed[tree]
 
 

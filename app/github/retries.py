@@ -1,6 +1,6 @@
-"""How long we wait for GitHub, and how fast we write to it: pure rules, and one pacer.
+"""How long to retry requests to GitHub, and how fast to write.
 
-After GitHub's best practices for the REST API: honour `retry-after`, back off with jitter, do not hurry writes.
+Follows GitHub's best practices for the REST API: honour `retry-after`, back off with jitter, pace writes.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """Bounds of all waiting, in seconds."""
+class RetryPolicy:
+    """Bounds of all waits, in seconds."""
 
     tries: int = 4
     first_delay: float = 0.5
     longest_delay: float = 8.0
-    longest_rate_limit: float = 60.0  # a longer one is raised, so that the job can be put off
+    longest_rate_limit: float = 60.0  # a longer one is raised, so that the job can be postponed
     timeout: float = 30.0  # of one request and its answer
     download: float = 300.0  # of one archive or log
-    burst: int = 10  # writes of one installation that need not wait
-    write_interval: float = 1.0  # between the writes after that
+    burst: int = 10  # writes of one installation without a wait
+    write_interval: float = 1.0  # between later writes
 
     def backoff(self, tried: int) -> float:
-        """Full jitter after the first half: the n-th delay lies between half of and all of first * 2^(n-1)."""
+        """Exponential backoff with jitter: the n-th delay is between half and all of first * 2^(n-1)."""
         ceiling = min(self.longest_delay, self.first_delay * 2.0 ** max(0, tried - 1))
         return ceiling * random.uniform(0.5, 1.0)  # noqa: S311 - not for secrets
 
     def delay(self, failure: GitHubError, tried: int, repeatable: bool) -> float | None:
-        """Seconds to wait before the same request may be sent again, or None when it must not.
+        """Seconds until the request may be sent again, or None if it must not be.
 
-        A rate limit refused the request before it did anything, so that even a write may be repeated after it; after
-        anything else only a `repeatable` one may.
+        A rate limit rejects a request before it takes effect, so any request may be repeated after it; after other failures
+        only a `repeatable` one.
         """
         if tried >= self.tries:
             return None
@@ -50,8 +50,8 @@ class Patience:
         return None
 
 
-class Pace:
-    """Lets the first `burst` writes through at once and then one an interval (a token bucket)."""
+class WritePacer:
+    """A token bucket: the first `burst` writes pass at once, then one per interval."""
 
     def __init__(self, burst: int, interval: float) -> None:
         self._burst, self._interval = burst, interval
@@ -59,7 +59,7 @@ class Pace:
         self._at = monotonic()
 
     def reserve(self, now: float) -> float:
-        """Seconds that a write which is wanted at `now` (of a monotonic clock) has to wait; it counts as made."""
+        """Take a token at `now` (of a monotonic clock); returns the seconds to wait first."""
         refilled = (now - self._at) / self._interval if self._interval else float(self._burst)
         self._level = min(float(self._burst), self._level + refilled) - 1.0
         self._at = now
@@ -70,17 +70,19 @@ class Pace:
             await asyncio.sleep(seconds)
 
 
-async def find_or_create(find: Callable[[], Awaitable[T | None]], create: Callable[[], Awaitable[T]], patience: Patience) -> T:
-    """What `find` finds, else what `create` makes, so that an answer that was lost does not make two.
+async def find_or_create(
+    find: Callable[[], Awaitable[T | None]], create: Callable[[], Awaitable[T]], retry_policy: RetryPolicy
+) -> T:
+    """The result of `find`, or of `create` if there is none; a lost response does not create a second object.
 
-    `create` must not repeat itself. When it fails without our knowing whether it took effect (or GitHub says that the thing
-    exists already, which `find` did not see yet), we wait and look again before another try. Raises what `create` raised last.
+    `create` must not retry by itself. If it fails and may have taken effect (or GitHub says that the object exists already,
+    which `find` did not see yet), wait and look again before the next try. Raises `create`'s last error.
     """
     failure: GitHubError | None = None
-    for tried in range(1, patience.tries + 1):
+    for tried in range(1, retry_policy.tries + 1):
         if (found := await find()) is not None:
             return found
-        if failure is not None and tried == patience.tries:
+        if failure is not None and tried == retry_policy.tries:
             break
         try:
             return await create()
@@ -88,5 +90,5 @@ async def find_or_create(find: Callable[[], Awaitable[T | None]], create: Callab
             if isinstance(error, Invalid) and not error.says("already exists"):
                 raise
             failure = error
-        await asyncio.sleep(patience.backoff(tried))
+        await asyncio.sleep(retry_policy.backoff(tried))
     raise failure or Unavailable("no try was left")

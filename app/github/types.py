@@ -1,4 +1,4 @@
-"""What we read from GitHub and write to it, as small values of our own. Only the fields that are used."""
+"""Values read from GitHub and written to it; only the fields that are used."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ PUBLISHING: Mapping[str, Access] = MappingProxyType(
 """Permissions of the token that publishes."""
 
 RERUNNING: Mapping[str, Access] = MappingProxyType({"actions": "write", "metadata": "read"})
-"""Permissions of the token that has failed jobs run again."""
+"""Permissions of the token that reruns failed jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppFacts:
-    """What GitHub says of the App itself. `permissions` and `events` are what its page grants, not each installation."""
+    """GitHub's view of the App. `permissions` and `events` are the App's settings, not those of an installation."""
 
     id: int
     name: str
     url: str  # for people
-    permissions_page: str  # where its owner changes both
+    permissions_page: str  # where the owner edits both
     permissions: Mapping[str, str]
     events: tuple[str, ...]
 
@@ -48,7 +48,7 @@ class InstallationFacts:
 
 
 class Permission(StrEnum):
-    """What a person may do in a repository."""
+    """A person's permission in a repository."""
 
     ADMIN = "admin"
     MAINTAIN = "maintain"
@@ -92,7 +92,7 @@ class Job:
     head_sha: str
     steps: tuple[Step, ...]
     url: str
-    failed_at: datetime | None = None  # when its first red step, or else the job, began
+    failed_at: datetime | None = None  # when its first failed step, or else the job, started
 
     @property
     def failed_steps(self) -> tuple[Step, ...]:
@@ -101,7 +101,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class ForeignCheck:
-    """A check run that another App (another CI) made."""
+    """A check run of another App (another CI service)."""
 
     id: int
     name: str
@@ -114,7 +114,7 @@ class ForeignCheck:
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """The log of a job: all of it, or its first and its last part with a line between that says what is missing."""
+    """The log of a job; a long one is cut in the middle, with a line that says how much is missing."""
 
     text: str
     size: int  # bytes that GitHub sent
@@ -147,7 +147,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class FileWrite:
-    """One file of a commit; `text=None` removes it. The mode stays what it is at the parent."""
+    """One file of a commit; `text=None` removes it. Its mode stays as in the parent."""
 
     path: str
     text: str | None
@@ -155,7 +155,7 @@ class FileWrite:
 
 @dataclass(frozen=True, slots=True)
 class NewCommit:
-    """One commit on top of `parent`. No author or date is named: only so does GitHub sign it as the App's."""
+    """One commit on top of `parent`. Without author and date, so that GitHub signs it as the App."""
 
     parent: str
     tree: str
@@ -183,7 +183,7 @@ Conclusion = Literal["success", "failure", "neutral", "cancelled", "skipped", "t
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """How our check run on a commit shall look. `external_id` and `name` and `head_sha` find it again."""
+    """The wanted state of our check run on a commit. `external_id`, `name` and `head_sha` identify it."""
 
     name: str
     head_sha: str

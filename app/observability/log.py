@@ -1,7 +1,7 @@
-"""Logs: one JSON object a line on stderr, with what looks like a secret taken out.
+"""Logs: one JSON object per line on stderr, with secrets redacted.
 
-Everything that a process says comes this way: our own messages, those of libraries, warnings, what libraries print, and
-exceptions that nobody caught. What belongs to an attempt or a delivery carries their ids (`bound`).
+This covers all output of a process: our messages, those of libraries, warnings, prints and uncaught exceptions. Lines that
+belong to an attempt or a delivery carry its id (`bind_ids`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import structlog
 from app.redaction import HIDDEN, is_secret_name, redact
 
 LONGEST = 16_000  # characters of one value
-_MARGIN = 8_000  # a secret that the cut goes through must still be recognised: more than the longest of them
-_DEEPEST = 6
-_MOST = 200  # items of one value
+_MARGIN = 8_000  # redacted beyond the cut, so that a secret across it is recognised; longer than any secret
+_MAX_DEPTH = 6
+_MAX_ITEMS = 200  # of one value
 
 
 def configure(level: str, secrets: Collection[str] = ()) -> None:
-    """Send structlog's and the standard library's messages to stderr as JSON lines, and what nobody caught too.
+    """Send structlog's and the standard library's messages and uncaught exceptions to stderr as JSON lines.
 
     `level`: debug, info, warning, error. `secrets`: exact texts that are never logged.
     """
@@ -38,16 +38,16 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
         return _redacted(event, exact, 0)
 
     threshold = logging.getLevelName(level.upper())
-    last: list[structlog.typing.Processor] = [
+    final: list[structlog.typing.Processor] = [
         structlog.processors.format_exc_info,
         redacted,
-        structlog.processors.add_log_level,  # ours, as the time: no secret is in them
+        structlog.processors.add_log_level,  # after redaction, as level and time contain no secrets
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        # What was redacted is plain. Told a fallback for what is not, as structlog does, `json` makes a new encoder each time.
+        # Redacted values are plain. structlog's own call passes a fallback, for which `json` makes an encoder each time.
         structlog.processors.JSONRenderer(lambda event, **_: json.dumps(event)),
     ]
     structlog.configure(
-        processors=[structlog.contextvars.merge_contextvars, *last],
+        processors=[structlog.contextvars.merge_contextvars, *final],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
@@ -56,41 +56,41 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.contextvars.merge_contextvars, structlog.stdlib.add_logger_name],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *final],
         )
     )
     logging.basicConfig(level=threshold, handlers=[handler], force=True)
     logging.captureWarnings(True)
-    # They speak of every request, statement and poll.
+    # They log every request, statement and poll.
     for name in ("httpx", "httpcore", "aiosqlite", "alembic", "arq.worker", "uvicorn.access"):
         logging.getLogger(name).setLevel(max(threshold, logging.WARNING))
-    # It warns of every malformed request: strangers could fill the log. What breaks in our app is an error there.
+    # It warns of every malformed request, so strangers could flood the log. Failures of our app are errors there.
     logging.getLogger("uvicorn.error").setLevel(max(threshold, logging.ERROR))
     sys.excepthook = _uncaught
     sys.unraisablehook = lambda what: _uncaught(what.exc_type, what.exc_value, what.exc_traceback)
     threading.excepthook = lambda what: _uncaught(what.exc_type, what.exc_value, what.exc_traceback)
 
 
-def bound(*, attempt: str | None = None, delivery: str | None = None) -> AbstractContextManager[object]:
-    """Every line of the block carries these ids, also those of libraries and of tasks that begin in it."""
+def bind_ids(*, attempt: str | None = None, delivery: str | None = None) -> AbstractContextManager[object]:
+    """Add these ids to every line of the block, also of libraries and of tasks started in it."""
     ids = {"attempt": attempt, "delivery": delivery}
     return structlog.contextvars.bound_contextvars(**{name: value for name, value in ids.items() if value})
 
 
 @contextlib.contextmanager
-def prints_logged() -> Iterator[None]:
-    """What is printed in the block becomes log lines: a library's print, or a traceback that it writes, may hold secrets."""
+def log_prints() -> Iterator[None]:
+    """Turn prints in the block into log lines: a library's prints and tracebacks may contain secrets."""
     with contextlib.redirect_stdout(_Lines("stdout")), contextlib.redirect_stderr(_Lines("stderr")):
         yield
 
 
 class _Handler(logging.StreamHandler[Any]):
-    """Says only whose message could not be formatted: the standard library would print its arguments as they are."""
+    """Names only the logger of a message that cannot be formatted: the standard library would print its arguments."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        told = {"event": "a message could not be logged", "logger": record.name, "level": "error", "at": record.lineno}
-        with contextlib.suppress(OSError, ValueError):  # nobody is left to hear of it
-            self.stream.write(json.dumps(told) + "\n")
+        line = {"event": "a message could not be logged", "logger": record.name, "level": "error", "at": record.lineno}
+        with contextlib.suppress(OSError, ValueError):  # stderr is gone
+            self.stream.write(json.dumps(line) + "\n")
 
 
 class _Lines(io.TextIOBase):
@@ -98,15 +98,15 @@ class _Lines(io.TextIOBase):
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
-        self._begun = ""
+        self._partial = ""
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
-        *lines, self._begun = (self._begun + text).split("\n")
-        if len(self._begun) > LONGEST:
-            lines, self._begun = [*lines, self._begun], ""
+        *lines, self._partial = (self._partial + text).split("\n")
+        if len(self._partial) > LONGEST:
+            lines, self._partial = [*lines, self._partial], ""
         for line in lines:
             if line.strip():
                 self._logger.warning("%s", line)
@@ -116,29 +116,29 @@ class _Lines(io.TextIOBase):
 def _uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     if issubclass(kind, KeyboardInterrupt):
         return
-    logging.getLogger("selfheal").critical("not caught", exc_info=(kind, error or kind(), trace))
+    logging.getLogger("selfheal").critical("uncaught exception", exc_info=(kind, error or kind(), trace))
 
 
 def _redacted(event: Mapping[Any, Any], secrets: tuple[str, ...], depth: int) -> dict[str, Any]:
-    named = [(_text(key, secrets), value) for key, value in list(event.items())[:_MOST]]
+    named = [(_text(key, secrets), value) for key, value in list(event.items())[:_MAX_ITEMS]]
     return {name: HIDDEN if is_secret_name(name) else _clean(value, secrets, depth + 1) for name, value in named}
 
 
 def _clean(value: Any, secrets: tuple[str, ...], depth: int) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
-    if depth < _DEEPEST:
+    if depth < _MAX_DEPTH:
         if isinstance(value, Mapping):
             return _redacted(value, secrets, depth)
         if isinstance(value, list | tuple | set | frozenset):
-            return [_clean(item, secrets, depth + 1) for item in list(value)[:_MOST]]
+            return [_clean(item, secrets, depth + 1) for item in list(value)[:_MAX_ITEMS]]
     return _text(value, secrets)
 
 
 def _text(value: object, secrets: tuple[str, ...]) -> str:
     try:
         text = value if isinstance(value, str) else str(value)
-    except Exception as error:  # noqa: BLE001 - a message must not fail because of what it speaks of
+    except Exception as error:  # noqa: BLE001 - any object's `__str__`; logging must not fail because of it
         return f"<{type(value).__name__}: {type(error).__name__}>"
     if len(text) <= LONGEST:
         return redact(text, secrets)

@@ -1,7 +1,7 @@
-"""`/metrics` in Prometheus' text format: what the database says of the whole service, and what this process knows of itself.
+"""`/metrics` in Prometheus' text format: the whole service's figures from the database, and this process's own.
 
-Counters whose truth is the database are the same whichever process answers, and go on where they were after every restart.
-No label is a text of somebody else's: outcomes, steps, kinds of sandbox are closed lists, models are the operator's.
+Figures from the database are the same in every process and survive restarts. No label contains external text: outcomes, steps
+and kinds of sandbox are closed lists, models are named by the operator.
 """
 
 from __future__ import annotations
@@ -38,58 +38,58 @@ from app.store.figures import figures
 from app.store.figures.figures import Figures
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
-KEPT_SECONDS: Final = 5.0  # figures are as good for so long: scraping more often costs the database nothing
+CACHE_SECONDS: Final = 5.0  # how long figures are reused, so that frequent scrapes do not load the database
 _READ_SECONDS: Final = 5.0
 log = structlog.get_logger(__name__)
 
 
 class Metrics:
-    """The figures of one web process. `read` reads those of the whole service, `answers` asks whether the database is there."""
+    """The metrics of one web process. `read` reads the service's figures, `answers` checks the database."""
 
     def __init__(self, read: Callable[[], Awaitable[Figures]], answers: Callable[[], Awaitable[bool]]) -> None:
         self._read, self._answers = read, answers
         self._reading = asyncio.Lock()
         self._asked: float | None = None
         self._is_up = False
-        self._kept: tuple[float, Figures] | None = None  # when they were read
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # a series of its own for each, which nobody asks for
+        self._cached: tuple[float, Figures] | None = None  # when they were read
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # an unused series per metric
         self._own = CollectorRegistry()
         ProcessCollector(registry=self._own)
         PlatformCollector(registry=self._own)
         GCCollector(registry=self._own)
         self._webhooks = Histogram(
             "selfheal_webhook_duration_seconds",
-            "Time until a webhook was answered by this process, by status of the answer.",
+            "Time until this process answered a webhook, by status of the response.",
             ["status"],
             buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
             registry=self._own,
         )
 
     def webhook(self, status: int, seconds: float) -> None:
-        """Note a webhook that was answered."""
+        """Record an answered webhook."""
         self._webhooks.labels(str(status)).observe(seconds)
 
     async def text(self) -> bytes:
-        """Everything, in the text format 0.0.4. A database that is away is told as that, beside what is known without it.
+        """All metrics, in the text format 0.0.4; without the database's figures while it is down.
 
-        One that is there but takes too long is not away: the last figures are told again, with their age.
+        If reading the figures takes too long, the last ones are repeated, with their age.
         """
         async with self._reading:
-            if self._asked is None or time.monotonic() - self._asked > KEPT_SECONDS:
+            if self._asked is None or time.monotonic() - self._asked > CACHE_SECONDS:
                 await self._ask()
-                self._asked = time.monotonic()  # after the read: a slow one is not at once followed by the next
-            told = list(self._families())
+                self._asked = time.monotonic()  # after the read, so that slow reads do not follow each other at once
+            ready = list(self._families())
         of_service = CollectorRegistry()
-        of_service.register(_Told(told))
+        of_service.register(_ReadyFamilies(ready))
         return await asyncio.to_thread(lambda: generate_latest(of_service) + generate_latest(self._own))
 
     def _families(self) -> Iterator[Metric]:
-        up = "Whether the database answers; without it only this process's own figures are told."
+        up = "Whether the database answers; without it only this process's own figures are reported."
         yield GaugeMetricFamily("selfheal_database_up", up, float(self._is_up))
-        if self._is_up and self._kept is not None:
-            age = "How old the service's figures are; it grows where reading them takes too long."
-            yield GaugeMetricFamily("selfheal_figures_age_seconds", age, time.monotonic() - self._kept[0])
-            yield from families(self._kept[1])
+        if self._is_up and self._cached is not None:
+            age = "Age of the service's figures; grows while reading them takes too long."
+            yield GaugeMetricFamily("selfheal_figures_age_seconds", age, time.monotonic() - self._cached[0])
+            yield from families(self._cached[1])
 
     async def _ask(self) -> None:
         try:
@@ -97,12 +97,12 @@ class Metrics:
                 figures = await self._read()
         except TimeoutError:
             self._is_up = await self._answers()
-            log.warning("no new figures; reading them takes too long", seconds=_READ_SECONDS, database_answers=self._is_up)
+            log.warning("figures not updated; reading them takes too long", seconds=_READ_SECONDS, database_answers=self._is_up)
         except (SQLAlchemyError, OSError) as error:
             self._is_up = False
             log.warning("no figures; the database does not answer", error=f"{type(error).__name__}: {error}")
         else:
-            self._is_up, self._kept = True, (time.monotonic(), figures)
+            self._is_up, self._cached = True, (time.monotonic(), figures)
 
 
 async def scraped(request: Request) -> Response:
@@ -111,8 +111,8 @@ async def scraped(request: Request) -> Response:
     return Response(await metrics.text(), media_type=CONTENT_TYPE)
 
 
-class _Told(Collector):
-    """Families that are ready."""
+class _ReadyFamilies(Collector):
+    """Metric families that are ready."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
@@ -122,54 +122,54 @@ class _Told(Collector):
 
 
 def families(known: Figures) -> Iterator[Metric]:
-    """The service's figures as Prometheus knows them."""
-    yield _counter("selfheal_deliveries", "Webhook deliveries by what was decided.", "decision", known.deliveries,
+    """The service's figures as Prometheus metrics."""
+    yield _counter("selfheal_deliveries", "Webhook deliveries by decision.", "decision", known.deliveries,
                    ("request", "change", "ignored", "refused"))  # fmt: skip
-    yield _counter("selfheal_attempts_triggered", "Attempts by what asked for them.", "trigger", known.created,
+    yield _counter("selfheal_attempts_triggered", "Attempts by trigger.", "trigger", known.created,
                    ("automatic", "command", "fork"))  # fmt: skip
-    yield _counter("selfheal_attempts_ended", "Attempts that have ended, by outcome.", "outcome", known.ended, Outcome)
-    claims = CounterMetricFamily("selfheal_attempt_claims", "Claims of attempts by workers; more than one each is retries.")
+    yield _counter("selfheal_attempts_ended", "Ended attempts by outcome.", "outcome", known.ended, Outcome)
+    claims = CounterMetricFamily(
+        "selfheal_attempt_claims", "Claims of attempts by workers; more than one per attempt are retries."
+    )
     claims.add_metric([], known.claims)
     yield claims
     lasted = HistogramMetricFamily(
         "selfheal_attempt_duration_seconds",
-        "Ended attempts from their first claim to their end, by outcome.",
+        "Time from an attempt's first claim to its end, by outcome.",
         labels=["outcome"],
     )
     for outcome, histogram in sorted(known.lasted.items()):
         lasted.add_metric([outcome], _buckets(histogram), histogram.sum)
     yield lasted
-    picked_up = HistogramMetricFamily("selfheal_attempt_pickup_seconds", "From an attempt's trigger to its first claim.")
+    picked_up = HistogramMetricFamily("selfheal_attempt_pickup_seconds", "Time from an attempt's trigger to its first claim.")
     picked_up.add_metric([], _buckets(known.picked_up), known.picked_up.sum)
     yield picked_up
-    yield _gauge("selfheal_attempts", "Attempts by status, now.", "status", known.standing,
+    yield _gauge("selfheal_attempts", "Attempts by current status.", "status", known.standing,
                  ("queued", "running", "waiting", "ended"))  # fmt: skip
-    yield GaugeMetricFamily("selfheal_queue_due", "Queued attempts that a worker could take now.", known.due)
-    oldest = "How long the oldest of them has been waiting; 0 where there is none."
+    yield GaugeMetricFamily("selfheal_queue_due", "Queued attempts that a worker could claim now.", known.due)
+    oldest = "How long the oldest due attempt has waited; 0 if there is none."
     yield GaugeMetricFamily("selfheal_queue_oldest_due_seconds", oldest, known.oldest_due)
-    yield _gauge("selfheal_leases", "Running attempts by whether their worker still says so, now.", "state", known.leases,
+    yield _gauge("selfheal_leases", "Running attempts by whether their lease is held or expired.", "state", known.leases,
                  ("held", "expired"))  # fmt: skip
-    untold = "Ended attempts of whose end GitHub is still to be told, now."
-    yield GaugeMetricFamily("selfheal_ends_untold", untold, known.untold)
-    yield _gauge("selfheal_pull_requests", "Pull requests that were opened, by state, now.", "state", known.pulls,
+    unreported = "Ended attempts whose outcome has not been reported to GitHub yet."
+    yield GaugeMetricFamily("selfheal_ends_untold", unreported, known.unreported)
+    yield _gauge("selfheal_pull_requests", "Opened pull requests by current state.", "state", known.pulls,
                  ("open", "closed", "merged"))  # fmt: skip
     yield from _metered(known.meters)
 
 
 def _metered(meters: Mapping[tuple[str, str, str], float]) -> Iterator[Metric]:
-    """What timelines add up to (`app.store.meters`)."""
-    calls = CounterMetricFamily("selfheal_model_calls", "Calls of models.", labels=["model", "result"])
-    tokens = CounterMetricFamily(
-        "selfheal_model_tokens", "Tokens of models' prompts and answers.", labels=["model", "direction"]
-    )
-    cost = CounterMetricFamily("selfheal_model_cost_dollars", "What models cost, where the price is known.", labels=["model"])
+    """The stored counters (`app.store.figures.meters`)."""
+    calls = CounterMetricFamily("selfheal_model_calls", "Model calls.", labels=["model", "result"])
+    tokens = CounterMetricFamily("selfheal_model_tokens", "Tokens of prompts and completions.", labels=["model", "direction"])
+    cost = CounterMetricFamily("selfheal_model_cost_dollars", "Cost of models with a known price.", labels=["model"])
     seconds = CounterMetricFamily("selfheal_model_seconds", "Time spent waiting for models.", labels=["model"])
-    sandboxes = CounterMetricFamily("selfheal_sandbox_starts", "Sandboxes asked for, by result.", labels=["sandbox", "result"])
+    sandboxes = CounterMetricFamily("selfheal_sandbox_starts", "Sandbox starts by result.", labels=["sandbox", "result"])
     starting = CounterMetricFamily(
-        "selfheal_sandbox_start_seconds", "Time until they were there.", labels=["sandbox", "result"]
+        "selfheal_sandbox_start_seconds", "Time spent starting sandboxes.", labels=["sandbox", "result"]
     )
-    fallbacks = CounterMetricFamily("selfheal_fallbacks", "Times that a step made do with something weaker.", labels=["step"])
-    steps = SummaryMetricFamily("selfheal_step_duration_seconds", "Steps of attempts that are done.", labels=["step"])
+    fallbacks = CounterMetricFamily("selfheal_fallbacks", "Times that a step used a fallback.", labels=["step"])
+    steps = SummaryMetricFamily("selfheal_step_duration_seconds", "Duration of finished steps.", labels=["step"])
     counters = {
         "model_calls": (calls, 2),
         "model_tokens": (tokens, 2),
@@ -191,7 +191,7 @@ def _metered(meters: Mapping[tuple[str, str, str], float]) -> Iterator[Metric]:
 
 def _counter(name: str, help_: str, label: str, values: Mapping[str, int], known: Iterable[str]) -> Metric:
     family = CounterMetricFamily(name, help_, labels=[label])
-    for value in known:  # also those that have not happened: an alert on a rate needs the zero before
+    for value in known:  # including zeros: an alert on a rate needs the value before the first increment
         family.add_metric([value], values.get(value, 0))
     return family
 

@@ -1,7 +1,7 @@
-"""Spans on their way out: by OTLP over HTTP, where an endpoint is set. Where none is, nothing of OpenTelemetry's SDK is loaded.
+"""Exports spans by OTLP over HTTP if an endpoint is set; otherwise OpenTelemetry's SDK is not loaded.
 
-One trace an attempt: its id is the attempt's, and the span of the delivery that caused it has an id that follows from the
-delivery's. So every process finds the same trace by what the database tells it, and nothing but ids travels through Redis.
+Each attempt is one trace with the attempt's id; the span of its delivery has an id derived from the delivery's. So every
+process finds the trace by ids from the database, and Redis carries no trace context.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 UNTRACED: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
-"""For our web apps: probes, scrapes and pages are no part of any attempt's trace."""
+"""For our web apps: probes, scrapes and pages belong to no attempt's trace."""
 LONGEST: Final = 256  # characters of an attribute
 _EXPORT_SECONDS: Final = 5.0
 _CLOSING_SECONDS: Final = 3.0
 
 _chosen: ContextVar[tuple[int, int] | None] = ContextVar("chosen", default=None)
-"""Trace and span id of the span that is begun next."""
+"""Trace and span id for the next span."""
 
 
 @contextlib.contextmanager
-def exported(settings: Settings, process: str) -> Iterator[None]:
-    """Send the spans of the block to the endpoint that is set; `process` names this one ("web", "worker").
+def export_spans(settings: Settings, process: str) -> Iterator[None]:
+    """Export the block's spans to the configured endpoint; `process` is "web", "worker" or both.
 
-    A collector that is away costs spans, lines in the log, and a few seconds at the end; never work.
+    An unavailable collector costs spans, log lines and a few seconds at the end, but never work.
     """
     if not settings.otlp_endpoint:
         yield
@@ -49,15 +49,15 @@ def exported(settings: Settings, process: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # It would wait for half a minute; a closed exporter ends what it tries again.
+        # It would wait for half a minute; shutting down the exporter ends its retries.
         giving_up = threading.Timer(_CLOSING_SECONDS, wire.shutdown)
         giving_up.start()
         provider.shutdown()
         giving_up.cancel()
 
 
-def delivered(attempt_id: str, guid: str, event: str, began: int) -> None:
-    """The span of a delivery that asked for an attempt; it `began` so many nanoseconds after 1970, and ends now."""
+def record_delivery(attempt_id: str, guid: str, event: str, began: int) -> None:
+    """Record the span of a delivery that asked for an attempt, from `began` (nanoseconds since 1970) until now."""
     from opentelemetry import trace
 
     token = _chosen.set((_trace_id(attempt_id), _span_id(guid)))
@@ -76,7 +76,7 @@ def delivered(attempt_id: str, guid: str, event: str, began: int) -> None:
 
 @contextlib.contextmanager
 def attempt(attempt_id: str, delivery: str | None, number: int) -> Iterator[None]:
-    """One try of an attempt, under the delivery that caused it; steps inside become its children."""
+    """The span of one try of an attempt, below the delivery that caused it; steps become its children."""
     from opentelemetry import trace
 
     above: trace.Span = trace.INVALID_SPAN
@@ -95,22 +95,22 @@ def attempt(attempt_id: str, delivery: str | None, number: int) -> Iterator[None
     try:
         with trace.use_span(span, record_exception=False, set_status_on_exception=False):
             yield
-    except BaseException as error:  # its kind alone: a message may quote foreign code
+    except BaseException as error:  # only its type: a message may quote foreign code
         span.set_attribute("error.type", type(error).__name__)
         raise
     finally:
         span.end()
 
 
-def ends_as(outcome: str) -> None:
-    """Note on the attempt's span how it is going to end."""
+def set_outcome(outcome: str) -> None:
+    """Set the outcome on the attempt's span."""
     from opentelemetry import trace
 
     trace.get_current_span().set_attribute("selfheal.outcome", outcome)
 
 
 def provider_of(process: str, exporter: SpanExporter) -> TracerProvider:
-    """Where spans come from. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` count more than our own names."""
+    """The tracer provider. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override our own names."""
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -136,7 +136,7 @@ def provider_of(process: str, exporter: SpanExporter) -> TracerProvider:
 
 
 def redacting(exporter: SpanExporter, secrets: Sequence[str]) -> SpanExporter:
-    """An exporter whose spans have what looks like a secret taken out: the last door, whoever made the span."""
+    """An exporter that redacts secrets in all spans, ours and those of libraries."""
     from opentelemetry.sdk.trace import Event, ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
     from opentelemetry.trace import Status
@@ -150,7 +150,7 @@ def redacting(exporter: SpanExporter, secrets: Sequence[str]) -> SpanExporter:
         return {name: clean(value) for name, value in (attributes or {}).items()}
 
     def copied(span: ReadableSpan) -> ReadableSpan:
-        said = span.status.description
+        description = span.status.description
         return ReadableSpan(
             name=clean(span.name)[:LONGEST],
             context=span.context,
@@ -159,7 +159,7 @@ def redacting(exporter: SpanExporter, secrets: Sequence[str]) -> SpanExporter:
             attributes=all_clean(span.attributes),
             events=[Event(clean(event.name), all_clean(event.attributes), event.timestamp) for event in span.events],
             kind=span.kind,
-            status=Status(span.status.status_code, clean(said)[:LONGEST] if said else None),
+            status=Status(span.status.status_code, clean(description)[:LONGEST] if description else None),
             start_time=span.start_time,
             end_time=span.end_time,
             instrumentation_scope=span.instrumentation_scope,

@@ -1,49 +1,49 @@
-"""Every text that people read on GitHub. Pure functions of values; all outside text passes a `Quoter`.
+"""Every text that people read on GitHub: pull requests, commits, comments, check runs.
 
-Knows nothing of how or when a text is published.
+Pure functions of values; all untrusted text passes a `Quoter`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from agent import words
+from agent.contract import words
 from agent.contract.outcome import Evidence, NoRepair, Outcome, ReflectionLog, Repair
-from agent.question import Question
-from app.endings import ENDINGS
+from agent.contract.question import Question
 from app.publish import proof
 from app.publish.markdown import Quoter, link, shortened
+from app.publish.outcomes import ENDINGS
 from app.publish.proof import headline
 from app.publish.reflection_log import log_markdown, spent, tried_markdown
 
 BODY_LIMIT = 65_536
-"""GitHub's limit is in characters; we count bytes, which is never less strict."""
+"""Bytes; GitHub limits characters, which is never stricter."""
 
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
-_ASKED_DIFF = 12_000  # characters of the change that a person is asked about; the command line shows the whole
-_NOTES = 10  # of what is not as in CI
-_IDS = (20, 5, 1)  # node ids of a check that are listed, tried in turn until the text fits
+_ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
+_NOTES = 10  # differences from CI
+_IDS = (20, 5, 1)  # failing ids listed per check, tried in turn until the text fits
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What texts and writes need to know of an attempt."""
+    """The facts of an attempt that its texts and writes need."""
 
     attempt_id: str
-    number: int  # 1 for the first attempt of this head, then 2, …
+    number: int  # of the attempt among those of this head, from 1
     repository: str  # full name
     head_sha: str
     head_branch: str
-    run_title: str  # what failed, for people: "CI / tests"
-    run_url: str = ""  # empty where there is no run
+    run_title: str  # the failing run, such as "CI / tests"
+    run_url: str = ""  # "" if there is no run
     details_url: str | None = None  # the attempt's page on the dashboard
-    pull_number: int | None = None  # the pull request whose head this is
-    by_command: bool = False  # a person asked in that pull request
-    secrets: tuple[str, ...] = field(default=(), repr=False)  # exact secrets of this installation, to be redacted
+    pull_number: int | None = None  # the pull request with this head
+    by_command: bool = False  # requested by a comment in that pull request
+    secrets: tuple[str, ...] = field(default=(), repr=False)  # this installation's secrets, to redact
 
 
 def pull_marker(attempt_id: str) -> str:
-    """The hidden words by which a pull request's text is known to be this attempt's."""
+    """A hidden comment that identifies a pull request's text as this attempt's."""
     return f"<!-- selfheal:pull:{attempt_id} -->"
 
 
@@ -52,7 +52,7 @@ def comment_marker(attempt_id: str) -> str:
 
 
 def trailer(attempt_id: str) -> str:
-    """The last line of our commits' messages."""
+    """The last line of Selfheal's commit messages."""
     return f"Selfheal-Attempt: {attempt_id}"
 
 
@@ -65,7 +65,7 @@ def quoter(publication: Publication) -> Quoter:
 
 
 def title(publication: Publication, repair: Repair) -> str:
-    """At most 72 characters, as a list of pull requests shows them."""
+    """At most 72 characters, the width of GitHub's list of pull requests."""
     quote = quoter(publication)
     what = quote.line(headline(repair), 500) or "make the failing checks pass"
     return shortened(f"Heal CI: {what}", _SUBJECT)
@@ -79,37 +79,37 @@ def commit_message(publication: Publication, repair: Repair) -> str:
 
 
 def pull_body(publication: Publication, repair: Repair) -> str:
-    """At most `BODY_LIMIT` bytes: the log is cut first, then the lists of ids; the evidence's numbers never."""
+    """At most `BODY_LIMIT` bytes: the log is shortened first, then the lists of ids, never the evidence table."""
     quote = quoter(publication)
     for ids in _IDS:
-        body = _told(publication, repair, quote, ids)
+        body = _body(publication, repair, quote, ids)
         if _size(body) <= BODY_LIMIT * 3 // 4:
             break
-    return body + _log(publication, _beside(repair), quote, BODY_LIMIT - _size(body))
+    return body + _log(publication, _remaining_log(repair), quote, BODY_LIMIT - _size(body))
 
 
-def _told(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> str:
+def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> str:
     parts = [
         pull_marker(publication.attempt_id),
         _summary(publication, repair, quote),
-        "### The cause",
+        "### Cause",
         proof.cause(repair.diagnosis, quote),
-        "### The change",
+        "### Change",
         proof.changed(repair, quote),
         *_found_by(repair, quote),
-        "### The evidence",
+        "### Evidence",
         proof.table(repair.evidence, quote),
         (
-            "Each run was made in a fresh process in a sandbox. The last one takes the change back and must be red again, so "
-            "that it is the change that heals."
+            "Each run used a new process in a sandbox. Reverting the patch makes the tests fail again, so the patch is what "
+            "fixes them."
         ),
         *_environment(repair.evidence, quote),
-        "What was red, and is green with the change:",
-        *proof.red(repair.evidence, quote, ids),
+        "These failed before the patch and pass with it:",
+        *proof.failing_ids(repair.evidence, quote, ids),
         "### Before you merge",
         (
-            "Read the diff: passing tests show that the tested behaviour is right, not that it is what you meant. Merge it, "
-            "push on top of it, or close it: a closed one is not opened again."
+            "Review the diff. Passing tests show that the tested behaviour is correct, not that it is what you intended. You "
+            "can merge this pull request, push commits to it, or close it. Selfheal does not reopen a closed pull request."
         ),
         f"Cost: {spent(repair.usage)}.",
     ]
@@ -117,7 +117,7 @@ def _told(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> 
 
 
 def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
-    """Three lines for somebody with two hundred notifications: what failed, what was changed, how sure."""
+    """Three lines at the top: what failed, what was changed, and the confidence."""
     run = f" ({link('see the run', publication.run_url)})" if publication.run_url else ""
     where = f"on {quote.span(publication.head_branch)} at {quote.span(publication.head_sha[:10])}"
     what = quote.prose(headline(repair), 300).rstrip(".") or "see the diff"
@@ -125,48 +125,45 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
         [
             f"- **Failed:** {quote.span(publication.run_title or 'CI')} {where}: {proof.failed(repair.evidence)}{run}.",
             f"- **Changed:** {what} ({proof.files(repair, quote)}).",
-            f"- **How sure:** {proof.sureness(repair)}.",
+            f"- **Confidence:** {proof.sureness(repair)}.",
             *proof.doubts(repair, quote),
         ]
     )
 
 
 def _environment(evidence: Evidence, quote: Quoter) -> list[str]:
-    told = [f"Environment: {quote.prose(evidence.environment, 500)}."] if evidence.environment.strip() else []
+    parts = [f"Environment: {quote.prose(evidence.environment, 500)}."] if evidence.environment.strip() else []
     if evidence.approximated:
-        told += ["Not as in CI:", "\n".join(f"- {quote.prose(note, 300)}" for note in evidence.approximated[:_NOTES])]
-    return told
+        notes = "\n".join(f"- {quote.prose(note, 300)}" for note in evidence.approximated[:_NOTES])
+        parts += ["Differences from CI:", notes]
+    return parts
 
 
 def _found_by(repair: Repair, quote: Quoter) -> list[str]:
     verified = next((i for i in reversed(repair.log.iterations) if i.result == "verified"), None)
     if verified is None:
         return []
-    rounds = len(repair.log.iterations)
-    which = (
-        "the first change that was put to the full check"
-        if rounds == 1
-        else f"after {words.counted(rounds - 1, 'change')} that failed"
-    )
-    return [f"Found by {quote.prose(words.rung(verified.rung), 120)}, {which}."]
+    failed = len(repair.log.iterations) - 1
+    which = f"verified after {words.counted(failed, 'failed candidate')}" if failed else "first candidate, fully verified"
+    return [f"Found by {quote.prose(words.rung(verified.rung), 120)}; {which}."]
 
 
-def _beside(repair: Repair) -> ReflectionLog:
-    """The log without what stands above it already: the diagnosis, and the diff of the repair itself."""
+def _remaining_log(repair: Repair) -> ReflectionLog:
+    """The log without parts that the body already shows: the diagnosis, and the diff of the repair."""
     log = repair.log
-    told = None if log.diagnosis == repair.diagnosis else log.diagnosis
-    rounds = tuple(replace(i, diff="") if i.result == "verified" else i for i in log.iterations)
-    return replace(log, diagnosis=told, iterations=rounds)
+    diagnosis = None if log.diagnosis == repair.diagnosis else log.diagnosis
+    iterations = tuple(replace(i, diff="") if i.result == "verified" else i for i in log.iterations)
+    return replace(log, diagnosis=diagnosis, iterations=iterations)
 
 
 def _log(publication: Publication, log: ReflectionLog, quote: Quoter, room: int) -> str:
-    """The log in a details block of at most `room` bytes, after a link to the attempt's page; nothing where nothing is."""
-    page = f"\n\n{link('The attempt on the dashboard', publication.details_url)}" if publication.details_url else ""
-    frame = f"{page}\n\n<details>\n<summary>Reflection log: what was tried and learned</summary>\n\n{{}}\n\n</details>\n"
+    """A link to the attempt's page, and the log in a details block; together at most `room` bytes."""
+    page = f"\n\n{link('View this attempt on the dashboard', publication.details_url)}" if publication.details_url else ""
+    frame = f"{page}\n\n<details>\n<summary>Reflection log: changes and lessons</summary>\n\n{{}}\n\n</details>\n"
     text = log_markdown(log, quote, room - _size(frame))
     if text is None:
         return f"{page}\n"
-    return frame.format(text or "The log is too long to be shown here.")
+    return frame.format(text or "The log is too long to show here.")
 
 
 def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> str:
@@ -174,7 +171,7 @@ def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> s
     ending = ENDINGS[Outcome.HEALED]
     return "\n\n".join(
         [
-            f"{ending.sentence} {link('The pull request', pull_url)} carries the proof.",
+            f"{ending.sentence} See {link('the pull request', pull_url)} for the evidence.",
             _summary(publication, repair, quote),
             f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
             proof.table(repair.evidence, quote),
@@ -184,7 +181,7 @@ def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> s
 
 
 def no_repair_summary(publication: Publication, result: NoRepair) -> str:
-    """The outcome's sentence, why in this case, what to do; then the diagnosis, what was tried, and the log."""
+    """Outcome, reason and next step; then the diagnosis, the changes tried, notes and the log."""
     quote = quoter(publication)
     ending, log = ENDINGS[result.outcome], result.log
     parts = [
@@ -195,9 +192,9 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
     if log.diagnosis is not None:
         parts += ["### Best diagnosis so far", proof.cause(log.diagnosis, quote)]
     if tried := tried_markdown(log, quote):
-        parts += ["### What was tried, and why it is not the repair", tried]
+        parts += ["### Changes tried, and why they failed", tried]
     if log.notes:
-        parts += ["### Worth knowing", "\n".join(f"- {quote.prose(note, 600)}" for note in log.notes[:20])]
+        parts += ["### Notes", "\n".join(f"- {quote.prose(note, 600)}" for note in log.notes[:20])]
     if log.iterations or log.rungs:
         parts.append(f"Cost: {spent(result.usage)}.")
     body = "\n\n".join(parts)
@@ -206,7 +203,7 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
 
 
 def no_repair_comment(publication: Publication, result: NoRepair) -> str:
-    """The answer to a person who asked by a command."""
+    """The reply to a `/heal` comment."""
     quote = quoter(publication)
     ending = ENDINGS[result.outcome]
     parts = [
@@ -215,35 +212,38 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     ]
     if result.log.diagnosis is not None:
         parts.append(f"**Best diagnosis so far:** {quote.prose(result.log.diagnosis.cause, 600)}")
-    page = f" {link('More on the dashboard', publication.details_url)}." if publication.details_url else ""
+    page = f" {link('View this attempt on the dashboard', publication.details_url)}." if publication.details_url else ""
     parts.append(f"**Next:** {quote.prose(result.next_step, 400) if result.next_step.strip() else ending.next_step}{page}")
     return "\n\n".join(parts)
 
 
 def healed_comment(publication: Publication, number: int, pull_url: str) -> str:
-    text = f"A verified repair of {quoter(publication).span(publication.head_sha[:10])} is in {link(f'#{number}', pull_url)}."
+    commit = quoter(publication).span(publication.head_sha[:10])
+    text = f"{link(f'#{number}', pull_url)} contains a verified repair of {commit}."
     return f"{comment_marker(publication.attempt_id)}\n\n{text}"
 
 
 def progress_summary(publication: Publication, step: str) -> str:
-    page = f" {link('Watch it on the dashboard', publication.details_url)}." if publication.details_url else ""
+    page = f" {link('Follow this attempt on the dashboard', publication.details_url)}." if publication.details_url else ""
     return f"{quoter(publication).prose(step, 200)}.{page}"
 
 
 def question_summary(publication: Publication, asked: Question) -> str:
-    """What a person is asked, and how they answer: with the operator's command, as the word of a passer-by is not enough."""
+    """The question, and the commands that answer it. Only the operator can run these; a comment is not enough."""
     quote = quoter(publication)
-    known = publication.attempt_id[:12]
+    short_id = publication.attempt_id[:12]
     if asked.about == "publish":
         why = "what should be done instead"
-        after = "A rejection with a reason is learned from, and another change is looked for; one without ends the attempt."
+        after = (
+            "If you reject it with a reason, Selfheal learns from it and tries another change. Without one, the attempt ends."
+        )
     else:
-        why, after = "why not", "A rejection ends the attempt."
+        why, after = "why not", "If you reject it, the attempt ends."
     parts = [
-        f"**Selfheal asks:** {quote.prose(asked.text, 600)}",
+        f"**Question:** {quote.prose(asked.text, 600)}",
         quote.fence(asked.diff, _ASKED_DIFF, "diff") if asked.diff else "",
-        "**Next:** whoever runs this Selfheal answers there, now or in some days:",
-        f'```\nselfheal attempts approve {known}\nselfheal attempts reject {known} --why "{why}"\n```',
+        "**Next:** the operator of this Selfheal installation answers with one of these commands:",
+        f'```\nselfheal attempts approve {short_id}\nselfheal attempts reject {short_id} --why "{why}"\n```',
         after,
     ]
     return "\n\n".join(part for part in parts if part)

@@ -1,9 +1,9 @@
-"""What came out of an attempt, put on GitHub: branch, commit, pull request, check run, comment.
+"""Publishes the result of an attempt on GitHub: branch, commit, pull request, check run, comment.
 
-Every function may be killed between any two writes and run again: it finds what it wrote and goes on from there. Nothing that
-a person did is undone: a branch that holds somebody's commits is not moved, a pull request that was closed stays closed.
+Every function is idempotent: if killed between two writes and run again, it finds its earlier writes and continues. People's
+work is never undone: a branch with their commits is not moved, and a closed pull request stays closed.
 
-Failures of GitHub leave as `app.github.GitHubError`.
+GitHub's failures are raised as `app.github.GitHubError`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Literal
 
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import FileChange
-from agent.question import Question
-from app.endings import ENDINGS
+from agent.contract.question import Question
 from app.github import Conflict, Repository
 from app.github.types import CheckReport, Commit, FileWrite, NewCommit, NewPull, PullRequest
 from app.publish import messages
 from app.publish.messages import Publication
+from app.publish.outcomes import ENDINGS
 from webhooks.triggers import OWN_BRANCHES
 
 CHECK = "Selfheal"
-LABEL = "selfheal"  # of our pull requests, so that people can list them, and leave them out of a list
+LABEL = "selfheal"  # lets people filter for our pull requests
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Where a repair is now."""
+    """A published repair."""
 
     number: int
     url: str
@@ -38,16 +38,16 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A branch of ours as it stands: its head is None while it does not exist."""
+class _Branch:
+    """A branch of ours; `head` is None if it does not exist."""
 
-    branch: str
+    name: str
     head: Commit | None
     pull: PullRequest | None
 
 
 async def progress(publication: Publication, repository: Repository, step: str | None) -> None:
-    """Show on the failing commit that the attempt is queued (`step=None`) or what it is doing now."""
+    """Show on the failing commit that the attempt is queued (`step=None`), or its current step."""
     await repository.report_check(
         CheckReport(
             name=CHECK,
@@ -62,14 +62,14 @@ async def progress(publication: Publication, repository: Repository, step: str |
 
 
 async def question(publication: Publication, asked: Question, repository: Repository) -> None:
-    """Show on the failing commit what a person is asked, and how they answer."""
+    """Show a question on the failing commit, and how to answer it."""
     await repository.report_check(
         CheckReport(
             name=CHECK,
             head_sha=publication.head_sha,
             external_id=publication.attempt_id,
             status="in_progress",
-            title="Waiting for a person",
+            title="Waiting for approval",
             summary=messages.question_summary(publication, asked),
             details_url=publication.details_url,
         )
@@ -77,30 +77,30 @@ async def question(publication: Publication, asked: Question, repository: Reposi
 
 
 async def pull_request(publication: Publication, repair: Repair, repository: Repository) -> Published | NoRepair:
-    """Open (or find) the draft pull request that carries the repair, and end the check run with it.
+    """Open or update the draft pull request with the repair, and complete the check run.
 
-    One pull request per head: a further attempt of the same head renews the one that is open. `NoRepair(superseded)` when the
-    branch is gone meanwhile (nothing is published then: call `explanation`). Raises `GitHubError`; `Conflict` when the repair
-    does not fit the commit or its branch holds other people's work.
+    There is one pull request per head: a later attempt updates the open one. Returns `NoRepair(superseded)` without publishing
+    anything if the branch was deleted (then call `explanation`). Raises `GitHubError`; `Conflict` if the repair does not fit
+    the commit or its branch contains other people's work.
     """
-    place = await _place(publication, repository)
-    if place.pull is None and await repository.branch_head(publication.head_branch) is None:
+    branch = await _find_branch(publication, repository)
+    if branch.pull is None and await repository.branch_head(publication.head_branch) is None:
         return NoRepair(
             Outcome.SUPERSEDED,
-            "The branch was deleted before the repair could be proposed.",
+            "The branch was deleted before the pull request was opened.",
             ENDINGS[Outcome.SUPERSEDED].next_step,
             repair.usage,
             repair.log,
         )
-    if place.pull is not None and not _may_renew(place, publication):
-        pull, commit = place.pull, place.pull.head_sha
+    if branch.pull is not None and not _can_update(branch, publication):
+        pull, commit = branch.pull, branch.pull.head_sha
     else:
-        commit = await _commit(place, publication, repair, repository)
+        commit = await _commit(branch, publication, repair, repository)
         pull = await repository.find_or_create_pull(
             NewPull(
                 title=messages.title(publication, repair),
                 body=messages.pull_body(publication, repair),
-                head=place.branch,
+                head=branch.name,
                 base=publication.head_branch,
             )
         )
@@ -109,11 +109,11 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
     summary = messages.healed_summary(publication, repair, pull.url)
     await _conclude(publication, repository, Outcome.HEALED, summary)
     await _answer(publication, repository, messages.healed_comment(publication, pull.number, pull.url))
-    return Published(pull.number, pull.url, place.branch, commit, "merged" if pull.merged else pull.state)
+    return Published(pull.number, pull.url, branch.name, commit, "merged" if pull.merged else pull.state)
 
 
 async def explanation(publication: Publication, result: NoRepair, repository: Repository) -> None:
-    """End the check run with the outcome's sentence and log; answer the person who asked by a command, nobody else.
+    """Complete the check run with the outcome and log, and reply to the `/heal` comment if there is one.
 
     Raises `GitHubError`.
     """
@@ -122,70 +122,69 @@ async def explanation(publication: Publication, result: NoRepair, repository: Re
 
 
 def branch_name(publication: Publication, number: int = 1) -> str:
-    """`selfheal/<branch>-<short sha>`, with `-<number>` for a further attempt whose predecessor's place is taken."""
+    """`selfheal/<branch>-<short sha>`, with `-<number>` for a later attempt if the first name is taken."""
     slug = re.sub(r"[^A-Za-z0-9]+", "-", publication.head_branch).strip("-").lower()[:40].rstrip("-") or "branch"
     suffix = f"-{number}" if number > 1 else ""
     return f"{OWN_BRANCHES}{slug}-{publication.head_sha[:8]}{suffix}"
 
 
-async def _place(publication: Publication, repository: Repository) -> _Place:
-    """The branch for this attempt: the head's own, or a numbered one where a person has done something to that."""
+async def _find_branch(publication: Publication, repository: Repository) -> _Branch:
+    """The branch for this attempt: the unnumbered one, or a numbered one if people changed that."""
     numbers = (1,) if publication.number == 1 else (1, publication.number)
     for number in numbers:
-        branch = branch_name(publication, number)
-        place = await _look(branch, repository)
-        if _free(place) or _may_renew(place, publication) or _is_published(place, publication):
-            return place
-    raise Conflict(f"the branch {branch} holds work that is not this attempt's; it was not touched")
+        branch = await _read_branch(branch_name(publication, number), repository)
+        if _is_free(branch) or _can_update(branch, publication) or _is_published(branch, publication):
+            return branch
+    raise Conflict(f"the branch {branch.name} contains other people's work; it was not changed")
 
 
-async def _look(branch: str, repository: Repository) -> _Place:
-    sha = await repository.branch_head(branch)
+async def _read_branch(name: str, repository: Repository) -> _Branch:
+    sha = await repository.branch_head(name)
     head = await repository.commit(sha) if sha else None
-    return _Place(branch, head, await repository.find_pull(branch))
+    return _Branch(name, head, await repository.find_pull(name))
 
 
-def _free(place: _Place) -> bool:
-    return place.head is None and place.pull is None
+def _is_free(branch: _Branch) -> bool:
+    return branch.head is None and branch.pull is None
 
 
-def _is_published(place: _Place, publication: Publication) -> bool:
-    return place.pull is not None and messages.pull_marker(publication.attempt_id) in place.pull.body
+def _is_published(branch: _Branch, publication: Publication) -> bool:
+    return branch.pull is not None and messages.pull_marker(publication.attempt_id) in branch.pull.body
 
 
-def _may_renew(place: _Place, publication: Publication) -> bool:
-    """Only our own single commit on the failing head stands there, and nobody closed its pull request."""
-    ours = place.head is not None and place.head.parents == (publication.head_sha,) and messages.is_ours(place.head.message)
-    return (ours or _free(place)) and (place.pull is None or place.pull.state == "open")
+def _can_update(branch: _Branch, publication: Publication) -> bool:
+    """Whether the branch has only our single commit on the failing head, and its pull request is not closed."""
+    ours = branch.head is not None and branch.head.parents == (publication.head_sha,) and messages.is_ours(branch.head.message)
+    return (ours or _is_free(branch)) and (branch.pull is None or branch.pull.state == "open")
 
 
-async def _commit(place: _Place, publication: Publication, repair: Repair, repository: Repository) -> str:
-    """Sha of the branch's one commit on top of the failing head; the one that is there, when it has the same content."""
-    files = tuple([await _fitted(change, publication.head_sha, repository) for change in repair.edits])
+async def _commit(branch: _Branch, publication: Publication, repair: Repair, repository: Repository) -> str:
+    """Commit the repair on top of the failing head, unless the branch has that content already. Returns the sha."""
+    files = tuple([await _file_write(change, publication.head_sha, repository) for change in repair.edits])
     tree = await repository.create_tree(publication.head_sha, files)
-    if place.head is not None and place.head.tree == tree:
-        return place.head.sha
+    if branch.head is not None and branch.head.tree == tree:
+        return branch.head.sha
     new = NewCommit(publication.head_sha, tree, messages.commit_message(publication, repair))
     sha = await repository.create_commit(new)
-    if place.head is not None:
-        await repository.move_branch(place.branch, sha)
+    if branch.head is not None:
+        await repository.move_branch(branch.name, sha)
         return sha
     try:
-        await repository.create_branch(place.branch, sha)
+        await repository.create_branch(branch.name, sha)
     except Conflict:
-        # The last request of a worker that died may arrive after we looked.
-        place = await _look(place.branch, repository)
-        if place.head is None or not _may_renew(place, publication):
+        # The last request of a dead worker may arrive after our read.
+        branch = await _read_branch(branch.name, repository)
+        if branch.head is None or not _can_update(branch, publication):
             raise
-        return await _commit(place, publication, repair, repository)
+        return await _commit(branch, publication, repair, repository)
     return sha
 
 
-async def _fitted(change: FileChange, head_sha: str, repository: Repository) -> FileWrite:
-    """The change as a write to the file that the commit really has.
+async def _file_write(change: FileChange, head_sha: str, repository: Repository) -> FileWrite:
+    """The change as a write to the file in the commit.
 
-    An archive may hold other bytes than the commit (line ends converted by attributes, placeholders filled in): line ends are
-    put back as they are in the commit, any other difference is a `Conflict`.
+    An archive's bytes can differ from the commit's (attributes convert line ends or fill in placeholders). The commit's line
+    ends are restored; any other difference is a `Conflict`.
     """
     base = await repository.file(change.path, head_sha)
     if change.before is None:
@@ -193,14 +192,14 @@ async def _fitted(change: FileChange, head_sha: str, repository: Repository) -> 
             raise Conflict(f"{change.path} exists at the commit, though the repair creates it")
         return FileWrite(change.path, change.after)
     try:
-        stands = None if base is None else base.decode()
+        current = None if base is None else base.decode()
     except UnicodeDecodeError:
-        stands = None
-    if stands is None or _unix(stands) != _unix(change.before):
-        raise Conflict(f"{change.path} differs between the commit and the code that was repaired")
-    if change.after is None or stands == change.before:
+        current = None
+    if current is None or _unix(current) != _unix(change.before):
+        raise Conflict(f"{change.path} differs between the commit and the repaired code")
+    if change.after is None or current == change.before:
         return FileWrite(change.path, change.after)
-    return FileWrite(change.path, _unix(change.after).replace("\n", "\r\n") if "\r\n" in stands else _unix(change.after))
+    return FileWrite(change.path, _unix(change.after).replace("\n", "\r\n") if "\r\n" in current else _unix(change.after))
 
 
 def _unix(text: str) -> str:

@@ -1,6 +1,6 @@
-"""Whether this service can do its work: each part is asked, with a deadline of its own, and says in a fixed sentence why not.
+"""Health checks: each part is checked with a deadline; a failure is one of a few fixed sentences.
 
-The answers are public: an error's own words never get into them. Nothing is created or migrated here.
+The results are public, so they never contain an error's own message. Nothing is created or migrated here.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from app.store.database.database import Database, newest_migration
 
 DATABASE_SECONDS: Final = 2.0
 REDIS_SECONDS: Final = 1.0
-FRESH_SECONDS: Final = 1.0  # an answer is as good for so long, however often it is asked for
+CACHE_SECONDS: Final = 1.0  # how long results are reused
 _NO_REDIS: Final = "no process runs the embedded Redis of this data folder"
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing that the service needs; `reason` is empty where it is as it should be."""
+    """One dependency of the service; `reason` is empty if it is healthy."""
 
     reason: str = ""
 
@@ -45,26 +45,26 @@ class Part:
 
 
 class Health:
-    """Asks the database, its migrations and Redis. Every question is answered within a few seconds, and asked once a second."""
+    """Checks the database, its migrations and Redis, within a few seconds and at most once a second."""
 
     def __init__(self, database: Database, redis_url: str | None) -> None:
-        """`redis_url` is None where an embedded Redis is used and none runs."""
+        """`redis_url` is None if an embedded Redis is configured but not running."""
         self._database, self._redis_url = database, redis_url
         self._newest = newest_migration()
         self._asking = asyncio.Lock()
-        self._known: tuple[float, Mapping[str, Part]] | None = None
+        self._cached: tuple[float, Mapping[str, Part]] | None = None
 
     async def parts(self) -> Mapping[str, Part]:
         async with self._asking:
             now = time.monotonic()
-            if self._known is None or now - self._known[0] > FRESH_SECONDS:
+            if self._cached is None or now - self._cached[0] > CACHE_SECONDS:
                 parts = await asyncio.gather(
                     _within(DATABASE_SECONDS, "database", self._answers()),
                     _within(DATABASE_SECONDS, "migrations", self._is_current()),
                     _within(REDIS_SECONDS, "redis", self._pings()),
                 )
-                self._known = time.monotonic(), dict(zip(("database", "migrations", "redis"), parts, strict=True))
-            return self._known[1]
+                self._cached = time.monotonic(), dict(zip(("database", "migrations", "redis"), parts, strict=True))
+            return self._cached[1]
 
     async def database_answers(self) -> bool:
         return (await self.parts())["database"].ok
@@ -77,7 +77,7 @@ class Health:
     async def _is_current(self) -> str:
         async with self._database.read() as session:
             found = list(await session.scalars(text("SELECT version_num FROM alembic_version")))
-        return "" if found == [self._newest] else "its tables are of another version of Selfheal than this process"
+        return "" if found == [self._newest] else "the tables are from another version of Selfheal"
 
     async def _pings(self) -> str:
         if self._redis_url is None:
@@ -87,15 +87,14 @@ class Health:
 
 
 async def of_worker(settings: Settings) -> Mapping[str, Part]:
-    """The same of this machine's worker, asked from outside of it: database, Redis, and whether it takes work.
+    """Checks from outside the worker process: database, Redis, and whether a worker of this host takes work.
 
-    Raises `StoreError` where the database's URL is none, `RedisMissing` where the data folder cannot be looked into: no
-    waiting mends either.
+    Raises `StoreError` for an invalid database URL and `RedisMissing` for an unreadable data folder: waiting fixes neither.
     """
     redis_url = running_redis(settings)
     where = address.read(settings.database)
-    if isinstance(where, Sqlite) and not await asyncio.to_thread(where.path.exists):  # opening it would make it
-        missing = {"database": Part("there is no database yet: no process has made it")}
+    if isinstance(where, Sqlite) and not await asyncio.to_thread(where.path.exists):  # connecting would create it
+        missing = {"database": Part("there is no database yet; start `selfheal serve` or `selfheal worker`")}
         return missing if redis_url is not None else {**missing, "redis": Part(_NO_REDIS)}
     database = Database.connect(settings.database)
     try:
@@ -108,7 +107,7 @@ async def of_worker(settings: Settings) -> Mapping[str, Part]:
 
 
 def worker_key(name: str) -> str:
-    """Where in Redis the worker of that name (host and process) says every few seconds that it takes work."""
+    """The Redis key that the worker of that name (host and process) renews every few seconds."""
     return f"selfheal:worker:{name}"
 
 
@@ -123,12 +122,12 @@ async def _takes_work(redis_url: str) -> str:
     return "no worker of this host takes work: none is running, or it hangs"
 
 
-async def _within(seconds: float, part: str, asking: Awaitable[str]) -> Part:
-    """What was asked, or a sentence why there is no answer; its own words go to the log."""
+async def _within(seconds: float, part: str, check: Awaitable[str]) -> Part:
+    """The check's result, or a fixed sentence for its error, which is logged."""
     try:
         async with asyncio.timeout(seconds):
-            return Part(await asking)
-    except Exception as error:  # noqa: BLE001 - drivers have trees of their own, and whoever asks needs an answer
+            return Part(await check)
+    except Exception as error:  # noqa: BLE001 - drivers raise many kinds, and every failure means unhealthy
         reason = _reason(error, seconds)
         log.warning("not ready", part=part, reason=reason, error=f"{type(error).__name__}: {error}")
         return Part(reason)
@@ -137,11 +136,11 @@ async def _within(seconds: float, part: str, asking: Awaitable[str]) -> Part:
 def _reason(error: Exception, seconds: float) -> str:
     match error:
         case TimeoutError() | RedisTimeoutError():
-            return f"it does not answer within {seconds:g} s"
+            return f"no answer within {seconds:g} s"
         case AuthenticationError():
-            return "it refuses our password"
+            return "the password was rejected"
         case ProgrammingError():
-            return "it has no tables of Selfheal"
+            return "Selfheal's tables are missing"
         case OperationalError() if "no such table" in str(error.orig):
-            return "it has no tables of Selfheal"
-    return "it cannot be reached"
+            return "Selfheal's tables are missing"
+    return "cannot be reached"

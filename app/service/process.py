@@ -1,4 +1,4 @@
-"""How the service's processes run: until a signal, the web and the worker apart or in one process."""
+"""Runs the service until a signal: web and worker apart or in one process."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextlib.contextmanager
-def stop_on_signals(word: str = "stopping; what runs is given back") -> Iterator[asyncio.Event]:
-    """An event that SIGTERM and SIGINT set; the log gets the word. A second SIGINT or SIGTERM ends the process at once."""
+def stop_on_signals(message: str = "stopping; returning running attempts to the queue") -> Iterator[asyncio.Event]:
+    """An event that SIGTERM and SIGINT set; logs the message. A second signal ends the process at once."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
-    def told() -> None:
-        _log.info(word)
+    def handle() -> None:
+        _log.info(message)
         stop.set()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
 
     for number in _SIGNALS:
-        loop.add_signal_handler(number, told)
+        loop.add_signal_handler(number, handle)
     try:
         yield stop
     finally:
@@ -41,7 +41,7 @@ def stop_on_signals(word: str = "stopping; what runs is given back") -> Iterator
 async def dev(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
     """Web and worker in this process, until `stop` is set or one of them fails. Raises what `serve` and `work` raise.
 
-    The worker begins when the web listens: where that cannot be, nothing is proven and no attempt claimed.
+    The worker starts once the web process listens; if that fails, no attempt is claimed.
     """
     may_work = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""The service's processes as the command line starts them: what a worker holds open, and what is said when one is ready."""
+"""The service's processes as the command line starts them, and what a worker opens."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ from app.assembly import (
     sandboxes_of,
 )
 from app.observability import log
-from app.observability.traces import exported
+from app.observability.traces import export_spans
 from app.queue.redis import RedisMissing
 from app.service.process import dev, stop_on_signals
+from app.service.watchdog import exit_when_hung
 from app.service.web import serve
 from app.service.worker import Heal, work, worker_name
 from app.settings import Settings
 from app.store.checkpoints.checkpoints import open_checkpoints
 from app.store.database.database import StoreError
 from app.store.store import Store
-from app.watchdog import ended_when_silent
 from sandbox.base import SandboxUnavailable
 
 CANNOT_START = (StoreError, RedisMissing, SandboxUnavailable)
-"""What these raise when something outside is not as they need it, with a sentence for the operator."""
+"""Raised when something outside is not as needed, with a sentence for the operator."""
 
 _log = structlog.get_logger()
 
 
 async def web(settings: Settings) -> None:
-    """Serve webhooks until a signal. Raises `SettingsError` for a sandbox that no worker of these settings would run in."""
+    """Serve webhooks and pages until a signal. Raises `SettingsError` for a sandbox that a worker would refuse."""
     log.configure(settings.log_level, settings.secrets)
     check_trust(settings)
-    gc.freeze()  # what is loaded stays: a full collection would look through all of it, and every webhook wait meanwhile
-    word = "stopping; what was asked is still answered"
-    with log.prints_logged(), exported(settings, "web"), ended_when_silent(), stop_on_signals(word) as stop:
+    gc.freeze()  # modules stay loaded: keeps full collections, which delay every webhook, short
+    message = "stopping; open requests are still answered"
+    with log.log_prints(), export_spans(settings, "web"), exit_when_hung(), stop_on_signals(message) as stop:
         await serve(settings, stop, _listening)
 
 
 def loop_of_web() -> asyncio.AbstractEventLoop:
-    """uvloop's, where there is one: twice the webhooks of asyncio's own. It only serves; no sandbox is started on it."""
+    """uvloop's event loop where available: it takes twice the webhooks of asyncio's own."""
     if sys.platform == "win32":
         return asyncio.new_event_loop()
     import uvloop
@@ -64,37 +64,37 @@ def loop_of_web() -> asyncio.AbstractEventLoop:
 async def worker(settings: Settings) -> None:
     """Heal until a signal."""
     log.configure(settings.log_level, settings.secrets)
-    with log.prints_logged(), exported(settings, "worker"), ended_when_silent(), stop_on_signals() as stop:
+    with log.log_prints(), export_spans(settings, "worker"), exit_when_hung(), stop_on_signals() as stop:
         await work(settings, open_heal, stop)
 
 
 async def both(settings: Settings) -> None:
     """Web and worker in one process until a signal."""
     log.configure(settings.log_level, settings.secrets)
-    with log.prints_logged(), exported(settings, "web and worker"), stop_on_signals() as stop:
+    with log.log_prints(), export_spans(settings, "web and worker"), stop_on_signals() as stop:
         await dev(settings, open_heal, stop, _listening)
 
 
 @asynccontextmanager
 async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
-    """Open what healing needs: extensions, GitHub's client, sandboxes, model, checkpoints.
+    """Open what repairing needs: extensions, GitHub's client, sandboxes, models, checkpoints.
 
-    Meanwhile the sandbox has to show that it isolates: nothing is claimed before.
-    Raises `SettingsError`, `SandboxUnavailable` (also where it does not isolate).
+    Proves the sandbox's isolation before anything is claimed. Raises `SettingsError`, `SandboxUnavailable` (also if it does not
+    isolate).
     """
-    # Only workers heal: the web process must not pay for these imports.
+    # Not for the web process, which must not pay for these imports.
     from agent.engine import Engine
-    from app.jobs import Deps, heal
-    from app.service.isolation import meanwhile, require_isolation
+    from app.attempt.story import Deps, heal
+    from app.service.isolation import in_background, require_isolation
 
-    github = github_of(settings)  # what only settings decide comes first
+    github = github_of(settings)  # first what depends on settings only
     added = await extensions_of()
     sandboxes = await sandboxes_of(settings)
     models = await models_of(settings)
     for shortcoming in sandboxes.isolation.shortcomings:
-        _log.warning("the sandbox falls short", sandbox=sandboxes.isolation.name, shortcoming=shortcoming)
+        _log.warning("sandbox has limitations", sandbox=sandboxes.isolation.name, limitation=shortcoming)
     async with (
-        meanwhile(require_isolation(settings, sandboxes)) as proof,
+        in_background(require_isolation(settings, sandboxes)) as proof,
         github,
         open_checkpoints(settings) as checkpointer,
     ):

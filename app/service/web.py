@@ -1,6 +1,6 @@
 """The web process: webhooks on one address, the pages on another, one lifespan for both.
 
-Imports nothing that heals: it starts at once and stays small.
+Imports nothing of the engine, so that it starts fast and stays small.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from app.clock import SystemClock
 from app.dashboard.access import is_loopback
 from app.dashboard.feed import Feed, open_feed
 from app.dashboard.pages import create_pages
-from app.http import Http
-from app.intake import StoreIntake
 from app.observability.metrics import Metrics
 from app.observability.traces import UNTRACED
 from app.queue.queue import Queue
 from app.queue.redis import open_redis
 from app.service.health import Health
+from app.service.http import Http
+from app.service.intake import StoreIntake
 from app.settings import PREFIX, Settings, SettingsError
 from app.store.store import Store, open_store
 from webhooks.intake import Intake
 from webhooks.receive import Receiver
 
-_OPEN_FILES = 8192  # streams are open files too, and the usual bound is 1024
+_OPEN_FILES = 8192  # streams are open files too, and the default limit is 1024
 
 _log = structlog.get_logger()
 
 
-class State(TypedDict):
-    """What lives as long as the app; requests see it as `request.state`."""
+class AppState(TypedDict):
+    """What lives as long as the app; available as `request.state`."""
 
     store: Store  # for pages
     intake: Intake
@@ -52,9 +52,9 @@ class State(TypedDict):
 
 
 def create_webhooks(settings: Settings) -> ASGIApp:
-    """The webhooks' route. Raises `SettingsError` when there is no secret: unsigned webhooks are never taken."""
+    """The webhook route. Raises `SettingsError` without a secret: unsigned webhooks are never accepted."""
     if settings.github_webhook_secret is None or not settings.github_webhook_secret.get_secret_value():
-        raise SettingsError(f"{PREFIX}GITHUB_WEBHOOK_SECRET must be set; webhooks without a signature are not accepted")
+        raise SettingsError(f"{PREFIX}GITHUB_WEBHOOK_SECRET must be set; unsigned webhooks are not accepted")
     secrets = [settings.github_webhook_secret, settings.github_webhook_secret_previous]
     return _Timed(
         Receiver(
@@ -65,21 +65,21 @@ def create_webhooks(settings: Settings) -> ASGIApp:
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """What the webhooks' address answers besides, and the lifespan of the process."""
+    """The health routes of the webhook address, and the lifespan of the process."""
 
     @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[State]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[AppState]:
         async with (
             open_store(settings, SystemClock()) as store,
-            open_feed(onlooking := store.for_onlookers()) as feed,
+            open_feed(pages_store := store.for_pages()) as feed,
             open_redis(settings) as redis_url,
         ):
             queue = Queue.to(redis_url, settings)
             health = Health(store.database, redis_url)
-            await health.parts()  # what is missing from the start is in the log
+            await health.parts()  # logs what is missing at the start
             try:
-                yield State(
-                    store=onlooking,
+                yield AppState(
+                    store=pages_store,
                     intake=StoreIntake(store, queue, traced=settings.otlp_endpoint is not None),
                     health=health,
                     feed=feed,
@@ -95,7 +95,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 async def _healthy() -> dict[str, str]:
-    """This process is alive; nothing else is asked, so that a database that is away has nobody restarted."""
+    """This process is alive. Checks nothing else, so that an unavailable database restarts no process."""
     return {"status": "ok"}
 
 
@@ -103,19 +103,19 @@ async def _ready(request: Request) -> JSONResponse:
     health: Health = request.state.health
     parts = await health.parts()
     is_ready = all(part.ok for part in parts.values())
-    told = {name: {"ok": part.ok, "reason": part.reason} for name, part in parts.items()}
-    return JSONResponse({"status": "ready" if is_ready else "not ready", "parts": told}, 200 if is_ready else 503)
+    report = {name: {"ok": part.ok, "reason": part.reason} for name, part in parts.items()}
+    return JSONResponse({"status": "ready" if is_ready else "not ready", "parts": report}, 200 if is_ready else 503)
 
 
 class _Timed:
-    """The webhooks' route as a plain ASGI app: the busiest goes through no layer of a framework."""
+    """The webhook route as a plain ASGI app, without a framework's layers, with its duration measured."""
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        began, status = time.perf_counter(), 500  # what is answered where it breaks
+        began, status = time.perf_counter(), 500  # the answer if it raises
         try:
             answer = await self._receiver.receive(request)
             status = answer.status_code
@@ -125,9 +125,8 @@ class _Timed:
         await answer(scope, receive, send)
 
 
-class _Server(uvicorn.Server):
-    """Tells when it answers, and leaves signals to our process: uvicorn would raise them again when it is done, before we
-    could stop what we started."""
+class _WebServer(uvicorn.Server):
+    """Reports when it is ready, and leaves signals to our process: uvicorn would re-raise them before we could shut down."""
 
     def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -143,7 +142,7 @@ class _Server(uvicorn.Server):
 
 
 def _with(app: ASGIApp, state: Mapping[str, object]) -> ASGIApp:
-    """The app, its requests seeing the state of a lifespan that is run by ourselves."""
+    """The app with the state of a lifespan that this module runs."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"] = dict(state)
@@ -153,7 +152,7 @@ def _with(app: ASGIApp, state: Mapping[str, object]) -> ASGIApp:
 
 
 def _first(route: Route, others: ASGIApp) -> ASGIApp:
-    """Deliveries are told by one comparison; a `Router` costs each of them as much as parsing its payload."""
+    """Route deliveries by one comparison; a `Router` costs as much as parsing a payload."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         app = route.handle if scope["path"] == route.path else others
@@ -163,28 +162,28 @@ def _first(route: Route, others: ASGIApp) -> ASGIApp:
 
 
 async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
-    """Serve until `stop` is set. `on_listening` is told the URL, with the real port, once requests are answered.
+    """Serve until `stop` is set. `on_listening` gets the URL, with the real port, once requests are answered.
 
-    Raises `SettingsError` (no secret, address not to be had, pages that anybody could read), `StoreError`, `RedisMissing`.
+    Raises `SettingsError` (no secret, address unavailable, pages exposed without consent), `StoreError`, `RedisMissing`.
     """
     webhooks_route = Route("/webhooks/github", create_webhooks(settings), methods=["POST"])
     app = create_app(settings)
     if not is_loopback(settings.pages_host) and not settings.pages_without_sign_in:
         raise SettingsError(
-            f"{PREFIX}PAGES_HOST: {settings.pages_host} is reached from beyond this machine, and the pages have no sign-in; "
-            f"use 127.0.0.1, or say {PREFIX}PAGES_WITHOUT_SIGN_IN=true where something else decides who gets there"
+            f"{PREFIX}PAGES_HOST: {settings.pages_host} is not a loopback address, and the pages have no sign-in; "
+            f"use 127.0.0.1, or set {PREFIX}PAGES_WITHOUT_SIGN_IN=true if something else controls access"
         )
     _allow_open_files()
     with (
         _listener(settings.host, settings.port, "") as webhooks,
         _listener(settings.pages_host, settings.pages_port, "PAGES_") as pages,
     ):
-        # The lifespan is run here, not by uvicorn: it would turn our errors into a log line and an exit.
+        # Not run by uvicorn, which would turn our errors into a log line and an exit.
         async with app.router.lifespan_context(app) as state:
             known = state or {}
             feed: Feed = known["feed"]
             servers = {
-                # Nobody asks by which scheme or from where a webhook came.
+                # No proxy headers: a webhook's scheme and origin do not matter.
                 _server(
                     _with(_first(webhooks_route, app), known), lambda: on_listening(_url(webhooks)), proxy_headers=False
                 ): webhooks,
@@ -195,7 +194,7 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
             try:
                 await asyncio.wait({*serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                await feed.close()  # streams would be waited for
+                await feed.close()  # the servers would wait for open streams
                 for server in servers:
                     server.should_exit = True
                 stopping.cancel()
@@ -204,7 +203,7 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
         served.result()
 
 
-def _server(app: ASGIApp, on_started: Callable[[], None], *, proxy_headers: bool = True) -> _Server:
+def _server(app: ASGIApp, on_started: Callable[[], None], *, proxy_headers: bool = True) -> _WebServer:
     config = uvicorn.Config(
         app,
         http=Http,
@@ -216,11 +215,11 @@ def _server(app: ASGIApp, on_started: Callable[[], None], *, proxy_headers: bool
         proxy_headers=proxy_headers,
         timeout_graceful_shutdown=10,
     )
-    return _Server(config, on_started)
+    return _WebServer(config, on_started)
 
 
 def _listener(host: str, port: int, setting: str) -> socket.socket:
-    """`::` is every address, of IPv4 too. Raises `SettingsError`, which names the settings."""
+    """`::` means every address, of IPv4 too. Raises `SettingsError`, which names the settings."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     is_both = host == "::" and socket.has_dualstack_ipv6()
     try:
@@ -236,8 +235,8 @@ def _url(listener: socket.socket) -> str:
 
 
 def _pages_listen(url: str, settings: Settings) -> None:
-    beyond = "" if is_loopback(settings.pages_host) else "; whoever reaches this address may read everything"
-    _log.info("the pages are there", url=url, sign_in=f"none{beyond}")
+    beyond = "" if is_loopback(settings.pages_host) else "; anyone who can reach this address can read everything"
+    _log.info("pages listening", url=url, sign_in=f"none{beyond}")
 
 
 def _allow_open_files() -> None:

@@ -1,7 +1,7 @@
-"""The worker: takes attempts' ids from Redis and runs them, a few at a time, for as long as the process lives.
+"""The worker: takes attempts' ids from Redis and runs them, a few at a time, until it is stopped.
 
-It survives a Redis that goes away. When it is told to stop, running attempts are interrupted, and their leases put them
-back into the queue. What an attempt does is not known here: `heal` is handed in.
+It survives an outage of Redis. On a stop, running attempts are interrupted and their leases put them back into the queue.
+`heal` is passed in: this module does not know what an attempt does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from app.queue.queue import FUNCTION, Queue, deserialize, job_seconds, serialize
 from app.queue.redis import open_redis
 from app.service.health import worker_key
 from app.settings import Settings
-from app.stopping import ended
+from app.stopping import cancel_and_wait
 from app.store.leases.claims import NotClaimed
 from app.store.leases.heartbeat import LeaseLost
 from app.store.leases.leases import AttemptCancelled
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from arq.typing import WorkerCoroutine
 
 Heal = Callable[[str], Awaitable[None]]
-"""Heals the attempt of that id; claims it itself. What it raises is logged; the lease has noted it by then."""
+"""Claims and heals the attempt of that id. What it raises is logged; its lease has recorded it by then."""
 
 OpenHeal = Callable[[Settings, Store], AbstractAsyncContextManager[Heal]]
-"""Opens what healing needs, for as long as the worker runs."""
+"""Opens what healing needs, for the worker's lifetime."""
 
-_POLL_SECONDS = 0.02  # half of it is what an idle worker lets an attempt wait
+_POLL_SECONDS = 0.02  # an attempt waits half of it on average for an idle worker
 _HEALTH_SECONDS = 10
-_REDIS_RETRIES = 30  # a second apart: Redis may restart without disturbing what runs
+_REDIS_RETRIES = 30  # a second apart: Redis can restart without disturbing running attempts
 _DRAIN_SECONDS = 20.0
-_GOODBYE_SECONDS = 2.0
+_CLOSE_SECONDS = 2.0
 _log = structlog.get_logger(__name__)
 
 
@@ -81,15 +81,15 @@ async def work(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event) -> 
 
 
 async def run_worker(settings: Settings, store: Store, redis_url: str, heal: Heal) -> None:
-    """Work and sweep until cancelled; reconnects with backoff when Redis has been away for long."""
+    """Work and sweep until cancelled; reconnects with backoff after a long outage of Redis."""
     queue = Queue.to(redis_url, settings)
     sweeping = asyncio.create_task(sweep_for_ever(store, queue, settings.sweep_seconds))
     working = asyncio.create_task(_work_for_ever(settings, redis_url, heal))
     try:
         await asyncio.wait({sweeping, working}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        working.cancel()  # once: it gives back what runs, which takes its time
-        await ended(sweeping)
+        working.cancel()  # once: it releases running attempts, which takes time
+        await cancel_and_wait(sweeping)
         await asyncio.wait({working})
         await queue.close()
     for task in (sweeping, working):
@@ -105,8 +105,8 @@ async def _work_for_ever(settings: Settings, redis_url: str, heal: Heal) -> None
             async with _arq_worker(settings, redis_url, heal) as worker:
                 await _poll(worker)
         except (RedisError, OSError) as error:
-            _log.warning("redis is away", error=repr(error), again_in=pause)
-        # arq's bookkeeping of one job must not end the process that runs others.
+            _log.warning("redis is unavailable", error=repr(error), again_in=pause)
+        # From arq's bookkeeping of one job, which must not end the process that runs others.
         except (KeyError, RuntimeError):
             _log.exception("the arq worker stopped", again_in=pause)
         lasted = asyncio.get_running_loop().time() - began
@@ -115,12 +115,12 @@ async def _work_for_ever(settings: Settings, redis_url: str, heal: Heal) -> None
 
 
 async def _poll(worker: Worker) -> None:
-    """Take jobs until cancelled. Raises what ends arq's loop."""
+    """Run jobs until cancelled. Raises what ends arq's loop."""
     polling = asyncio.create_task(worker.async_run())
     try:
         await asyncio.wait({polling})
     finally:
-        await ended(polling)
+        await cancel_and_wait(polling)
     polling.result()
 
 
@@ -129,7 +129,7 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
     is_closing, working = False, set[asyncio.Future[None]]()
 
     async def run(_: dict[Any, Any], attempt_id: str) -> None:
-        if is_closing:  # that it was cancelled was lost on the way here
+        if is_closing:  # its cancellation was lost
             raise asyncio.CancelledError
         working.add(done := asyncio.get_running_loop().create_future())
         try:
@@ -164,19 +164,19 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
         closing = asyncio.create_task(_close(worker, pool, working))
         try:
             await asyncio.shield(closing)
-        except asyncio.CancelledError:  # by who is told to stop while Redis is away
+        except asyncio.CancelledError:  # stopped while Redis is unavailable
             await closing
             raise
 
 
 async def _close(worker: Worker, pool: ConnectionPool, working: Set[asyncio.Future[None]]) -> None:
-    """Cancel the jobs, and wait until what they worked on is given back; without Redis, arq's own part comes to no end."""
+    """Cancel the jobs and wait until their attempts are released. Without Redis arq's own closing never ends."""
     closing = asyncio.create_task(worker.close())
     await asyncio.sleep(0)  # it cancels them at once
     if working:
         await asyncio.wait(set(working), timeout=_DRAIN_SECONDS)
-    await asyncio.wait({closing}, timeout=_GOODBYE_SECONDS)
-    await ended(closing)
+    await asyncio.wait({closing}, timeout=_CLOSE_SECONDS)
+    await cancel_and_wait(closing)
     with contextlib.suppress(RedisError, OSError, RuntimeError, asyncio.CancelledError):
         closing.result()
     with contextlib.suppress(RedisError, OSError, RuntimeError):
@@ -184,26 +184,26 @@ async def _close(worker: Worker, pool: ConnectionPool, working: Set[asyncio.Futu
 
 
 class _EverySecond(ConstantBackoff):
-    """Between two tries of the same command; told once, as the attempts in hand go on and nothing else would say it."""
+    """A second between two tries of a command; logs the first, as running attempts continue silently."""
 
     def __init__(self) -> None:
         super().__init__(1)
 
     def compute(self, failures: int) -> float:
         if failures == 1:
-            _log.warning("redis does not answer; it is asked again every second", seconds_until_given_up=_REDIS_RETRIES)
+            _log.warning("redis does not answer; retrying every second", for_seconds=_REDIS_RETRIES)
         return super().compute(failures)
 
 
 async def _run_one(heal: Heal, attempt_id: str) -> None:
-    with log.bound(attempt=attempt_id):
+    with log.bind_ids(attempt=attempt_id):
         try:
             await heal(attempt_id)
         except NotClaimed as refusal:
-            _log.info("not claimed", why=str(refusal))
+            _log.info("not claimed", reason=str(refusal))
         except AttemptCancelled as cancelled:
-            _log.info("cancelled", outcome=cancelled.outcome, why=cancelled.reason)
+            _log.info("cancelled", outcome=cancelled.outcome, reason=cancelled.reason)
         except LeaseLost as lost:
-            _log.warning("lease lost", why=str(lost))
-        except Exception:  # noqa: BLE001 - the last line of defence: one attempt never takes the worker down
-            _log.exception("the try failed")
+            _log.warning("lease lost", reason=str(lost))
+        except Exception:  # noqa: BLE001 - any bug of one attempt; the worker goes on with the others
+            _log.exception("try failed")

@@ -1,6 +1,6 @@
-"""The tables. What they hold is the truth of the service; Redis only carries ids of `attempts`.
+"""The tables: the service's source of truth; Redis only carries ids of `attempts`.
 
-Written for SQLite and PostgreSQL alike: constraints, not locks, decide who was first.
+They work on SQLite and PostgreSQL alike: constraints, not locks, decide races.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from app.store.text import storable
 
 
 class Utc(TypeDecorator[datetime]):
-    """An aware time in UTC, also on SQLite, which forgets zones."""
+    """An aware time in UTC, also on SQLite, which stores no time zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -52,7 +52,7 @@ class Utc(TypeDecorator[datetime]):
 
 
 class Words(TypeDecorator[str]):
-    """Text from wherever, as every database can hold it; `length` bounds it where the database sees to that."""
+    """Text of any origin, made storable; `length` limits it where the database enforces lengths."""
 
     impl = String
     cache_ok = True
@@ -80,7 +80,7 @@ class Base(DeclarativeBase):
     )
 
 
-# SQLite numbers rows by itself only when the key is a plain INTEGER.
+# SQLite auto-increments only a plain INTEGER key.
 _Serial = BigInteger().with_variant(Integer(), "sqlite")
 
 
@@ -111,7 +111,7 @@ class RepositoryRow(Base):
 
 
 class DeliveryRow(Base):
-    """One webhook delivery. Its GUID is handled once for ever."""
+    """One webhook delivery; each GUID is handled once."""
 
     __tablename__ = "deliveries"
 
@@ -130,14 +130,14 @@ class AttemptRow(Base):
 
     __tablename__ = "attempts"
     __table_args__ = (
-        # One automatic attempt per head; NULL (a command's) is distinct from every NULL.
+        # One automatic attempt per head; NULLs (of commands) are distinct.
         UniqueConstraint("repository_id", "automatic_sha"),
         # At most one attempt of a head runs at a time.
         UniqueConstraint("repository_id", "running_sha"),
         UniqueConstraint("repository_id", "head_sha", "number"),
         Index("ix_attempts_status_lease_expires_at", "status", "lease_expires_at"),
         Index("ix_attempts_status_outcome", "status", "outcome"),
-        # What every sweep looks for among all that ever was. No status: that is a parameter, and might not match.
+        # For every sweep. No status in the condition: it is a parameter there, and the index might not match.
         Index("ix_attempts_untold", "created_at", sqlite_where=text("told IS 0"), postgresql_where=text("told IS false")),
         Index(
             "ix_attempts_unforgotten",
@@ -161,30 +161,30 @@ class AttemptRow(Base):
     outcome: Mapped[str | None] = mapped_column(Words(32))
     reason: Mapped[str | None]
     next_step: Mapped[str | None]
-    cancel_outcome: Mapped[str | None] = mapped_column(Words(32))  # how it shall end, asked while it runs
+    cancel_outcome: Mapped[str | None] = mapped_column(Words(32))  # requested while it runs
     cancel_reason: Mapped[str | None]
-    told: Mapped[bool] = mapped_column(default=False)  # GitHub shows the end, or never showed the beginning
+    told: Mapped[bool] = mapped_column(default=False)  # GitHub shows the outcome, or never showed the start
 
-    question: Mapped[str | None]  # a packed `agent.question.Question`, while a person is asked, and until the attempt ends
-    asking: Mapped[str | None] = mapped_column(Words(64))  # which time of asking the reply answers
-    reply: Mapped[str | None]  # a packed `agent.question.Reply`; it stays: the graph alone knows when it is past it
+    question: Mapped[str | None]  # an encoded `agent.contract.question.Question`, from when it is asked until the attempt ends
+    asking: Mapped[str | None] = mapped_column(Words(64))  # identifies the question that the reply answers
+    reply: Mapped[str | None]  # an encoded `agent.contract.question.Reply`; stays, as only the graph knows when it is used
     answered_at: Mapped[datetime | None]
 
     forked_from: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"), index=True)
-    from_iteration: Mapped[int | None]  # the first round that is the fork's own
-    model: Mapped[str | None]  # that a person chose for this attempt
-    forgotten: Mapped[bool] = mapped_column(default=False, server_default=false())  # its checkpoints are gone
+    from_iteration: Mapped[int | None]  # the fork's first own round
+    model: Mapped[str | None]  # chosen by a person for this attempt
+    forgotten: Mapped[bool] = mapped_column(default=False, server_default=false())  # its checkpoints were dropped
 
     tries: Mapped[int] = mapped_column(default=0)
     last_error: Mapped[str | None]
     lease_owner: Mapped[str | None]
-    lease_token: Mapped[int] = mapped_column(default=0)  # grows with every claim; fences the writes of a lost one
+    lease_token: Mapped[int] = mapped_column(default=0)  # incremented by every claim; fences the writes of a lost lease
     lease_expires_at: Mapped[datetime | None]
-    due_at: Mapped[datetime | None]  # a queued one that was postponed is not taken before
+    due_at: Mapped[datetime | None]  # when a postponed attempt may be claimed again
     heartbeat_at: Mapped[datetime | None]
 
     pull_request_id: Mapped[int | None] = mapped_column(ForeignKey("pull_requests.id"))
-    confidence: Mapped[float | None]  # of the repair, 0..1, so that what became of it can be held against it
+    confidence: Mapped[float | None]  # of the repair, 0..1, to compare with the pull request's fate
     event_count: Mapped[int] = mapped_column(default=0)
     tokens_in: Mapped[int] = mapped_column(default=0)
     tokens_out: Mapped[int] = mapped_column(default=0)
@@ -200,11 +200,11 @@ class AttemptRow(Base):
 
 
 class RequestRow(Base):
-    """What asked for an attempt; an automatic one may be asked for by many failing runs of its head."""
+    """A trigger of an attempt; an automatic one may have many (failing runs of its head)."""
 
     __tablename__ = "requests"
     __table_args__ = (
-        # A comment is one command, under however many GUIDs it is delivered. A fork's requests name none.
+        # A comment is one command, even if delivered under several GUIDs. A fork's requests have no comment.
         Index(
             "uq_requests_comment_id",
             "comment_id",
@@ -224,12 +224,12 @@ class RequestRow(Base):
     comment_id: Mapped[int | None]
     sender: Mapped[str | None]
     title: Mapped[str]
-    flaky: Mapped[bool] = mapped_column(default=False, server_default=false())  # also what comes and goes is to be repaired
+    flaky: Mapped[bool] = mapped_column(default=False, server_default=false())  # repair flaky failures too
     created_at: Mapped[datetime]
 
 
 class RerunRow(Base):
-    """A workflow run whose failed jobs GitHub was asked to run again: written before it is asked, so that it is asked once."""
+    """A workflow run whose failed jobs are rerun: written before GitHub is asked, so that it is asked once."""
 
     __tablename__ = "reruns"
 
@@ -240,7 +240,7 @@ class RerunRow(Base):
 
 
 class EventRow(Base):
-    """The timeline: only ever added to."""
+    """The timeline; append-only."""
 
     __tablename__ = "events"
 
@@ -251,7 +251,7 @@ class EventRow(Base):
 
 
 class BlobRow(Base):
-    """Contents by their SHA-256."""
+    """File contents by SHA-256."""
 
     __tablename__ = "blobs"
 
@@ -259,11 +259,11 @@ class BlobRow(Base):
     content: Mapped[bytes] = mapped_column(LargeBinary)
     created_at: Mapped[datetime] = mapped_column(
         index=True
-    )  # or put again: what the oldest attempt that is still kept may use is not older
+    )  # or when stored again; blobs older than every kept attempt are dropped
 
 
 class MeterRow(Base):
-    """A counter with up to two labels (`app/store/meters.py`)."""
+    """A counter with up to two labels (`app/store/figures/meters.py`)."""
 
     __tablename__ = "meters"
 
@@ -274,14 +274,14 @@ class MeterRow(Base):
 
 
 class MemoryRow(Base):
-    """What one attempt leaves to later ones of its repository; its words stand in the full-text table `memory_words` too."""
+    """What later attempts of a repository can learn from one; also indexed in the full-text table `memory_words`."""
 
     __tablename__ = "memories"
 
     id: Mapped[int] = mapped_column(_Serial, primary_key=True)
     repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"), index=True)
     attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), unique=True)
-    signature: Mapped[str]  # how the failure looked
+    signature: Mapped[str]  # words that identify the failure
     outcome: Mapped[str] = mapped_column(Words(32))
     lessons: Mapped[list[str]] = mapped_column(JSON)
     title: Mapped[str]
@@ -292,14 +292,14 @@ class MemoryRow(Base):
 
 
 class PullRequestRow(Base):
-    """A pull request of ours: one per head, whichever of its attempts opened it."""
+    """One of our pull requests: one per head, whichever attempt opened it."""
 
     __tablename__ = "pull_requests"
     __table_args__ = (UniqueConstraint("repository_id", "number"), UniqueConstraint("repository_id", "head_sha"))
 
     id: Mapped[int] = mapped_column(_Serial, primary_key=True)
     repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"))
-    head_sha: Mapped[str] = mapped_column(Words(64))  # the failing commit that it heals
+    head_sha: Mapped[str] = mapped_column(Words(64))  # the failing commit
     number: Mapped[int]
     branch: Mapped[str]
     url: Mapped[str]

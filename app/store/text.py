@@ -1,10 +1,10 @@
-"""Text that every database can hold: logs and titles come from strangers, and PostgreSQL refuses what Python allows."""
+"""Text that every database can store: PostgreSQL refuses characters that Python allows."""
 
 from __future__ import annotations
 
 
 def storable(text: str) -> str:
-    """Without U+0000, which PostgreSQL cannot hold, and with U+FFFD for halves of surrogate pairs, which UTF-8 cannot."""
+    """The text without U+0000 and with U+FFFD in place of lone surrogates."""
     if "\0" in text:
         text = text.replace("\0", "")
     if not text.isascii():

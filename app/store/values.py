@@ -9,8 +9,8 @@ from typing import Literal, cast
 import msgspec
 
 from agent.contract.outcome import Outcome
+from agent.contract.question import Question, Reply
 from agent.contract.usage import Usage
-from agent.question import Question, Reply
 from app.store.models import AttemptRow
 from webhooks.intake import RepairRequest, RepositoryRef
 
@@ -19,11 +19,8 @@ Trigger = Literal["automatic", "command", "fork"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which attempts are looked for; what is None, or "", does not matter.
-
-    `repository` is a part of a full name, in any case.
-    """
+class AttemptFilter:
+    """Which attempts to list; None or "" means any. `repository` is a part of a full name, in any case."""
 
     repository: str = ""
     status: Status | None = None
@@ -32,16 +29,16 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an attempt stands among all, newest first."""
+class Cursor:
+    """A position in the list of attempts, newest first."""
 
     created_at: datetime
     id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """How far an attempt is: two of one attempt that are equal mean that nothing is to be told anew."""
+class AttemptVersion:
+    """Equal versions of an attempt mean that nothing changed that pages show."""
 
     events: int
     status: str
@@ -50,8 +47,8 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class PullRequest:
-    """A pull request of ours. `state` is open, closed or merged."""
+class PullRequestRecord:
+    """One of our pull requests. `state` is open, closed or merged."""
 
     number: int
     branch: str
@@ -60,8 +57,8 @@ class PullRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
-    """How sure the repair of a pull request was, and what people did with it: open, closed or merged."""
+class PullRequestResult:
+    """The confidence of a pull request's repair, and its state: open, closed or merged."""
 
     confidence: float
     state: str
@@ -69,7 +66,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt as it was when it was read. `head_sha` and `number` of a command are None until a worker resolved them."""
+    """A snapshot of one attempt. `head_sha` and `number` of a command are None until a worker resolves them."""
 
     id: str
     repository: RepositoryRef
@@ -82,18 +79,18 @@ class Attempt:
     outcome: Outcome | None
     reason: str | None
     next_step: str | None
-    told: bool  # nothing is left to be told to GitHub of its end
+    is_reported: bool  # GitHub shows the end, or never showed the start
     tries: int
     worker: str | None
-    question: Question | None  # that a person is asked, while it waits
-    reply: Reply | None  # a person's last word, to whichever question
+    question: Question | None  # for a person, while it waits
+    reply: Reply | None  # a person's last reply
     answered_at: datetime | None
-    forked_from: str | None  # id of the attempt whose rounds before `from_iteration` are this one's too
+    forked_from: str | None  # id of the attempt whose rounds before `from_iteration` this one shares
     from_iteration: int | None
-    model: str | None  # that a person chose for this attempt
+    model: str | None  # chosen by a person for this attempt
     confidence: float | None  # of its repair, 0..1
     requests: tuple[RepairRequest, ...]
-    pull_request: PullRequest | None
+    pull_request: PullRequestRecord | None
     usage: Usage
     created_at: datetime
     started_at: datetime | None
@@ -105,7 +102,7 @@ class Attempt:
 
 
 def attempt_of(row: AttemptRow) -> Attempt:
-    """The value of a row whose relations are loaded."""
+    """The value of a row with loaded relationships."""
     repository = RepositoryRef(
         row.repository.id, row.repository.full_name, row.repository.default_branch, row.repository.private
     )
@@ -140,7 +137,7 @@ def attempt_of(row: AttemptRow) -> Attempt:
         outcome=Outcome(row.outcome) if row.outcome else None,
         reason=row.reason,
         next_step=row.next_step,
-        told=row.told,
+        is_reported=row.told,
         tries=row.tries,
         worker=row.lease_owner,
         question=msgspec.json.decode(row.question, type=Question) if row.question and row.status == "waiting" else None,
@@ -151,7 +148,7 @@ def attempt_of(row: AttemptRow) -> Attempt:
         model=row.model,
         confidence=row.confidence,
         requests=requests,
-        pull_request=PullRequest(pull.number, pull.branch, pull.url, pull.state) if pull else None,
+        pull_request=PullRequestRecord(pull.number, pull.branch, pull.url, pull.state) if pull else None,
         usage=Usage(row.tokens_in, row.tokens_out, row.calls, row.cost),
         created_at=row.created_at,
         started_at=row.started_at,

@@ -1,9 +1,8 @@
-"""`python -m deploy.e2b.build`: makes the template of the machines at E2B, by the settings' key and under the settings' name.
+"""`python -m deploy.e2b.build`: builds the E2B template, with the key and the template name from the settings.
 
-A machine brings what `sandbox.remote.serving` needs: the Python at `INTERPRETER` with the worker's own versions of the package
-clients, bubblewrap and its filter; and what repositories need: Node with npm, several Pythons, what packages are built with,
-the servers that jobs have beside their tests, and the compilers that Debian has. The sandbox's own code is not in it: each
-worker brings its own.
+It contains what `sandbox.remote.server` needs: the Python at `INTERPRETER` with the worker's versions of the package clients,
+bubblewrap and its filter; and what repositories need: Node with npm, several Pythons, build tools, the servers that jobs use
+(PostgreSQL, Redis, MariaDB) and Debian's compilers. The sandbox's own code is not in it: each worker uploads its own.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ import sys
 from importlib.metadata import version
 from pathlib import PurePosixPath
 
-from e2b import AsyncTemplate
 from e2b.template.main import TemplateBuilder
+from e2b_code_interpreter import AsyncTemplate
 
 from app.settings import ENV_FILE, SettingsError, load
 from sandbox.remote.wire import INTERPRETER
 
-BASE = "22-bookworm"  # of the image of Node: Debian's own is too old for most repositories
+BASE = "22-bookworm"  # tag of the Node image; Debian's own Node is too old for most repositories
 SYSTEM = (
     *("bubblewrap", "libseccomp2", "util-linux", "git", "build-essential", "pkg-config", "ca-certificates"),
     *("python3", "python3-venv", "python3-dev", "postgresql-common"),
@@ -28,9 +27,9 @@ SYSTEM = (
 SERVERS = ("postgresql", "redis-server", "mariadb-server-core", "mariadb-client-core")
 COMPILERS = ("cargo", "rustc", "golang-go", "default-jdk-headless", "maven")
 SERVING = ("pip", "uv", "pyseccomp", "packaging")
-PYTHONS = ("3.9", "3.10", "3.12", "3.13")  # beside Debian's own
+PYTHONS = ("3.9", "3.10", "3.12", "3.13")  # in addition to Debian's own
 NEEDED = ("bwrap", "unshare", "setpriv", "node", "npm", "redis-server", "mariadb-install-db", "cargo", "go", "javac", "mvn")
-# Each job starts its own, with nothing in it: no unit of theirs is ever started, and no cluster is made.
+# Each job starts its own empty server, so no unit is started and no cluster is created.
 _NO_UNITS = (
     "mkdir -p /etc/systemd/system && cd /etc/systemd/system && ln -sf /dev/null postgresql.service && "
     "ln -sf /dev/null redis-server.service"
@@ -41,7 +40,7 @@ HOME = PurePosixPath(INTERPRETER).parents[1]
 
 
 def recipe() -> TemplateBuilder:
-    """What the machine is made of."""
+    """The template's steps."""
     python = " ".join(PYTHONS)
     wanted = " ".join(f"{name}=={version(name)}" for name in SERVING)
     return (
@@ -52,17 +51,17 @@ def recipe() -> TemplateBuilder:
         .run_cmd(f"{_NO_UNITS} && {_NO_CLUSTER}")
         .apt_install([*SERVERS, *COMPILERS], no_install_recommends=True)
         .run_cmd(f"python3 -m venv {HOME} && {INTERPRETER} -m pip install --no-cache-dir {wanted}")
-        # Where everybody may read them, and found on the PATH as `python3.X`.
+        # Readable for everyone, and on the PATH as `python3.X`.
         .run_cmd(f"UV_PYTHON_INSTALL_DIR=/opt/pythons UV_PYTHON_BIN_DIR=/usr/local/bin {HOME}/bin/uv python install {python}")
         .run_cmd(f"{INTERPRETER} -c 'import pyseccomp' && {_COMPLETE.format(' '.join(NEEDED))}")
     )
 
 
 async def build(cpus: int, memory: int) -> str:
-    """The id of the template. Raises what the SDK raises: a person looks on."""
+    """Build the template; returns its id. SDK errors go to the person who runs it."""
     settings = load(env_file=ENV_FILE)
     if settings.e2b_api_key is None:
-        raise SettingsError("SELFHEAL_E2B_API_KEY must be set; E2B's dashboard has it")
+        raise SettingsError("set SELFHEAL_E2B_API_KEY to a key from E2B's dashboard")
     built = await AsyncTemplate.build(
         recipe(),
         settings.e2b_template,
@@ -75,7 +74,7 @@ async def build(cpus: int, memory: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m deploy.e2b.build", description="Make the template of the machines at E2B.")
+    parser = argparse.ArgumentParser(prog="python -m deploy.e2b.build", description="Build the E2B template.")
     parser.add_argument("--cpus", type=int, default=2, help="of one machine (default: 2)")
     parser.add_argument("--memory", type=int, default=4096, help="of one machine, in MiB (default: 4096)")
     wanted = parser.parse_args()

@@ -1,6 +1,6 @@
-"""What a sandbox in a container engine (`sandbox.docker`) is made of, from the engine's API up to one install step's place.
+"""Parts of the container sandbox (`sandbox.docker`).
 
-`engine` is the API, `recipe` how one command's container is confined, `command` its life, `house` all that one sandbox has in
-the engine, `images` what may run, `packing` and `files` the way in and out, `workspace` what works on them,
-`place` where packages are installed.
+`engine` wraps the engine's API; `spec` describes one command's container and `command` runs it; `resources` owns everything
+one sandbox has in the engine; `images` checks images; `tars` and `files` move files in and out; `workspace` puts these
+together; `install_backend` runs the installer.
 """

@@ -1,13 +1,13 @@
-"""One command in one container, from create to remove: fed, bounded, ended at its deadline, judged.
+"""Runs one command in a container of its own, from create to remove.
 
-The container dies with whoever waits for it here; what this process leaves behind when it is killed is the sweeper's.
+Cancelling the call removes the container; the sweeper removes those of a killed worker.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from secrets import token_hex
 from typing import Any
@@ -18,19 +18,20 @@ from aiodocker.containers import DockerContainer
 from aiodocker.stream import Stream
 
 from sandbox.base import Completed, DeadlinePassed, SandboxLost
-from sandbox.containers.engine import CALL_SECONDS, Engine, told
-from sandbox.containers.spec import Job, Recipe
-from sandbox.host.launch import Ends
+from sandbox.containers.engine import CALL_SECONDS, Engine, engine_errors
+from sandbox.containers.spec import ContainerSpec
+from sandbox.host.job import Job, Mount
+from sandbox.host.launch import BoundedOutput
 
 DRAIN_SECONDS = 5.0
 STDERR = 2
 CHUNK = 1 << 16
 
 
-async def run(engine: Engine, recipe: Recipe, job: Job) -> Completed:
+async def run(engine: Engine, spec: ContainerSpec, job: Job, binds: Sequence[Mount] = ()) -> Completed:
     """Raises `DeadlinePassed`, `SandboxLost`."""
     mark = f"memory-{token_hex(8)}"
-    container = await engine.create(recipe.of(job, mark))
+    container = await engine.create(spec.create_body(job, mark, binds))
     try:
         return await _run(engine, container, job, mark.encode())
     except SandboxLost as lost:
@@ -40,9 +41,9 @@ async def run(engine: Engine, recipe: Recipe, job: Job) -> Completed:
 
 
 async def _run(engine: Engine, container: DockerContainer, job: Job, mark: bytes) -> Completed:
-    out, err = Ends(job.output_limit), Ends(job.output_limit)
+    out, err = BoundedOutput(job.output_limit), BoundedOutput(job.output_limit)
     feeding: asyncio.Task[None] | None = None
-    # Attached before it starts: nothing that it says is missed.
+    # Attach before the start, so that no output is lost.
     async with following(container) as stream:
         try:
             if job.stdin:
@@ -52,14 +53,14 @@ async def _run(engine: Engine, container: DockerContainer, job: Job, mark: bytes
             try:
                 async with asyncio.timeout(job.timeout):
                     await _read(stream, out, err)
-                    state = await ended(engine, container)
+                    state = await wait_for_end(engine, container)
             except TimeoutError:
                 await engine.kill(container)
                 with suppress(TimeoutError, SandboxLost):
                     async with asyncio.timeout(DRAIN_SECONDS):
                         await _read(stream, out, err)
                 raise DeadlinePassed(job.timeout, out.value(), err.value()) from None
-            return _judged(state, (out, err), time.monotonic() - started, mark)
+            return _completed(state, (out, err), time.monotonic() - started, mark)
         finally:
             if feeding is not None:
                 feeding.cancel()
@@ -68,9 +69,9 @@ async def _run(engine: Engine, container: DockerContainer, job: Job, mark: bytes
 
 @asynccontextmanager
 async def following(container: DockerContainer) -> AsyncIterator[Stream]:
-    """What the container says, from when it starts."""
+    """The output stream of a container that has not started yet."""
     stream = container.attach(stdout=True, stderr=True)
-    with told("follow a command"):
+    with engine_errors("follow a command"):
         async with asyncio.timeout(CALL_SECONDS):
             await stream.__aenter__()
     try:
@@ -79,8 +80,8 @@ async def following(container: DockerContainer) -> AsyncIterator[Stream]:
         await stream.close()
 
 
-async def ended(engine: Engine, container: DockerContainer) -> Mapping[str, Any]:
-    """Its state, once it has ended. Asked often at first: it has closed its output, and Podman's own `wait` looks rarely."""
+async def wait_for_end(engine: Engine, container: DockerContainer) -> Mapping[str, Any]:
+    """Wait for the container's end; returns its state. Polls, because Podman's own `wait` polls too slowly."""
     pause = 0.005
     while (state := await engine.state(container))["Running"]:
         await asyncio.sleep(pause)
@@ -88,26 +89,28 @@ async def ended(engine: Engine, container: DockerContainer) -> Mapping[str, Any]
     return state
 
 
-async def _read(stream: Stream, out: Ends, err: Ends) -> None:
-    with told("follow a command"):
+async def _read(stream: Stream, out: BoundedOutput, err: BoundedOutput) -> None:
+    with engine_errors("follow a command"):
         while (message := await stream.read_out()) is not None:
             (err if message.stream == STDERR else out).add(message.data)
 
 
 async def _feed(container: DockerContainer, content: bytes) -> None:
-    """A connection of its own, whose end is the end of the input. Who does not read their input need not be fed."""
+    """Write standard input on a connection of its own; closing it ends the input. A command may ignore its input."""
     with suppress(aiodocker.DockerError, aiohttp.ClientError, OSError):
         async with container.attach(stdin=True) as stream:
             for start in range(0, len(content), CHUNK):
                 await stream.write_in(content[start : start + CHUNK])
 
 
-def _judged(state: Mapping[str, Any], said: tuple[Ends, Ends], seconds: float, mark: bytes) -> Completed:
-    out, err = said
+def _completed(
+    state: Mapping[str, Any], streams: tuple[BoundedOutput, BoundedOutput], seconds: float, mark: bytes
+) -> Completed:
+    out, err = streams
     code, stderr = int(state["ExitCode"]), err.value()
     starved = bool(state.get("OOMKilled")) or stderr.endswith(mark)
     return Completed(
-        128 - code if code > 128 else code,  # as shells and engines tell a signal
+        128 - code if code > 128 else code,  # 128 + signal, as in shells
         out.value(),
         stderr.removesuffix(mark),
         seconds,

@@ -1,8 +1,7 @@
-"""A container engine, Docker or Podman, over its own API: what it is, and the few calls that sandboxes are made of.
+"""The API of a container engine, Docker or Podman.
 
-Every call has a deadline, and every failure of it is a `SandboxLost` with what the engine said. The archive calls are made
-here and not through the client library, which reads a whole answer into memory: these are streams, and hostile code may have
-made what they carry. Knows nothing of workspaces.
+Every call has a deadline, and every failure is a `SandboxLost` with the engine's message. The archive calls bypass the client
+library, which reads whole answers into memory: their content may come from hostile code, so it is streamed.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ _NOT_A_FILE = _FOLDER | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19 
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What an engine says of itself."""
+class EngineInfo:
+    """What an engine reports about itself."""
 
     name: str  # "Docker 20.10.24", "Podman 4.3.1"
     podman: bool
     rootless: bool
-    filters: bool  # system calls
+    filters: bool  # whether it filters system calls
     bounds_memory: bool
     bounds_processes: bool
     processors: int
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What it cannot bound or filter here, in words."""
+        """What it cannot bound or filter here, in words for people."""
         lacks = {
-            "memory is not bounded: the engine has no control group for it": not self.bounds_memory,
-            "processes are not bounded: the engine has no control group for them": not self.bounds_processes,
+            "memory is not limited: the engine has no control group for it": not self.bounds_memory,
+            "the number of processes is not limited: the engine has no control group for it": not self.bounds_processes,
             "system calls are not filtered: the engine has no seccomp": not self.filters,
         }
         return tuple(text for text, is_so in lacks.items() if is_so)
@@ -55,7 +54,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a path in a container is: a folder, a link, a regular file, or none of them (a pipe, a socket, a device)."""
+    """What a path in a container is; a pipe, socket or device is none of folder, link and regular file."""
 
     size: int
     mode: int  # permission bits
@@ -65,22 +64,22 @@ class Status:
 
 
 def address(given: str | None = None) -> str:
-    """Where the engine listens: as given, as its clients are told, or the first socket that we may use; rootless ones first.
+    """The engine's address: `given`, else DOCKER_HOST, else the first accessible socket, rootless ones first.
 
     Raises `SandboxUnavailable`.
     """
     if named := given or os.environ.get("DOCKER_HOST"):
         return named
     mine = os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
-    places = (f"{mine}/docker.sock", f"{mine}/podman/podman.sock", "~/.docker/run/docker.sock")
-    for place in (*places, "/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock"):
-        path = Path(place).expanduser()
+    paths = (f"{mine}/docker.sock", f"{mine}/podman/podman.sock", "~/.docker/run/docker.sock")
+    for candidate in (*paths, "/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock"):
+        path = Path(candidate).expanduser()
         with suppress(OSError):
             if path.is_socket() and os.access(path, os.R_OK | os.W_OK):
                 return f"unix://{path}"
     raise SandboxUnavailable(
-        "no container engine listens on a socket that may be used; start one "
-        "(for Podman: systemctl --user start podman.socket), or name its address in DOCKER_HOST"
+        "no container engine found on an accessible socket; start one "
+        "(for Podman: systemctl --user start podman.socket) or set DOCKER_HOST"
     )
 
 
@@ -90,13 +89,12 @@ class Engine:
     def __init__(self, client: aiodocker.Docker) -> None:
         self._client = client
 
-    async def facts(self) -> Facts:
-        with told("tell what it is"):
-            async with asyncio.timeout(CALL_SECONDS):
-                info, version = await self._client.system.info(), await self._client.version()
+    async def info(self) -> EngineInfo:
+        async with _call("describe itself"):
+            info, version = await self._client.system.info(), await self._client.version()
         podman = any(part.get("Name") == "Podman Engine" for part in version.get("Components") or ())
         options = " ".join(info.get("SecurityOptions") or ())
-        return Facts(
+        return EngineInfo(
             f"{'Podman' if podman else 'Docker'} {info.get('ServerVersion', '')}".strip(),
             podman,
             "rootless" in options,
@@ -107,8 +105,8 @@ class Engine:
         )
 
     async def image(self, name: str) -> Mapping[str, Any]:
-        """What the engine says of an image, pulled where it does not have it. Raises `SandboxUnavailable`."""
-        with _had(name):
+        """An image's metadata; pulls the image if the engine lacks it. Raises `SandboxUnavailable`."""
+        with image_errors(name):
             async with asyncio.timeout(PULL_SECONDS):
                 try:
                     return dict(await self._client.images.inspect(name))
@@ -119,132 +117,127 @@ class Engine:
                     return dict(await self._client.images.inspect(name))
 
     async def pulled(self, name: str) -> str:
-        """The id of what a registry has under this full name, whatever the engine has. Raises `SandboxUnavailable`."""
-        with _had(name):
+        """Pull the image of this full name even if the engine has one; returns its id. Raises `SandboxUnavailable`."""
+        with image_errors(name):
             async with asyncio.timeout(PULL_SECONDS):
                 await self._client.images.pull(name)
                 return str((await self._client.images.inspect(name))["Id"])
 
     async def create(self, config: Mapping[str, Any]) -> DockerContainer:
-        with told("make a container"):
-            async with asyncio.timeout(CALL_SECONDS):
-                return await self._client.containers.create(dict(config))
+        async with _call("make a container"):
+            return await self._client.containers.create(dict(config))
 
     async def start(self, container: DockerContainer) -> None:
-        with told("start a container"):
-            async with asyncio.timeout(CALL_SECONDS):
-                await container.start()
+        async with _call("start a container"):
+            await container.start()
 
     async def state(self, container: DockerContainer) -> Mapping[str, Any]:
-        with told("tell how a container is"):
-            async with asyncio.timeout(CALL_SECONDS):
-                return dict((await container.show())["State"])
+        async with _call("report a container's state"):
+            return dict((await container.show())["State"])
 
     async def kill(self, container: DockerContainer) -> None:
-        """All its processes, at once; one that has ended is no error."""
-        with suppress(SandboxLost), told("kill a container"):
-            async with asyncio.timeout(CALL_SECONDS):
+        """Kill all its processes; no error if it has ended."""
+        with suppress(SandboxLost):
+            async with _call("kill a container"):
                 await container.kill(signal="SIGKILL")
 
     async def drop(self, container: DockerContainer) -> None:
-        """Kill and remove it; one that is gone is no error. What cannot be removed now is the sweeper's."""
-        with suppress(SandboxLost), told("remove a container"):
-            async with asyncio.timeout(CALL_SECONDS):
+        """Kill and remove it; no error if it is gone. The sweeper removes what this call cannot."""
+        with suppress(SandboxLost):
+            async with _call("remove a container"):
                 await container.delete(force=True, v=True)
 
     async def volume(self, labels: Mapping[str, str], options: Mapping[str, str] | None = None) -> str:
-        """A fresh volume's name. `options` are those of the local driver."""
-        with told("make a volume"):
-            async with asyncio.timeout(CALL_SECONDS):
-                wanted = {"Labels": dict(labels), "DriverOpts": dict(options or {})}
-                made = await self._client.volumes.create(wanted)  # type: ignore[no-untyped-call]
+        """Create a volume; returns its name. `options` are those of the local driver."""
+        async with _call("make a volume"):
+            wanted = {"Labels": dict(labels), "DriverOpts": dict(options or {})}
+            made = await self._client.volumes.create(wanted)  # type: ignore[no-untyped-call]
         return str(made.name)
 
     async def drop_volume(self, name: str) -> None:
-        """One that is gone, or still in use, is no error."""
-        with suppress(SandboxLost), told("remove a volume"):
-            async with asyncio.timeout(CALL_SECONDS):
+        """No error if it is gone or still in use."""
+        with suppress(SandboxLost):
+            async with _call("remove a volume"):
                 volume = await self._client.volumes.get(name)  # type: ignore[no-untyped-call]
                 await volume.delete()
 
     async def labelled(self, label: str) -> tuple[tuple[DockerContainer, Mapping[str, str]], ...]:
         """Every container with `label` ("name=value"), running or not, with all its labels."""
-        with told("list its containers"):
-            async with asyncio.timeout(CALL_SECONDS):
-                found = await self._client.containers.list(all=1, filters=json.dumps({"label": [label]}))
+        async with _call("list its containers"):
+            found = await self._client.containers.list(all=1, filters=json.dumps({"label": [label]}))
         return tuple((container, container["Labels"] or {}) for container in found)
 
     async def labelled_volumes(self, label: str) -> tuple[tuple[str, Mapping[str, str]], ...]:
-        with told("list its volumes"):
-            async with asyncio.timeout(CALL_SECONDS):
-                found = await self._client.volumes.list(filters={"label": [label]})  # type: ignore[no-untyped-call]
+        async with _call("list its volumes"):
+            found = await self._client.volumes.list(filters={"label": [label]})  # type: ignore[no-untyped-call]
         return tuple((volume["Name"], volume.get("Labels") or {}) for volume in found["Volumes"] or ())
 
     async def status(self, container: DockerContainer, path: str) -> Status | None:
-        """What `path` is, not following its last name; None when there is nothing."""
-        with told("look at a path"):
-            async with (
-                asyncio.timeout(CALL_SECONDS),
-                self._client.session.head(self._archive(container), params={"path": path}) as reply,
-            ):
-                told_of = reply.headers.get("X-Docker-Container-Path-Stat")
-                if told_of is None and reply.status == 404:
-                    return None
-                if told_of is None:  # a link that leads nowhere is both: not found, and told (by Podman)
-                    self._check(reply.status, "")
-                what = json.loads(base64.b64decode(told_of or ""))
+        """What `path` is, without following a final symlink; None if it does not exist."""
+        async with _call("look at a path"), self._client.session.head(self._archive(container), params={"path": path}) as reply:
+            header = reply.headers.get("X-Docker-Container-Path-Stat")
+            if header is None and reply.status == 404:
+                return None
+            if header is None:  # Podman answers 404 with the header for a dangling link
+                self._check(reply.status, "")
+            what = json.loads(base64.b64decode(header or ""))
         mode = int(what["mode"])
         link, folder = bool(mode & _LINK), bool(mode & _FOLDER)
         return Status(int(what["size"]), mode & 0o777, folder, link, not mode & _NOT_A_FILE)
 
     @asynccontextmanager
     async def fetch(self, container: DockerContainer, path: str) -> AsyncIterator[aiohttp.StreamReader]:
-        """A tar of what is at `path`. Raises `FileNotFoundError`."""
-        with told("read files"):
-            async with (
-                asyncio.timeout(COPY_SECONDS),
-                self._client.session.get(self._archive(container), params={"path": path}) as reply,
-            ):
-                if reply.status == 404:
-                    raise FileNotFoundError(path)
-                self._check(reply.status, "" if reply.ok else await reply.text())
-                yield reply.content
+        """Stream a tar of `path`. Raises `FileNotFoundError`."""
+        async with (
+            _call("read files", COPY_SECONDS),
+            self._client.session.get(self._archive(container), params={"path": path}) as reply,
+        ):
+            if reply.status == 404:
+                raise FileNotFoundError(path)
+            self._check(reply.status, "" if reply.ok else await reply.text())
+            yield reply.content
 
     async def put(self, container: DockerContainer, path: str, tar: IO[bytes] | bytes) -> None:
-        """Unpack `tar`, which we made ourselves, in the folder `path`; the engine does it, confined to the container."""
+        """Have the engine unpack `tar`, made by us, in the container's folder `path`."""
         params = {"path": path, "noOverwriteDirNonDir": "true"}
         headers = {"Content-Type": "application/x-tar"}
-        with told("write files"):
-            async with (
-                asyncio.timeout(COPY_SECONDS),
-                self._client.session.put(self._archive(container), params=params, data=tar, headers=headers) as reply,
-            ):
-                self._check(reply.status, await reply.text())
+        async with (
+            _call("write files", COPY_SECONDS),
+            self._client.session.put(self._archive(container), params=params, data=tar, headers=headers) as reply,
+        ):
+            self._check(reply.status, await reply.text())
 
     def _archive(self, container: DockerContainer) -> str:
         return f"{self._client.docker_host}/{self._client.api_version}/containers/{container.id}/archive"
 
-    def _check(self, status: int, said: str) -> None:
+    def _check(self, status: int, detail: str) -> None:
         if status >= 400:
             with suppress(ValueError, TypeError, KeyError):
-                said = json.loads(said)["message"]
-            raise aiodocker.DockerError(status, said[:500])
+                detail = json.loads(detail)["message"]
+            raise aiodocker.DockerError(status, detail[:500])
 
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Engine]:
-    """Raises `SandboxUnavailable` for an address that is none."""
+    """Raises `SandboxUnavailable` for an invalid address."""
     try:
         client = aiodocker.Docker(url=url, timeout=aiohttp.ClientTimeout(total=None, sock_connect=10.0))
     except (ValueError, AssertionError) as error:
-        raise SandboxUnavailable(f"{url!r} is not the address of a container engine (unix:///path, tcp://host:port)") from error
+        raise SandboxUnavailable(f"{url!r} is not a valid engine address (unix:///path or tcp://host:port)") from error
     async with client:
         yield Engine(client)
 
 
+@asynccontextmanager
+async def _call(what: str, seconds: float = CALL_SECONDS) -> AsyncIterator[None]:
+    with engine_errors(what):
+        async with asyncio.timeout(seconds):
+            yield
+
+
 @contextmanager
-def told(what: str) -> Iterator[None]:
-    """Turns what the engine or the way to it does wrong into `SandboxLost`."""
+def engine_errors(what: str) -> Iterator[None]:
+    """Turn failures of the engine or the connection into `SandboxLost`."""
     try:
         yield
     except aiodocker.DockerError as error:
@@ -258,9 +251,9 @@ def told(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _had(image: str) -> Iterator[None]:
+def image_errors(image: str) -> Iterator[None]:
     try:
         yield
     except (aiodocker.DockerError, aiohttp.ClientError, OSError, TimeoutError) as error:
-        said = error.message if isinstance(error, aiodocker.DockerError) else str(error) or "no answer in time"
-        raise SandboxUnavailable(f"the image {image!r} cannot be had: {said[:300]}") from error
+        detail = error.message if isinstance(error, aiodocker.DockerError) else str(error) or "no answer in time"
+        raise SandboxUnavailable(f"the image {image!r} cannot be pulled: {detail[:300]}") from error

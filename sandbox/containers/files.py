@@ -1,9 +1,8 @@
-"""The files of one workspace, reached through the engine's archive API by way of a keeper: a container that no repository's
-code ever runs in, and that sees the workspace's volume and little else. What runs in one that has to run is the image's own
-shell: an image of somebody's who means ill makes of its keeper what it likes, within the bounds of every container.
+"""The files of one workspace, through the engine's archive API and a helper container that runs no repository code.
 
-So nothing of a repository is ever a file on this side, and what a link or a race could lead to is only the keeper's own file
-system. Links are refused all the same, as in every sandbox. Knows nothing of commands.
+The helper sees little more than the workspace's volume. A helper that must run executes the image's own shell, so a malicious
+image controls its helper, within the bounds of every container. No repository file ever reaches this machine's disk, and a
+symlink or race can only lead into the helper's file system. Symlinks are refused anyway, as in every sandbox.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from aiodocker.containers import DockerContainer
 
 from sandbox.base import MIB, Entry, LimitExceeded, SandboxLost
 from sandbox.containers.engine import COPY_SECONDS, Engine, Status
-from sandbox.containers.tars import Packing, entries, one_file
+from sandbox.containers.tars import TarBuilder, entries, one_file
 from sandbox.host import archive
 from sandbox.host.tree import parts_of
 
@@ -28,11 +27,11 @@ HEADERS = MIB  # bytes that a tar of one file may be larger than the file
 TRIES = 3
 
 
-class Files:
-    """`disk` is the bound to name when the workspace is full."""
+class ContainerFiles:
+    """`disk` is the limit that a full workspace reports."""
 
-    def __init__(self, engine: Engine, keeper: DockerContainer, disk: int) -> None:
-        self._engine, self._keeper, self._disk = engine, keeper, disk
+    def __init__(self, engine: Engine, helper: DockerContainer, disk: int) -> None:
+        self._engine, self._helper, self._disk = engine, helper, disk
 
     async def read(self, path: str, limit: int) -> bytes:
         inside, what = await self._look(path)
@@ -41,11 +40,11 @@ class Files:
         _check_regular(path, what)
         if what.size > limit:
             raise LimitExceeded("output", limit)
-        async with self._engine.fetch(self._keeper, inside) as stream:
+        async with self._engine.fetch(self._helper, inside) as stream:
             tar = bytearray()
             async for chunk in stream.iter_any():
                 tar += chunk
-                if len(tar) > limit + HEADERS:  # it has grown, or is another one by now
+                if len(tar) > limit + HEADERS:  # it has grown or been replaced
                     raise LimitExceeded("output", limit)
         content = await asyncio.to_thread(one_file, bytes(tar))
         if len(content) > limit:
@@ -58,19 +57,16 @@ class Files:
         if what is not None:
             _check_regular(path, what)
             mode = what.mode if executable is None else mode
-        above = _fitting(path)[:-1]
-        there = len(above)  # how many of the folders above it are there
-        while there and await self._engine.status(self._keeper, "/".join((ROOT, *above[:there]))) is None:
+        above = _checked_parts(path)[:-1]
+        there = len(above)  # how many parent folders exist
+        while there and await self._engine.status(self._helper, "/".join((ROOT, *above[:there]))) is None:
             there -= 1
-        packing = Packing()
-        try:
-            await asyncio.to_thread(packing.add, "/".join(parts_of(path)[there:]), io.BytesIO(content), len(content), mode)
-            await self._put(packing, "/".join((ROOT, *above[:there])))
-        finally:
-            packing.close()
+        with TarBuilder() as tar:
+            await asyncio.to_thread(tar.add, "/".join(parts_of(path)[there:]), io.BytesIO(content), len(content), mode)
+            await self._put(tar, "/".join((ROOT, *above[:there])))
 
     async def removable(self, path: str) -> str | None:
-        """The full path of a file or link that is there; None for a missing one. Raises `ValueError` for a folder."""
+        """The full path of a file or link; None if it does not exist. Raises `ValueError` for a folder."""
         inside, what = await self._look(path)
         if what is not None and what.folder:
             raise ValueError(f"{path!r} is a folder")
@@ -79,53 +75,46 @@ class Files:
     async def files(self) -> tuple[Entry, ...]:
         for left in reversed(range(TRIES)):
             try:
-                async with self._engine.fetch(self._keeper, ROOT) as stream:
+                async with self._engine.fetch(self._helper, ROOT) as stream:
                     return await asyncio.to_thread(entries, _reader(stream))
-            except (
-                tarfile.TarError,
-                SandboxLost,
-                TimeoutError,
-            ) as error:  # files may change, and vanish, while they are packed
+            except (tarfile.TarError, SandboxLost, TimeoutError) as error:  # files may change or vanish while they are packed
                 if not left:
                     raise SandboxLost(f"the workspace's files cannot be listed: {error}") from error
         raise AssertionError("unreachable")
 
     async def unpack(self, content: AsyncIterator[bytes]) -> None:
-        packing = Packing()
-        try:
-            await archive.unpack(content, packing)
-            await self._put(packing, ROOT)
-        finally:
-            packing.close()
+        with TarBuilder() as tar:
+            await archive.unpack(content, tar)
+            await self._put(tar, ROOT)
 
-    async def _put(self, packing: Packing, folder: str) -> None:
-        tar = await asyncio.to_thread(packing.finish)
+    async def _put(self, tar: TarBuilder, folder: str) -> None:
+        content = await asyncio.to_thread(tar.finish)
         try:
-            await self._engine.put(self._keeper, folder, tar)
+            await self._engine.put(self._helper, folder, content)
         except SandboxLost as error:
             if "no space left" in error.reason or "quota" in error.reason:
                 raise LimitExceeded("disk", self._disk) from error
             raise
 
     async def _look(self, path: str) -> tuple[str, Status | None]:
-        """The path inside and what is there, when nothing on the way to it is a link. Raises `ValueError`."""
-        names = (TOP, *_fitting(path))
+        """The path inside and what it is. Raises `ValueError` if a parent is a symlink or not a folder."""
+        names = (TOP, *_checked_parts(path))
         here = WORK
         for name in names[:-1]:
             here = f"{here}/{name}"
-            above = await self._engine.status(self._keeper, here)
+            above = await self._engine.status(self._helper, here)
             if above is None:
                 return f"{WORK}/{'/'.join(names)}", None
             if not above.folder:
-                raise ValueError(f"{path!r} leads through something that is no folder")
+                raise ValueError(f"{path!r} passes through something that is not a folder")
         inside = f"{here}/{names[-1]}"
-        return inside, await self._engine.status(self._keeper, inside)
+        return inside, await self._engine.status(self._helper, inside)
 
 
-def _fitting(path: str) -> tuple[str, ...]:
+def _checked_parts(path: str) -> tuple[str, ...]:
     parts = parts_of(path)
     if any(len(part.encode(errors="surrogateescape")) > 255 for part in parts):
-        raise ValueError(f"not a path that a file can have here: {path[:80]!r}…")
+        raise ValueError(f"not a valid file path here: {path[:80]!r}…")
     return parts
 
 
@@ -135,7 +124,7 @@ def _check_regular(path: str, what: Status) -> None:
 
 
 def _reader(stream: aiohttp.StreamReader) -> Callable[[int], bytes]:
-    """Reads `stream` from another thread."""
+    """A function that reads `stream` from another thread."""
     loop = asyncio.get_running_loop()
 
     def read(size: int) -> bytes:

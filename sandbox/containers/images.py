@@ -1,8 +1,8 @@
-"""Images: which one code may run in, and what is to be known of it before anything runs.
+"""Images: which may run, and what Selfheal must know of one before anything runs in it.
 
-The operator names one, which the engine may have made itself. Any other is a repository's wish, which may be hostile: it is
-looked for in no registry, and not among what the engine has, unless the operator allows its name; and what runs is then what
-the registry has under that name, never what somebody called so on this engine. Knows nothing of workspaces.
+The operator names one, which may exist only in the engine. Any other name comes from a repository and may be hostile: unless
+the operator allows it, neither a registry nor the engine is asked for it. An allowed image is always pulled from its registry,
+never taken from what the engine has under that name.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pathlib import PurePosixPath
 
 from sandbox.base import SandboxError, SandboxLost, SandboxUnavailable
 from sandbox.containers.files import WORK
-from sandbox.containers.place import ENV, ENVIRONMENTS, SEEN
-from sandbox.containers.resources import House
-from sandbox.containers.spec import Job
+from sandbox.containers.install_backend import ENV, ENVIRONMENTS, SEEN
+from sandbox.containers.resources import EngineResources
 from sandbox.host import bounds
-from sandbox.install.placing import WAY
+from sandbox.host.job import Job
+from sandbox.install.backend import PROXY_FOLDER
 
 TOOLS, BASE = "/tools", "/base"
 ASK_SECONDS = 30.0
 MOST_VOLUMES = 16
-_OURS = (WORK, ENVIRONMENTS, SEEN, TOOLS, BASE, WAY, "/tmp", "/proc", "/sys", "/dev")  # noqa: S108 - inside the container
+_OURS = (WORK, ENVIRONMENTS, SEEN, TOOLS, BASE, PROXY_FOLDER, "/tmp", "/proc", "/sys", "/dev")  # noqa: S108 - inside the container
 _WHO = """
 for name in python3 python; do
     "$name" -I -c 'import json, sys; print(json.dumps([sys.executable, ".".join(map(str, sys.version_info[:3]))]))' && exit
@@ -41,7 +41,7 @@ _REFERENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What runs: an image, and what its commands find in it."""
+    """An image and what its commands find in it."""
 
     name: str
     path: str  # its own PATH
@@ -49,27 +49,27 @@ class Image:
     version: str  # of that, "3.12.4"
 
     def environment(self, *, prepared: bool) -> dict[str, str]:
-        """The whole environment of a command; `prepared`: with what was installed first on its PATH."""
+        """A command's whole environment; `prepared` puts installed packages first on its PATH."""
         mine = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the container
         path = self.path or "/usr/local/bin:/usr/bin:/bin"
-        # A number without a name: what asks for the user's own is told by the environment.
+        # The user id has no passwd entry, so the name comes from the environment.
         return mine | {"PATH": f"{ENV}/bin:{path}" if prepared else path, "USER": "sandbox", "LOGNAME": "sandbox"}
 
 
 def checked(image: str) -> str:
-    """Raises `SandboxUnavailable` for what is no image's name."""
+    """Return `image`. Raises `SandboxUnavailable` if it is not an image name."""
     if not is_reference(image):
         raise SandboxUnavailable(f"{image[:200]!r} is not the name of an image (name:tag, registry/name@sha256:…)")
     return image
 
 
 def is_reference(image: str) -> bool:
-    """Whether `image` is the name of an image (the grammar of the OCI distribution's references), and nothing else."""
+    """Whether `image` is a reference by the grammar of the OCI distribution specification."""
     return len(image) <= 500 and _REFERENCE.fullmatch(image) is not None
 
 
 def full_name(image: str) -> str:
-    """With the registry and the tag that a short name stands for: `python` → `docker.io/library/python:latest`."""
+    """Expand a short name: `python` → `docker.io/library/python:latest`."""
     registry, slash, rest = image.partition("/")
     if not slash or not ("." in registry or ":" in registry or registry == "localhost"):
         registry, rest = "docker.io", image
@@ -79,7 +79,7 @@ def full_name(image: str) -> str:
 
 
 def is_allowed(image: str, patterns: Iterable[str]) -> bool:
-    """Whether one of `patterns` is the image's name. In them `*` stands for anything but a slash, short names for full ones."""
+    """Whether a pattern matches the image's name. `*` matches anything but a slash; short names stand for full ones."""
     name = full_name(image)
     return any(
         re.fullmatch("[^/]*".join(map(re.escape, full_name(pattern).split("*"))), name) is not None for pattern in patterns
@@ -87,29 +87,29 @@ def is_allowed(image: str, patterns: Iterable[str]) -> bool:
 
 
 def volumes_of(name: str, config: Mapping[str, object]) -> tuple[str, ...]:
-    """The folders that an image would have on the engine's disk, without any bound. Raises `SandboxUnavailable`."""
+    """The volumes an image declares: unbounded folders on the engine's disk. Raises `SandboxUnavailable`."""
     declared = config.get("Volumes") or {}
     paths = declared if isinstance(declared, Mapping) else ()
     volumes = sorted({posixpath.normpath("/" + str(path).lstrip("/")) for path in paths})
     for volume in map(PurePosixPath, volumes):
         if any(volume.is_relative_to(ours) or PurePosixPath(ours).is_relative_to(volume) for ours in _OURS):
             raise SandboxUnavailable(
-                f"the image {name!r} has a volume where the sandbox's own folders are: {str(volume)[:100]!r}"
+                f"the image {name!r} declares a volume over one of the sandbox's own folders: {str(volume)[:100]!r}"
             )
     if len(volumes) > MOST_VOLUMES:
-        raise SandboxUnavailable(f"the image {name!r} has {len(volumes)} volumes; at most {MOST_VOLUMES} are had")
+        raise SandboxUnavailable(f"the image {name!r} declares {len(volumes)} volumes; the limit is {MOST_VOLUMES}")
     return tuple(volumes)
 
 
-async def look_into(house: House, name: str, config: Mapping[str, object]) -> Image:
-    """Run the image once. Raises `SandboxUnavailable` when not even a shell runs in it."""
+async def inspect(resources: EngineResources, name: str, config: Mapping[str, object]) -> Image:
+    """Run the image once to find its Python. Raises `SandboxUnavailable` if not even a shell runs in it."""
     listed = config.get("Env") or ()
     variables = dict(str(one).partition("=")[::2] for one in listed) if isinstance(listed, (list, tuple)) else {}
     bare = Image(name, variables.get("PATH", ""), None, "")
     try:
-        said = await house.run(Job(("/bin/sh", "-c", _WHO), (), bare.environment(prepared=False), "/", ASK_SECONDS))
-        found = json.loads(said.stdout.decode(errors="replace").strip().splitlines()[-1])
+        result = await resources.run(Job(("/bin/sh", "-c", _WHO), (), bare.environment(prepared=False), "/", ASK_SECONDS))
+        found = json.loads(result.stdout.decode(errors="replace").strip().splitlines()[-1])
         return bare if found is None else replace(bare, python=str(found[0]), version=str(found[1]))
     except (SandboxError, ValueError, IndexError, TypeError) as error:
-        why = error.reason if isinstance(error, SandboxLost) else "it needs a /bin/sh, as every image with a system has"
-        raise SandboxUnavailable(f"nothing can be run in the image {name!r}: {why}") from error
+        why = error.reason if isinstance(error, SandboxLost) else "it needs a /bin/sh"
+        raise SandboxUnavailable(f"cannot run anything in the image {name!r}: {why}") from error

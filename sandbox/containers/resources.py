@@ -1,8 +1,7 @@
-"""What one sandbox has in its engine: the volumes, keepers and commands that carry its labels, and how all of it goes again.
+"""Everything one sandbox has in its engine: volumes, helper containers and commands, and how they are removed.
 
-Everything is labelled with the installation (whose sweeper may take it) and the sandbox (a folder on the worker's machine,
-locked while its worker lives): what belongs to a folder that is no more was left by a dead worker. Knows nothing of what is
-run, or why.
+Each carries two labels: the installation, whose sweeper may remove it, and the sandbox, a folder on the worker's machine that
+is locked while the worker lives. A label whose folder is gone marks what a dead worker left behind.
 """
 
 from __future__ import annotations
@@ -18,10 +17,11 @@ from aiodocker.containers import DockerContainer
 
 from sandbox.base import Completed, Limits, SandboxUnavailable
 from sandbox.containers import command
-from sandbox.containers.engine import Engine, Facts
+from sandbox.containers.engine import Engine, EngineInfo
 from sandbox.containers.files import TOP, WORK
-from sandbox.containers.spec import USER, Job, Mount, Recipe
-from sandbox.containers.tars import Packing
+from sandbox.containers.spec import USER, ContainerSpec
+from sandbox.containers.tars import TarBuilder
+from sandbox.host.job import Job, Mount
 
 INSTALLATION, SANDBOX = "selfheal.installation", "selfheal.sandbox"
 PAGE = 4096
@@ -29,95 +29,82 @@ READY_SECONDS = 300.0
 _FOREVER = "exec sleep 2147483647"
 
 
-class House:
-    """The engine's side of one open sandbox."""
+class EngineResources:
+    """The volumes and containers of one open sandbox."""
 
-    def __init__(self, engine: Engine, facts: Facts, recipe: Recipe) -> None:
-        self._engine, self._facts, self.recipe = engine, facts, recipe
-
-    @property
-    def engine(self) -> Engine:
-        return self._engine
+    def __init__(self, engine: Engine, info: EngineInfo, spec: ContainerSpec) -> None:
+        self.engine, self._info, self.spec = engine, info, spec
 
     @property
     def limits(self) -> Limits:
-        return self.recipe.limits
+        return self.spec.limits
 
-    async def run(self, job: Job) -> Completed:
-        return await command.run(self._engine, self.recipe, job)
+    async def run(self, job: Job, binds: Sequence[Mount] = ()) -> Completed:
+        return await command.run(self.engine, self.spec, job, binds)
 
     async def volume(self) -> str:
-        return await self._engine.volume(self.recipe.labels)
+        return await self.engine.volume(self.spec.labels)
 
     async def bounded_volume(self) -> str:
-        """In memory and with a size where the engine may mount such a one; as every other, else."""
-        if unbounded(self._facts):
+        """A volume in memory with a size; an ordinary one if the engine may not mount those."""
+        if unbounded(self._info):
             return await self.volume()
-        # Podman would take `size` for a quota of its disk. Pages are the same bound in other words.
+        # Podman takes `size` for a disk quota; a number of pages is the same limit.
         size = f"nr_blocks={self.limits.disk // PAGE},nr_inodes=1000000"
         options = {"type": "tmpfs", "device": "tmpfs", "o": f"{size},uid={USER},gid={USER},mode=0755,nosuid,nodev"}
-        return await self._engine.volume(self.recipe.labels, options)
+        return await self.engine.volume(self.spec.labels, options)
 
-    async def drop_volume(self, name: str) -> None:
-        await self._engine.drop_volume(name)
+    async def helper(self, mounts: Sequence[Mount]) -> DockerContainer:
+        """A container that never starts; the engine reads and writes volumes through it."""
+        return await self.engine.create(self.spec.create_body(Job(("true",), mounts, {}, "/", 0.0), "helper"))
 
-    async def keeper(self, mounts: Sequence[Mount]) -> DockerContainer:
-        """A container that never starts: through it the engine reads and writes volumes."""
-        return await self._engine.create(self.recipe.of(Job(("true",), mounts, {}, "/", 0.0), "keeper"))
+    async def make_top(self, helper: DockerContainer) -> None:
+        """Create the workspace's folder in a volume on disk, whose own top may belong to root."""
+        with TarBuilder() as tar:
+            tar.folder(TOP)
+            await self.engine.put(helper, WORK, tar.finish())
 
-    async def make_top(self, keeper: DockerContainer) -> None:
-        """The workspace's folder in a volume of the disk, whose own top may be root's."""
-        packing = Packing()
-        try:
-            packing.folder(TOP)
-            await self._engine.put(keeper, WORK, packing.finish())
-        finally:
-            packing.close()
-
-    async def running_keeper(self, mounts: Sequence[Mount], script: str) -> DockerContainer:
-        """One that has done `script` and then sleeps, so that volumes in memory stay. Raises `SandboxUnavailable`."""
-        # What it fills such a volume with counts as its memory.
+    async def running_helper(self, mounts: Sequence[Mount], script: str) -> DockerContainer:
+        """A helper that runs `script` and then sleeps, so that volumes in memory stay. Raises `SandboxUnavailable`."""
+        # What it writes to a volume in memory counts as its own memory.
         limits = replace(self.limits, memory=self.limits.memory + self.limits.disk, file_size=self.limits.disk)
         job = Job(("/bin/sh", "-ec", f"{script}\necho ready\n{_FOREVER}"), mounts, {"PATH": "/usr/bin:/bin"}, "/", 0.0)
-        keeper = await self._engine.create(replace(self.recipe, limits=limits).of(job, "keeper"))
+        helper = await self.engine.create(replace(self.spec, limits=limits).create_body(job, "helper"))
         try:
-            if unbounded(self._facts):
-                await self.make_top(keeper)
-            async with command.following(keeper) as said, asyncio.timeout(READY_SECONDS):
-                await self._engine.start(keeper)
+            if unbounded(self._info):
+                await self.make_top(helper)
+            async with command.following(helper) as stream, asyncio.timeout(READY_SECONDS):
+                await self.engine.start(helper)
                 output = b""
                 while b"ready\n" not in output:
-                    message = await said.read_out()
+                    message = await stream.read_out()
                     if message is None:
-                        raise SandboxUnavailable(f"a workspace cannot be made: {output.decode(errors='replace').strip()[:300]}")
+                        raise SandboxUnavailable(f"cannot create a workspace: {output.decode(errors='replace').strip()[:300]}")
                     output = output[-1000:] + message.data
         except BaseException as error:
-            await asyncio.shield(self._engine.drop(keeper))
+            await asyncio.shield(self.engine.drop(helper))
             if isinstance(error, TimeoutError):
-                raise SandboxUnavailable("a workspace was not made in time") from error
+                raise SandboxUnavailable("creating a workspace timed out") from error
             raise
-        return keeper
-
-    async def drop(self, container: DockerContainer) -> None:
-        await self._engine.drop(container)
+        return helper
 
     async def clear(self) -> None:
-        """Remove all that this sandbox has in the engine."""
-        await clear(self._engine, f"{SANDBOX}={self.recipe.labels[SANDBOX]}", lambda labels: True)
+        """Remove everything this sandbox has in the engine."""
+        await clear(self.engine, f"{SANDBOX}={self.spec.labels[SANDBOX]}", lambda labels: True)
 
 
-def unbounded(facts: Facts) -> bool:
+def unbounded(info: EngineInfo) -> bool:
     """Whether the engine may not mount volumes in memory: a rootless Podman."""
-    return facts.podman and facts.rootless
+    return info.podman and info.rootless
 
 
 def installation(folder: Path) -> str:
-    """Who the worker's folder of sandboxes belongs to: several machines may share one engine."""
+    """Identifies the worker's folder of sandboxes: several machines may share one engine."""
     return hashlib.sha256(f"{platform.node()}:{folder.resolve()}".encode()).hexdigest()[:24]
 
 
 async def sweep(engine: Engine, folder: Path) -> None:
-    """Remove what sandboxes of this installation left whose own folder in `folder` is no more."""
+    """Remove what this installation's sandboxes left behind: those whose folder in `folder` is gone."""
     await clear(
         engine, f"{INSTALLATION}={installation(folder)}", lambda labels: not (folder / labels.get(SANDBOX, "-")).exists()
     )

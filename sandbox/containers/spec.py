@@ -1,9 +1,9 @@
-"""How one command's container is made: the whole of its confinement, as the engine's API wants it said.
+"""The confinement of one command's container, as the engine's API expects it.
 
-One container a command, from nothing: no network, no capability, no way to gain any, a root file system that cannot be
-written, another user than root, the engine's own system call filter, bounds on everything that can be bounded, and of the
-host nothing but what `Bind` names. A command's processes end with its first one, which is ours: so what went into the
-background dies, a signal's number is kept, and what the kernel killed for memory is told where the engine does not.
+Each command gets a fresh container: no network, no capabilities and no way to gain any, a read-only root file system, an
+unprivileged user, the engine's system call filter, and limits on every resource. Of the host it sees only `binds`. Process 1 is
+a script of ours: background processes die with the command, signal numbers survive, and memory kills are reported even where
+the engine does not report them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.base import MIB, Limits
+from sandbox.host.job import Job, Mount
 
-USER = 65532  # nobody's number: on an engine of root's it is the same number outside
+USER = 65532  # unused elsewhere: with a rootful engine it is the same number on the host
 TMP_BYTES = 512 * MIB
 FIRST = """
 cd -- "$1" || exit 126
@@ -29,60 +30,28 @@ for kills in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_contr
 done
 exit "$code"
 """
-"""Runs as process 1 (`$0` is a mark of this command alone). A subshell's `exec` finds programs only, and no builtins."""
+"""Runs as process 1 (`$0` is unique to this command). A subshell's `exec` finds programs, not builtins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
-    """A volume, as a command sees it."""
-
-    volume: str
-    target: str
-    writable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Bind:
-    """A folder of the worker's own machine, read-only: the socket of an install step's way out, and nothing else ever."""
-
-    source: str
-    target: str
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One command and what it sees."""
-
-    argv: Sequence[str]
-    mounts: Sequence[Mount]
-    env: Mapping[str, str]
-    cwd: str
-    timeout: float  # seconds
-    stdin: bytes = b""
-    output_limit: int = MIB  # bytes per stream
-    binds: Sequence[Bind] = ()
-    hosts: Sequence[str] = ()  # names that lead to the sandbox itself
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What all containers of one sandbox have in common."""
+class ContainerSpec:
+    """What all containers of one sandbox share."""
 
     image: str
     limits: Limits
     processors: float
     labels: Mapping[str, str]
-    volumes: Sequence[str] = ()  # folders that the image itself wants on the engine's disk: they are had in memory, bounded
+    volumes: Sequence[str] = ()  # declared by the image; mounted in memory, with a size, instead of on the engine's disk
 
-    def of(self, job: Job, mark: str) -> dict[str, Any]:
-        """The body of `POST /containers/create`."""
+    def create_body(self, job: Job, mark: str, binds: Sequence[Mount] = ()) -> dict[str, Any]:
+        """The body of `POST /containers/create`; `binds` are host folders, mounted read-only."""
         fed = bool(job.stdin)
         return {
             "Image": self.image,
             "Entrypoint": ["/bin/sh", "-c", FIRST, mark],
             "Cmd": [job.cwd, *job.argv],
             "Env": [f"{name}={value}" for name, value in job.env.items()],
-            "WorkingDir": "/",  # an engine would make it, as root
+            "WorkingDir": "/",  # the engine would create any other folder, as root
             "User": f"{USER}:{USER}",
             "Hostname": "sandbox",
             "Labels": dict(self.labels),
@@ -93,11 +62,11 @@ class Recipe:
             "AttachStdin": fed,
             "AttachStdout": True,
             "AttachStderr": True,
-            "Healthcheck": {"Test": ["NONE"]},  # the image's own would be one more process
-            "HostConfig": self._host(job),
+            "Healthcheck": {"Test": ["NONE"]},  # the image's own check would be one more process
+            "HostConfig": self._host(job, binds),
         }
 
-    def _host(self, job: Job) -> dict[str, Any]:
+    def _host(self, job: Job, binds: Sequence[Mount]) -> dict[str, Any]:
         limits = self.limits
         ulimits = {
             "fsize": limits.file_size,
@@ -105,8 +74,8 @@ class Recipe:
             "cpu": limits.cpu_seconds,
             "core": 0,
             "memlock": 65536,
-            # Counts all processes of the user, of other sandboxes too: `PidsLimit` is the bound. Unsaid, Podman asks for a
-            # million, which one that may not raise limits is refused.
+            # Counts the user's processes in all sandboxes, so `PidsLimit` is the real bound. Without a value Podman requests a
+            # million, which fails where it may not raise limits.
             "nproc": max(8192, limits.processes),
         }
         return {
@@ -118,18 +87,18 @@ class Recipe:
             "Privileged": False,
             "IpcMode": "private",
             "Memory": limits.memory,
-            "MemorySwap": limits.memory,  # together with swap: none of it
+            "MemorySwap": limits.memory,  # memory plus swap: no swap
             "PidsLimit": limits.processes,
             "NanoCpus": int(self.processors * 1e9),
             "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in ulimits.items()],
             "Tmpfs": {"/tmp": f"rw,nosuid,nodev,exec,size={min(limits.disk, TMP_BYTES)},mode=1777"},  # noqa: S108 - inside
             "ShmSize": 64 * MIB,
-            "LogConfig": {"Type": "none", "Config": {}},  # or the engine would keep all output on its disk
+            "LogConfig": {"Type": "none", "Config": {}},  # otherwise the engine keeps all output on its disk
             "RestartPolicy": {"Name": "no"},
             "Mounts": [
                 *(self._in_memory(target) for target in self.volumes),
-                *(_mount("volume", one.volume, one.target, read_only=not one.writable) for one in job.mounts),
-                *(_mount("bind", one.source, one.target, read_only=True) for one in job.binds),
+                *(_mount("volume", one.source, one.target, read_only=not one.writable) for one in job.mounts),
+                *(_mount("bind", one.source, one.target, read_only=True) for one in binds),
             ],
         }
 

@@ -1,7 +1,7 @@
-"""Tars that we make ourselves, to be unpacked by an engine, and tars of an engine that we look into without unpacking them.
+"""Builds the tars that an engine unpacks, and reads those that it returns without unpacking them.
 
-What goes in has passed `archive` or is ours; what comes out was made by hostile code, and is read as a stream: names, kinds
-and sizes, and the content of at most one file. Everything here blocks: call it in a thread.
+What goes in has passed `archive` or is ours. What comes out may be hostile and is read as a stream: names, kinds and sizes, and
+the content of at most one file. Everything here blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ BLOCK = 1 << 16
 END = bytes(2 * tarfile.BLOCKSIZE)
 
 
-class Packing:
-    """A tar in the making (`archive.Target`). All in it belongs to the user that commands run as; no name comes twice."""
+class TarBuilder:
+    """Builds a tar (`archive.Target`) whose entries belong to the user that commands run as; refuses duplicate names."""
 
     def __init__(self) -> None:
-        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - `__exit__` closes it
         self._tar = tarfile.open(fileobj=self.file, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
         self._folders: set[str] = set()
         self._others: set[str] = set()
@@ -55,7 +55,7 @@ class Packing:
         self._tar.addfile(header)
 
     def copy(self, source: Path, name: str) -> None:
-        """A file or a folder of ours, as `name`, with what is below it."""
+        """Add a file or folder of ours, recursively, as `name`."""
         for path in sorted(source.rglob("*")) if source.is_dir() else (source,):
             if path.is_file():
                 what = path.stat()
@@ -70,7 +70,10 @@ class Packing:
         self.file.seek(0)
         return self.file
 
-    def close(self) -> None:
+    def __enter__(self) -> TarBuilder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.file.close()
 
     def _header(self, path: str, mode: int) -> tarfile.TarInfo:
@@ -86,7 +89,7 @@ class Packing:
         for depth in range(1, len(names) + 1):
             folder = "/".join(names[:depth])
             if folder in self._others:
-                raise ValueError(f"{folder!r} is no folder")
+                raise ValueError(f"{folder!r} is not a folder")
             if folder not in self._folders:
                 header = self._owned(folder, 0o755)
                 header.type = tarfile.DIRTYPE
@@ -95,7 +98,7 @@ class Packing:
 
     def _owned(self, path: str, mode: int) -> tarfile.TarInfo:
         if any(len(name.encode(errors="surrogateescape")) > 255 for name in path.split("/")):
-            raise ValueError(f"a name is too long to be a file's: {path[:80]!r}…")
+            raise ValueError(f"a file name is too long: {path[:80]!r}…")
         header = tarfile.TarInfo(path)
         header.mode, header.mtime = mode, self._now
         header.uid = header.gid = USER
@@ -103,7 +106,7 @@ class Packing:
 
 
 def one_file(tar: bytes) -> bytes:
-    """The content of a tar's only file. Raises `ValueError` when it holds anything else."""
+    """The content of a tar's only file. Raises `ValueError` if it holds anything else."""
     try:
         with tarfile.open(fileobj=io.BytesIO(tar), mode="r:") as opened:
             member = opened.next()
@@ -112,18 +115,16 @@ def one_file(tar: bytes) -> bytes:
                 raise ValueError("not a regular file")
             return content.read()
     except tarfile.TarError as error:
-        raise ValueError(f"not a file that can be read: {error}") from error
+        raise ValueError(f"not a readable file: {error}") from error
 
 
 def entries(read: Callable[[int], bytes]) -> tuple[Entry, ...]:
-    """What is in a tar whose single top folder is left out, sorted, without `.git` and what was installed.
+    """The tar's entries below its single top folder, sorted, without `.git` and installed dependencies.
 
-    `read` gives at most that many bytes.
-
-    Raises `LimitExceeded`, and `tarfile.TarError` when the stream ends too soon.
+    Raises `LimitExceeded`, and `tarfile.TarError` for a truncated stream.
     """
     found: dict[str, Entry] = {}
-    source = _Reading(read)
+    source = _StreamReader(read)
     with tarfile.open(fileobj=source, mode="r|", bufsize=BLOCK) as tar:  # type: ignore[call-overload]
         for member in tar:
             _, _, path = member.name.partition("/")
@@ -132,12 +133,12 @@ def entries(read: Callable[[int], bytes]) -> tuple[Entry, ...]:
                     found[path] = Entry(path, len(member.linkname.encode(errors="surrogateescape")), link=True)
                 elif member.isreg():
                     found[path] = Entry(path, member.size, executable=bool(member.mode & 0o100))
-                elif member.islnk():  # a second name of a file that came before
+                elif member.islnk():  # a hard link to an earlier file
                     first = found.get(member.linkname.partition("/")[2])
                     found[path] = Entry(path, first.size if first else 0, executable=bool(member.mode & 0o100))
             if len(found) > MAX_ENTRIES:
                 raise LimitExceeded("disk", MAX_ENTRIES)
-            tar.members = []  # tarfile remembers every header it has seen
+            tar.members = []  # or tarfile would keep every header
     source.check_end()
     marks = f"/{MODULES}/{INSTALLED}"
     installed = tuple(f"{path.removesuffix(INSTALLED)}" for path in found if f"/{path}".endswith(marks))
@@ -145,8 +146,8 @@ def entries(read: Callable[[int], bytes]) -> tuple[Entry, ...]:
     return tuple(sorted(seen, key=lambda entry: entry.path))
 
 
-class _Reading:
-    """As far as `tarfile` needs a file. It takes a stream that is cut between two members for a whole one; we do not."""
+class _StreamReader:
+    """The part of a file that `tarfile` needs. Unlike `tarfile`, it notices a stream that is cut between two members."""
 
     def __init__(self, source: Callable[[int], bytes]) -> None:
         self._source, self._last = source, b""

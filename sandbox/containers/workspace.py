@@ -1,12 +1,8 @@
-"""One workspace of a container sandbox, the base or a candidate: its commands, its files, its own environment.
-
-A command sees the workspace's volume, the sandbox's tools and the environment, each as a mount. Knows nothing of how sandboxes
-are opened, or images chosen.
-"""
+"""One workspace of a container sandbox, the base or a candidate: its commands, files and environment."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
@@ -14,64 +10,54 @@ from secrets import token_hex
 from aiodocker.containers import DockerContainer
 
 from sandbox.base import MIB, Command, Completed, Entry, Installed, InstallFailed, Packages, SandboxLost
-from sandbox.containers.files import ROOT, WORK, Files
+from sandbox.containers.files import ROOT, WORK, ContainerFiles
 from sandbox.containers.images import ASK_SECONDS, Image
-from sandbox.containers.place import ENV, ENVIRONMENTS, Room, place_for
-from sandbox.containers.resources import House
-from sandbox.containers.spec import Job, Mount
-from sandbox.host.running_commands import Running
-from sandbox.host.tree import parts_of
-from sandbox.install.packages import Shop, install
+from sandbox.containers.install_backend import ENV, ENVIRONMENTS, InstallTarget, open_backend
+from sandbox.containers.resources import EngineResources
+from sandbox.host.job import Job, Mount, job_of
+from sandbox.host.running_commands import RunningCommands
+from sandbox.install.packages import PackageStore, install
 
 
 @dataclass(frozen=True, slots=True)
-class Hall:
-    """What the workspaces of one sandbox have in common. `folder` is the sandbox's own, on this side."""
+class ContainerContext:
+    """What the workspaces of one sandbox share. `folder` is the sandbox's folder on this machine."""
 
-    house: House
+    resources: EngineResources
     image: Image
     tools: Mount
-    shop: Shop
+    store: PackageStore
     folder: Path
 
 
 class DockerWorkspace:
-    """The base, or one candidate. `env` is the volume of the environment that it has, which may be that of its base."""
+    """The base or a candidate. `env` is the volume of its environment, possibly its base's."""
 
     root = ROOT
 
-    def __init__(self, hall: Hall, volume: str, keeper: DockerContainer, env: str | None, *, writable: bool) -> None:
-        self._hall, self.volume, self._keeper, self._writable = hall, volume, keeper, writable
-        self._files = Files(hall.house.engine, keeper, hall.house.limits.disk)
-        self._running = Running()
+    def __init__(
+        self, context: ContainerContext, volume: str, helper: DockerContainer, env: str | None, *, writable: bool
+    ) -> None:
+        self._context, self.volume, self._helper, self._writable = context, volume, helper, writable
+        self._files = ContainerFiles(context.resources.engine, helper, context.resources.limits.disk)
+        self._running = RunningCommands()
         self._open = True
         self._own_env: str | None = None
         self.env = env
 
     @property
     def python(self) -> str:
-        return f"{ENV}/bin/python" if self.env else self._hall.image.python or "python3"
+        return f"{ENV}/bin/python" if self.env else self._context.image.python or "python3"
 
     async def run(self, command: Command) -> Completed:
         return await self.perform(command, writable=self._writable)
 
     async def perform(self, command: Command, *, writable: bool) -> Completed:
-        """Run `command` as one that may, or may not, change the workspace's files."""
-        cwd = "" if command.cwd in ("", ".") else "/" + "/".join(parts_of(command.cwd))
-        mounts = [Mount(self.volume, WORK, writable), self._hall.tools]
+        """Run `command` with the workspace's files writable or read-only."""
+        mounts = [Mount(self.volume, WORK, writable), self._context.tools]
         mounts += [Mount(self.env, ENVIRONMENTS)] if self.env else []
-        told = {**self._hall.image.environment(prepared=self.env is not None), **command.env}
         return await self._execute(
-            Job(
-                command.argv,
-                mounts,
-                told,
-                ROOT + cwd,
-                command.timeout,
-                command.stdin,
-                command.output_limit,
-                hosts=command.hosts,
-            )
+            job_of(command, ROOT, mounts, self._context.image.environment(prepared=self.env is not None))
         )
 
     async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
@@ -84,13 +70,13 @@ class DockerWorkspace:
 
     async def remove(self, path: str) -> None:
         self._check_open()
-        # The engine's API cannot remove a file. What takes the place of one meanwhile is inside all the same.
+        # The engine's API cannot remove files. Whatever replaces the file meanwhile is inside the container as well.
         if inside := await self._files.removable(path):
             mounts = (Mount(self.volume, WORK, writable=True),)
-            job = Job(("rm", "-f", "--", inside), mounts, self._hall.image.environment(prepared=False), "/", ASK_SECONDS)
-            said = await self._hall.house.run(job)
-            if said.exit_code:
-                raise ValueError(f"{path!r} cannot be removed: {said.stderr.decode(errors='replace').strip()[:200]}")
+            job = Job(("rm", "-f", "--", inside), mounts, self._context.image.environment(prepared=False), "/", ASK_SECONDS)
+            result = await self._context.resources.run(job)
+            if result.exit_code:
+                raise ValueError(f"{path!r} cannot be removed: {result.stderr.decode(errors='replace').strip()[:200]}")
 
     async def files(self) -> tuple[Entry, ...]:
         self._check_open()
@@ -100,30 +86,30 @@ class DockerWorkspace:
         await self._files.unpack(archive)
 
     async def install(self, packages: Packages) -> Installed:
-        image, house = self._hall.image, self._hall.house
+        image, resources = self._context.image, self._context.resources
         if image.python is None:
-            raise InstallFailed(f"the image {image.name!r} has no Python, in which packages could be installed")
-        mounts = (Mount(self.volume, WORK, writable=True), self._hall.tools)
-        room = Room(house, image.python, mounts, image.environment(prepared=True), self.read, self._execute)
-        async with place_for(room, self._hall.folder / f"way-{token_hex(4)}") as (place, volume):
-            # The worker's interpreter that is most alike brings the wheels, where it brings any that fit.
-            installed = await install(replace(packages, python=image.version), place, self._hall.shop)
+            raise InstallFailed(f"the image {image.name!r} has no Python to install packages for")
+        mounts = (Mount(self.volume, WORK, writable=True), self._context.tools)
+        target = InstallTarget(resources, image.python, mounts, image.environment(prepared=True), self.read, self._execute)
+        async with open_backend(target, self._context.folder / f"way-{token_hex(4)}") as (backend, volume):
+            # The worker's nearest Python downloads the wheels.
+            installed = await install(replace(packages, python=image.version), backend, self._context.store)
         old, self.env, self._own_env = self._own_env, volume, volume
         if old:
-            await house.drop_volume(old)
+            await resources.engine.drop_volume(old)
         return replace(installed, python=image.version)
 
     async def close(self) -> None:
-        """End the commands that still run, and give back what is only its own."""
+        """Cancel running commands; remove its volumes."""
         self._open = False
-        await self._running.end()
-        await self._hall.house.drop(self._keeper)
-        for volume in (self.volume, self._own_env):
-            if volume:
-                await self._hall.house.drop_volume(volume)
+        await self._running.cancel_all()
+        engine = self._context.resources.engine
+        await engine.drop(self._helper)
+        for volume in filter(None, (self.volume, self._own_env)):
+            await engine.drop_volume(volume)
 
-    async def _execute(self, job: Job) -> Completed:
-        return await self._running.hold(tuple(job.argv), self._hall.house.run(job))
+    async def _execute(self, job: Job, binds: Sequence[Mount] = ()) -> Completed:
+        return await self._running.run(tuple(job.argv), self._context.resources.run(job, binds))
 
     def _check_open(self) -> None:
         if not self._open:

@@ -1,6 +1,5 @@
-"""E2B: a virtual machine per attempt, in the cloud, with the local sandbox inside (`sandbox.remote`).
+"""E2B: one virtual machine per attempt, in the cloud, with the local sandbox inside (`sandbox.remote`).
 
-`plan.py` is what the operator says; `account.py` and `machine.py` speak to the SDK, whose exceptions `errors.py` explains;
-`admission.py` keeps to the plan's limits; `orphans.py` finds what dead workers left; `network.py` closes the way out and sees
-that it is closed.
+`plan` holds the operator's options; `account` and `machine` use the SDK, and `errors` classifies its exceptions; `admission`
+keeps to the plan's limits; `orphans` removes machines of dead workers; `network` closes the machine's network and checks it.
 """

@@ -1,7 +1,7 @@
-"""What the SDK's exceptions mean to us.
+"""Classifies the SDK's exceptions.
 
-Their classes do not say it by themselves: two of the gone and unreachable ones are `TimeoutException`s (so they are asked for
-first), a bad key and a busy service are no `SandboxException`s, and some are raw ones of the transport.
+Their classes do not suffice: two "gone" and "unreachable" ones are `TimeoutException`s (so they are matched first), a bad key
+and a busy service are not `SandboxException`s, and some errors come unwrapped from the transport.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum
 
 import httpx
 from connectrpc.errors import ConnectError
-from e2b.exceptions import (
+from e2b_code_interpreter import (
     AuthenticationException,
     FileNotFoundException,
     InvalidArgumentException,
@@ -30,82 +30,82 @@ from sandbox.base import LimitExceeded, SandboxError, SandboxLost, SandboxUnavai
 
 KEY = "E2B_API_KEY"
 _OWN_ERROR = re.compile(r"5\d\d: ")
-LIMITED_SECONDS, BUSY_SECONDS = 60.0, 30.0  # until an attempt is worth another try
+LIMITED_SECONDS, BUSY_SECONDS = 60.0, 30.0  # delay before another attempt
 
 
-class Trouble(Enum):
-    """What can be done about it."""
+class Failure(Enum):
+    """Kinds of failure, by what can be done about them."""
 
     KEY = "the key is not accepted"
     LIMITED = "the plan's rate or number of sandboxes is used up"
-    BUSY = "the service has no room or an error of its own"
-    GONE = "the sandbox is not there any more"
-    LINE = "the line was lost, or nobody answered in time"
+    BUSY = "the service is full or failed"
+    GONE = "the sandbox is gone"
+    CONNECTION = "the connection was lost or timed out"
     SPACE = "the disk is full"
-    MISSING = "no such thing"
-    REQUEST = "it was wrong to ask for it"
+    MISSING = "not found"
+    REQUEST = "the request is invalid"
 
 
-def trouble_of(error: Exception) -> Trouble:
-    """The order matters: see above."""
+def failure_of(error: Exception) -> Failure:
+    """Classify `error`; the order of cases matters."""
     match error:
         case AuthenticationException():
-            return Trouble.KEY
+            return Failure.KEY
         case RateLimitException():
-            return Trouble.LIMITED
+            return Failure.LIMITED
         case ServiceBusyException():
-            return Trouble.BUSY
+            return Failure.BUSY
         case SandboxNotFoundException() | SandboxNotRunningException():
-            return Trouble.GONE
+            return Failure.GONE
         case SandboxUnreachableException() | TimeoutException() | TimeoutError():
-            return Trouble.LINE
+            return Failure.CONNECTION
         case NotEnoughSpaceException():
-            return Trouble.SPACE
+            return Failure.SPACE
         case FileNotFoundException() | NotFoundException():
-            return Trouble.MISSING
+            return Failure.MISSING
         case InvalidArgumentException():
-            return Trouble.REQUEST
+            return Failure.REQUEST
         case ConnectError() | httpx.TransportError() | OSError():
-            return Trouble.LINE
+            return Failure.CONNECTION
         case SandboxException(status_code=int(status)) if status >= 500:
-            return Trouble.BUSY
-        case SandboxException() if _OWN_ERROR.match(str(error)):  # of the agent in the machine: its status is in the text alone
-            return Trouble.BUSY
+            return Failure.BUSY
+        case SandboxException() if _OWN_ERROR.match(str(error)):  # the machine's agent reports its status in the text only
+            return Failure.BUSY
         case SandboxException(status_code=404):
-            return Trouble.MISSING
+            return Failure.MISSING
         case SandboxException():
-            return Trouble.REQUEST
-        case _:  # the SDK's bare `Exception`, for a stream that ended without its end
-            return Trouble.LINE
+            return Failure.REQUEST
+        case _:  # the SDK's bare `Exception` for a truncated stream
+            return Failure.CONNECTION
 
 
-RETRIED = frozenset((Trouble.BUSY, Trouble.LINE))
+RETRIED = frozenset((Failure.BUSY, Failure.CONNECTION))
 
 
 def refused(error: Exception, template: str) -> SandboxUnavailable:
-    """Why no sandbox was opened."""
-    said = _said(error)
-    match trouble_of(error):
-        case Trouble.KEY:
-            return SandboxUnavailable(f"E2B does not accept the key; set {KEY} to one of its dashboard ({said})")
-        case Trouble.LIMITED:
-            return SandboxUnavailable(f"E2B's limits are reached ({said})", LIMITED_SECONDS)
-        case Trouble.MISSING:
-            return SandboxUnavailable(f"E2B has no template {template!r}; build it with: python -m deploy.e2b.build ({said})")
-        case Trouble.BUSY | Trouble.LINE | Trouble.GONE:
-            return SandboxUnavailable(f"E2B gives no sandbox now ({said})", BUSY_SECONDS)
+    """The error for a sandbox that could not be opened."""
+    detail = _detail(error)
+    match failure_of(error):
+        case Failure.KEY:
+            return SandboxUnavailable(f"E2B does not accept the key; set {KEY} to one from its dashboard ({detail})")
+        case Failure.LIMITED:
+            return SandboxUnavailable(f"E2B's limits are reached ({detail})", LIMITED_SECONDS)
+        case Failure.MISSING:
+            return SandboxUnavailable(f"E2B has no template {template!r}; build it with: python -m deploy.e2b.build ({detail})")
+        case Failure.BUSY | Failure.CONNECTION | Failure.GONE:
+            return SandboxUnavailable(f"E2B has no sandbox available now ({detail})", BUSY_SECONDS)
         case _:
-            return SandboxUnavailable(f"E2B refused to make a sandbox ({said})")
+            return SandboxUnavailable(f"E2B refused to create a sandbox ({detail})")
 
 
 def broken(error: Exception, disk: int) -> SandboxError:
-    """What ended the use of an open sandbox."""
-    match trouble := trouble_of(error):
-        case Trouble.SPACE:
+    """The error that ends the use of an open sandbox."""
+    match failure := failure_of(error):
+        case Failure.SPACE:
             return LimitExceeded("disk", disk)
         case _:
-            return SandboxLost(f"E2B: {trouble.value} ({_said(error)})")
+            return SandboxLost(f"E2B: {failure.value} ({_detail(error)})")
 
 
-def _said(error: Exception) -> str:
+def _detail(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]

@@ -1,4 +1,4 @@
-"""One machine at E2B, by its SDK: kept alive, and reached through whatever happens on the line."""
+"""One E2B machine, through the SDK: renews its lease and survives lost connections."""
 
 from __future__ import annotations
 
@@ -10,31 +10,28 @@ from contextlib import suppress
 from functools import partial
 from typing import IO, Any, TypeVar
 
-from e2b import AsyncSandbox
-from e2b.exceptions import NotFoundException
-from e2b.sandbox.commands.command_handle import CommandExitException
-from e2b.sandbox.sandbox_api import SandboxNetworkUpdate
+from e2b_code_interpreter import AsyncSandbox, CommandExitException, NotFoundException, SandboxNetworkUpdate
 
 from sandbox.base import SandboxError, SandboxLost
 from sandbox.e2b.account import LEASE_SECONDS, kill
-from sandbox.e2b.errors import RETRIED, Trouble, broken, trouble_of
+from sandbox.e2b.errors import RETRIED, Failure, broken, failure_of
 from sandbox.e2b.plan import Account
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 RENEWED_EVERY = 150.0
-SAID = 256 * 1024  # bytes of output kept of a command of ours; one that says more is killed
+OUTPUT_LIMIT = 256 * 1024  # bytes of output; a command of ours with more is killed
 
 
 class E2BMachine:
-    """`sandbox.remote.asking.Machine`, and what its owner does with it. `disk` is the bound to name when it is full."""
+    """`sandbox.remote.client.Machine`, and its life cycle. `disk` is the limit that a full disk reports."""
 
     def __init__(self, account: Account, sandbox: AsyncSandbox, disk: int) -> None:
         self._account, self._sandbox, self._disk = account, sandbox, disk
-        self._patience = account.patience
+        self._patience = account.timeouts
         self._silent: float | None = None  # since when no command could be started
-        self._ends = time.monotonic() + account.lifetime  # by the plan, whatever is asked for
+        self._ends = time.monotonic() + account.lifetime  # by the plan, whatever the lease
 
     async def put(self, path: str, content: bytes | IO[bytes], seconds: float) -> None:
         async def write() -> None:
@@ -42,7 +39,7 @@ class E2BMachine:
                 content.seek(0)
             await self._sandbox.files.write(path, content, user="root", use_octet_stream=True, request_timeout=seconds)
 
-        await self._insist(write, seconds)
+        await self._retry(write, seconds)
 
     async def get(self, path: str, limit: int, seconds: float) -> bytes | None:
         async def read() -> bytes | None:
@@ -56,14 +53,14 @@ class E2BMachine:
             return bytes(content)
 
         try:
-            return await self._insist(read, seconds)
+            return await self._retry(read, seconds)
         except NotFoundException:
             return None
 
     async def run(self, script: str, seconds: float) -> bytes:
-        """A command of ours, as root. When the stream is lost its process goes on, and is found again by its number."""
-        told, until = _Said(), time.monotonic() + seconds
-        # A kill reaches `timeout` alone: what it waits for must die with it.
+        """Run a command of ours as root. If the stream is lost, reconnect to the process by its number."""
+        output, until = _Output(), time.monotonic() + seconds
+        # A kill reaches only `timeout`, so its child must die with it.
         guarded = f"exec timeout -k 5 {int(seconds) + 1} setpriv --pdeathsig KILL {script}"
         starting = partial(
             self._sandbox.commands.run,
@@ -73,7 +70,7 @@ class E2BMachine:
             cwd="/",
             timeout=seconds + 10.0,
             request_timeout=self._patience.call,
-            on_stdout=told.add,
+            on_stdout=output.add,
             retain_output=False,
         )
         opening = asyncio.create_task(self._start(starting, seconds))
@@ -87,24 +84,24 @@ class E2BMachine:
                     break
                 except CommandExitException:
                     break
-                except Exception as error:
-                    if told.over:
-                        raise SandboxLost("a command of ours said more than it can") from error
-                    if trouble_of(error) is not Trouble.LINE:
+                except Exception as error:  # the SDK raises bare `Exception` and transport errors too
+                    if output.is_full:
+                        raise SandboxLost("a command of ours printed too much") from error
+                    if failure_of(error) is not Failure.CONNECTION:
                         raise self._broken(error) from error
-                    if time.monotonic() > until:  # perhaps only the stream is dead: the asker looks for the answer
-                        told.lost = True
+                    if time.monotonic() > until:  # perhaps only the stream is dead: the client fetches the answer as a file
+                        output.lost = True
                         await self._stop(opening, handle)
                         break
-                handle = await self._found_again(handle.pid, told, until)
+                handle = await self._reconnect(handle.pid, output, until)
         except BaseException:
             await asyncio.shield(self._stop(opening, handle))
             raise
-        return told.value
+        return output.value
 
     async def start(self, script: str, env: Mapping[str, str], seconds: float) -> str:
-        """Start what shall run as long as the machine does; returns its first line, or what it said until it ended."""
-        said: asyncio.Queue[str] = asyncio.Queue()
+        """Start a process that runs as long as the machine; returns its first line, or its output if it ends."""
+        lines: asyncio.Queue[str] = asyncio.Queue()
         try:
             async with asyncio.timeout(seconds):
                 handle = await self._sandbox.commands.run(
@@ -115,33 +112,33 @@ class E2BMachine:
                     envs=dict(env),
                     timeout=0,
                     request_timeout=self._patience.call,
-                    on_stdout=said.put_nowait,
-                    on_stderr=said.put_nowait,
+                    on_stdout=lines.put_nowait,
+                    on_stderr=lines.put_nowait,
                     retain_output=False,
                 )
                 ending = asyncio.ensure_future(handle.wait())
                 try:
                     text = ""
                     while "\n" not in text:
-                        hearing = asyncio.ensure_future(said.get())
-                        await asyncio.wait((hearing, ending), return_when=asyncio.FIRST_COMPLETED)
-                        if not hearing.done():
-                            hearing.cancel()
+                        reading = asyncio.ensure_future(lines.get())
+                        await asyncio.wait((reading, ending), return_when=asyncio.FIRST_COMPLETED)
+                        if not reading.done():
+                            reading.cancel()
                             break
-                        text += hearing.result()
+                        text += reading.result()
                 finally:
                     ending.cancel()
                     await asyncio.wait((ending,))
                     await handle.disconnect()
-        except Exception as error:
+        except Exception as error:  # as in `run`
             raise self._broken(error) from error
         return text.strip()
 
     async def update_network(self, rules: SandboxNetworkUpdate) -> None:
-        await self._insist(lambda: self._sandbox.update_network(rules), self._patience.line)
+        await self._retry(lambda: self._sandbox.update_network(rules), self._patience.line)
 
     async def keep(self) -> None:
-        """Renew the lease for as long as this runs and the plan allows."""
+        """Renew the lease until cancelled, or as long as the plan allows."""
         while True:
             await asyncio.sleep(RENEWED_EVERY)
             if (left := int(self._ends - time.monotonic())) <= 0:
@@ -149,36 +146,36 @@ class E2BMachine:
             try:
                 async with asyncio.timeout(self._patience.call):
                     await self._sandbox.set_timeout(min(LEASE_SECONDS, left))
-            except Exception as error:  # noqa: BLE001 - tried again soon, and a machine that has gone is noticed by its use
-                _log.warning("the lease of a sandbox could not be renewed: %s", error)
+            except Exception as error:  # noqa: BLE001 - as in `run`; retried soon, and use shows whether the machine is gone
+                _log.warning("could not renew a sandbox lease: %s", error)
 
     async def kill(self) -> None:
         await kill(self._account, self._sandbox.sandbox_id)
 
     def _broken(self, error: Exception) -> SandboxError:
-        if trouble_of(error) is Trouble.GONE and time.monotonic() >= self._ends - RENEWED_EVERY:
-            return SandboxLost(f"E2B: the machine's {self._account.lifetime:.0f} s are over, which the plan allows it")
+        if failure_of(error) is Failure.GONE and time.monotonic() >= self._ends - RENEWED_EVERY:
+            return SandboxLost(f"E2B: the machine reached the plan's lifetime of {self._account.lifetime:.0f} s")
         return broken(error, self._disk)
 
     async def _start(self, starting: Callable[[], Awaitable[Any]], seconds: float) -> Any:
-        """A command is started once; a line that was lost before its number was known is the asker's business."""
+        """Start a command once. If the connection is lost before its number is known, return None: the client repeats it."""
         try:
             async with asyncio.timeout(min(seconds, self._patience.call) + 1.0):
                 handle = await starting()
-        except Exception as error:
+        except Exception as error:  # as in `run`
             now = time.monotonic()
             self._silent = self._silent or now
-            if trouble_of(error) not in (*RETRIED, Trouble.LIMITED) or now - self._silent > self._patience.line:
+            if failure_of(error) not in (*RETRIED, Failure.LIMITED) or now - self._silent > self._patience.line:
                 raise self._broken(error) from error
-            # Raises where the machine is gone; it is asked elsewhere, as what does not answer here may still be there.
-            await self._insist(self._sandbox.get_info, self._patience.line)
+            # Raises if the machine is gone; the API knows even when the machine itself does not answer.
+            await self._retry(self._sandbox.get_info, self._patience.line)
             return None
         self._silent = None
         return handle
 
-    async def _found_again(self, pid: int, told: _Said, until: float) -> Any:
-        """The running command; None when it has ended meanwhile."""
-        told.lost = True
+    async def _reconnect(self, pid: int, output: _Output, until: float) -> Any:
+        """Reconnect to the running command; None if it has ended."""
+        output.lost = True
 
         async def connect() -> Any:
             try:
@@ -186,30 +183,30 @@ class E2BMachine:
                     pid,
                     timeout=max(until - time.monotonic(), 1.0) + 10.0,
                     request_timeout=self._patience.call,
-                    on_stdout=told.add,
+                    on_stdout=output.add,
                     retain_output=False,
                 )
             except NotFoundException as error:
-                if trouble_of(error) is Trouble.MISSING:
+                if failure_of(error) is Failure.MISSING:
                     return None
                 raise
 
-        return await self._insist(connect, self._patience.line)
+        return await self._retry(connect, self._patience.line)
 
     async def _stop(self, opening: asyncio.Task[Any], handle: Any) -> None:
-        """A command whose asker has gone dies: nobody else would end it."""
+        """Kill a command whose client is gone."""
         with suppress(SandboxError, asyncio.CancelledError):
             handle = handle or await opening
         if handle is None:
             return
-        with suppress(Exception):  # the machine may have gone with it
+        with suppress(Exception):  # the machine may be gone
             async with asyncio.timeout(self._patience.call):
                 await handle.kill()
-        with suppress(Exception):
+        with suppress(Exception):  # likewise
             await handle.disconnect()
 
-    async def _insist(self, work: Callable[[], Awaitable[T]], seconds: float) -> T:
-        """Do what can be done twice until it succeeds, or `seconds` are over. Raises `SandboxError`; lets a missing file by."""
+    async def _retry(self, work: Callable[[], Awaitable[T]], seconds: float) -> T:
+        """Retry idempotent `work` for `seconds`. Raises `SandboxError`, and `NotFoundException` for a missing file."""
         until, wait = time.monotonic() + seconds, 0.1
         while True:
             try:
@@ -217,33 +214,33 @@ class E2BMachine:
                     return await work()
             except SandboxError:
                 raise
-            except Exception as error:
-                trouble = trouble_of(error)
-                if trouble is Trouble.MISSING:
+            except Exception as error:  # as in `run`
+                failure = failure_of(error)
+                if failure is Failure.MISSING:
                     raise
-                if trouble not in (*RETRIED, Trouble.LIMITED) or time.monotonic() + wait > until:
+                if failure not in (*RETRIED, Failure.LIMITED) or time.monotonic() + wait > until:
                     raise self._broken(error) from error
             await asyncio.sleep(wait)
             wait = min(wait * 2, 5.0)
 
 
-class _Said:
-    """Output of a command of ours, as far as it is kept."""
+class _Output:
+    """Bounded output of a command of ours."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._size = 0
-        self.over = self.lost = False
+        self.is_full = self.lost = False
 
     def add(self, text: str) -> None:
-        """Raises `ValueError` for too much: the SDK then ends the stream, and whoever waits for it kills the command."""
+        """Raises `ValueError` above the limit; the SDK then ends the stream and the waiting `run` kills the command."""
         self._size += len(text)
-        self.over = self._size > SAID
-        if self.over:
+        self.is_full = self._size > OUTPUT_LIMIT
+        if self.is_full:
             raise ValueError("too much")
         self._parts.append(text)
 
     @property
     def value(self) -> bytes:
-        """Nothing, where some of it was lost."""
+        """The output; empty if some of it was lost."""
         return b"" if self.lost else "".join(self._parts).encode()

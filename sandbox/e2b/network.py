@@ -1,7 +1,7 @@
-"""The machine's way out: none, but to the package index while somebody downloads or builds.
+"""The machine's network access: none, except to the package index while packages are downloaded or built.
 
-E2B filters outside of the machine, by name. That it is closed is not believed but tried, from inside: a machine that can still
-reach anything is not used any more.
+E2B filters by name outside the machine. A probe inside verifies that access is closed; a machine that still reaches anything is
+killed.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from e2b.sandbox.network import ALL_TRAFFIC
+from e2b_code_interpreter import ALL_TRAFFIC
 
 from sandbox.base import SandboxLost
 from sandbox.e2b.machine import E2BMachine
 from sandbox.remote import wire
 
-TRIED = ("1.1.1.1:443", "8.8.8.8:443")  # answer from everywhere, and have no name that would have to be found
+TRIED = ("1.1.1.1:443", "8.8.8.8:443")  # reachable from everywhere, without name resolution
 PROBE_SECONDS, PROBES = 30.0, 5
-# Bytes must come back: a connection alone may have been accepted by the filter itself.
+# Wait for bytes: the filter itself may accept a connection.
 _PROBE = """
 import socket, ssl, sys, threading
 reached = []
@@ -44,22 +44,22 @@ print("reached", *reached) if reached else print("closed")
 """
 
 
-class E2BWay:
-    """`sandbox.remote.asking.Way`. `hosts` are what the index is made of ("name:port")."""
+class E2BNetworkGate:
+    """`sandbox.remote.client.NetworkGate`. `hosts` are those of the index ("name:port")."""
 
     def __init__(self, machine: E2BMachine, hosts: frozenset[str]) -> None:
         self._machine, self._hosts = machine, hosts
-        self._inside = 0
+        self._users = 0
         self._changing = asyncio.Lock()
-        self._is_open = self._is_closed = False  # as far as was seen
+        self._is_open = self._is_closed = False  # last known state
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        self._inside += 1  # whatever becomes of it, it is left again
+        self._users += 1  # decremented in any case
         try:
             async with self._changing:
                 if not self._is_open:
-                    self._is_closed = False  # an update that fails may have been made
+                    self._is_closed = False  # a failed update may have been applied
                     names = sorted(host.rpartition(":")[0] for host in self._hosts)
                     # An update replaces all rules.
                     await self._machine.update_network({"allow_out": names, "deny_out": [ALL_TRAFFIC]})
@@ -69,25 +69,25 @@ class E2BWay:
             await asyncio.shield(self._leave())
 
     async def closed(self) -> None:
-        """While somebody installs, commands of candidates run too: they have no network of their own in any case."""
+        """Close it unless an install needs it; candidates have no network in any case."""
         async with self._changing:
-            if not self._inside and not self._is_closed:
+            if not self._users and not self._is_closed:
                 await self._close()
 
     async def _leave(self) -> None:
-        self._inside -= 1
+        self._users -= 1
         await self.closed()
 
     async def _close(self) -> None:
         self._is_open = False
         await self._machine.update_network({"allow_internet_access": False})
         command = shlex.join((wire.INTERPRETER, "-I", "-c", _PROBE, *TRIED, *sorted(self._hosts)))
-        for _ in range(PROBES):  # a line that breaks says nothing of the network
-            said = (await self._machine.run(command, PROBE_SECONDS)).decode(errors="replace").strip()
-            if said == "closed":
+        for _ in range(PROBES):  # a lost connection says nothing about the network
+            output = (await self._machine.run(command, PROBE_SECONDS)).decode(errors="replace").strip()
+            if output == "closed":
                 self._is_closed = True
                 return
-            if said:
+            if output:
                 break
         await self._machine.kill()
-        raise SandboxLost(f"the network of the sandbox cannot be closed ({said or 'the probe said nothing'})")
+        raise SandboxLost(f"cannot close the sandbox's network ({output or 'no output from the probe'})")

@@ -1,7 +1,7 @@
-"""What dead workers left at E2B: machines of this installation whose folder on this machine nobody holds any more.
+"""Finds machines of dead workers at E2B: those of this installation whose folder on this machine is no longer locked.
 
-An installation is a data folder: workers that share it know of each other by the folders' locks, others are not judged. The
-machines of a computer that never comes back end with their lease.
+An installation is a data folder. Workers that share it see each other's locks; machines of other installations are left alone.
+Machines of a computer that never returns end with their lease.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ _NAME = "installation"
 _log = logging.getLogger(__name__)
 
 
-class Orphans:
-    """Sweeps below `folder`, where each open sandbox has a folder of its own."""
+class OrphanSweeper:
+    """Kills orphaned machines; each open sandbox has a folder below `folder`."""
 
     def __init__(self, account: Account, folder: Path) -> None:
         self._account, self._folder = account, folder
         self._last: float | None = None
 
     async def metadata(self, holder: str, label: str) -> dict[str, str]:
-        """What the machine of `holder`, a folder's name, is found by."""
+        """Metadata that identifies the machine of `holder`, a folder name."""
         return {INSTALLATION: await self._installation(), HOLDER: holder, "selfheal-attempt": label[:200]}
 
     async def sweep(self) -> None:
-        """Kill them, if it is time. What cannot be asked now is asked at the next time."""
+        """Kill orphans, at most every `EVERY` seconds; errors are left to the next time."""
         if self._last is not None and time.monotonic() - self._last < EVERY:
             return
         self._last = time.monotonic()
         try:
             found = await accounts.listed(self._account, {INSTALLATION: await self._installation()})
         except SandboxUnavailable as error:
-            _log.warning("what dead workers left cannot be looked for: %s", error)
+            _log.warning("cannot list orphaned machines: %s", error)
             return
         for sandbox_id, metadata in found:
             holder = metadata.get(HOLDER, "")
-            if not await asyncio.to_thread(folders.is_held, self._folder / re.sub("[^A-Za-z0-9-]", "", holder)):
+            if not await asyncio.to_thread(folders.is_in_use, self._folder / re.sub("[^A-Za-z0-9-]", "", holder)):
                 await accounts.kill(self._account, sandbox_id)
         await asyncio.to_thread(folders.sweep, self._folder)
 
@@ -56,7 +56,7 @@ class Orphans:
 
 
 def _installation(folder: Path) -> str:
-    """A name of its own, made once. Whoever is second reads what the first one wrote."""
+    """The installation's id, created once; a concurrent second creator reads the first one's."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path, fresh = folder / _NAME, folder / f"{_NAME}-{token_hex(6)}"
     if not path.is_file():

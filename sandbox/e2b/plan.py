@@ -1,4 +1,4 @@
-"""What the operator says of E2B: the key, the template, the plan's limits. Plain values; the SDK is not needed for them."""
+"""The operator's E2B options: key, template, limits of the plan. Does not import the SDK."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """Seconds. `call` is for one small request, `create` for one machine, `line` for how long a lost line is looked for."""
+class Timeouts:
+    """Seconds: `call` for one small request, `create` for one machine, `line` for recovering a lost connection."""
 
     call: float = 20.0
     create: float = 60.0
@@ -17,21 +17,21 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """How E2B is reached, and what is asked of it. The URLs are for a deployment of one's own."""
+    """How to reach E2B and what to request. The URLs are for a self-hosted deployment."""
 
     api_key: str = field(repr=False)
     template: str = "selfheal"
-    at_once: int = 20  # sandboxes, of one worker process
-    per_second: float = 1.0  # creations
-    lifetime: float = 3600.0  # seconds of one sandbox, however often its lease is renewed
+    at_once: int = 20  # concurrent sandboxes per worker process
+    per_second: float = 1.0  # creations per worker process
+    lifetime: float = 3600.0  # seconds per sandbox, however often its lease is renewed
     api_url: str | None = None
     sandbox_url: str | None = None
     domain: str | None = None
-    patience: Patience = Patience()
+    timeouts: Timeouts = Timeouts()
 
     @property
     def options(self) -> dict[str, Any]:
-        """The SDK's own retries are off: ours know how long an attempt may wait."""
+        """Options of every SDK call. Its retries are off: ours know how long an attempt may wait."""
         named = {"api_url": self.api_url, "sandbox_url": self.sandbox_url, "domain": self.domain}
         given = {name: value for name, value in named.items() if value}
-        return {"api_key": self.api_key, "debug": False, "request_timeout": self.patience.call, "retries": 0, **given}
+        return {"api_key": self.api_key, "debug": False, "request_timeout": self.timeouts.call, "retries": 0, **given}

@@ -1,8 +1,8 @@
-"""The way in: a repository's archive becomes files, or is refused as a whole.
+"""Unpacks a repository's archive, or refuses it as a whole.
 
-The archive is hostile. It is read as a stream with bounds on bytes, ratio, count and on what one header may ask for; every
-file is created by its `Target` (a `Tree`, which follows nothing); links are made last, so that no file can be written through
-one. `.git` is left out: nothing on this side may ever trust one.
+The archive is hostile. It is read as a stream with limits on size, ratio, number of entries and header size. A `Target` creates
+every file (a `Tree` follows no symlink); symlinks are created last, so that no file is written through one. `.git` is left out:
+it must never be trusted on this side.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """Bounds of one archive. A ratio only counts once the content is large: a file of zeros may be honest."""
+    """Limits of one archive. The ratio applies only to large content: a small file of zeros may be legitimate."""
 
     packed: int = 512 * MIB  # bytes
     unpacked: int = 2048 * MIB  # bytes
     entries: int = 200_000
     ratio: int = 200
     ratio_from: int = 64 * MIB  # bytes of content
-    header: int = 4 * MIB  # bytes that one read of tarfile may ask for: its extended headers are read whole
+    header: int = 4 * MIB  # bytes per read of tarfile, which reads extended headers whole
 
 
 class Target(Protocol):
-    """Where an archive goes, one thing after the other; each raises `ValueError` for a name that is taken or led astray."""
+    """Receives an archive's entries. Each method raises `ValueError` for a duplicate name or one behind a symlink."""
 
     def folder(self, path: str) -> None: ...
 
@@ -49,7 +49,7 @@ class Target(Protocol):
 async def unpack(archive: AsyncIterator[bytes], tree: Target, limits: ArchiveLimits = ArchiveLimits()) -> int:
     """Unpack a gzipped tar whose single top folder is dropped; returns the number of files.
 
-    Raises `UnsafeArchive` for what the archive is to blame for, and `OSError` for this machine's own trouble (a full disk).
+    Raises `UnsafeArchive` for the archive's faults, and `OSError` for this machine's (a full disk).
     """
     with tempfile.TemporaryFile() as packed:
         async for chunk in archive:
@@ -66,7 +66,7 @@ def _unpack(packed: IO[bytes], tree: Target, limits: ArchiveLimits) -> int:
     top: str | None = None
     links: dict[str, str] = {}
     try:
-        with tarfile.open(fileobj=_Inflated(packed, size, limits), mode="r:") as tar:  # type: ignore[call-overload]
+        with tarfile.open(fileobj=_Decompressor(packed, size, limits), mode="r:") as tar:  # type: ignore[call-overload]
             for member in tar:
                 entries += 1
                 if entries > limits.entries:
@@ -88,18 +88,18 @@ def _unpack(packed: IO[bytes], tree: Target, limits: ArchiveLimits) -> int:
                     tree.create(path, _content(tar, member), bool(member.mode & 0o100))
                     files += 1
                 else:
-                    raise UnsafeArchive(f"{member.name!r} is neither a file, a folder nor a symbolic link")
-                tar.members = []  # tarfile remembers every header it has seen  # type: ignore[attr-defined]
+                    raise UnsafeArchive(f"{member.name!r} is not a file, folder or symbolic link")
+                tar.members = []  # or tarfile would keep every header  # type: ignore[attr-defined]
         for path, target in links.items():
             tree.link(path, target)
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise UnsafeArchive(f"not a whole gzipped tar archive: {error}") from error
+        raise UnsafeArchive(f"not a complete gzipped tar archive: {error}") from error
     except ValueError as error:
         raise UnsafeArchive(str(error)) from error
     except OSError as error:
         if error.errno not in PATH_FAULTS:
             raise
-        raise UnsafeArchive(f"a name in the archive cannot be a file here: {error.strerror}") from error
+        raise UnsafeArchive(f"invalid file name in the archive: {error.strerror}") from error
     if top is None:
         raise UnsafeArchive("the archive is empty")
     return files
@@ -113,14 +113,14 @@ def _names(member: tarfile.TarInfo) -> tuple[str, ...]:
 
 
 def _inside(path: str, target: str) -> str:
-    """`target` if the link at `path` stays in the tree."""
+    """Return `target`. Raises `UnsafeArchive` if the link at `path` leaves the tree."""
     if leads_outside(path, target):
         raise UnsafeArchive(f"the link {path[:200]!r} leads outside: {target[:200]!r}")
     return target
 
 
 def leads_outside(path: str, target: str) -> bool:
-    """Whether the link at `path` leaves the tree. Judged by its text: on this side no link is ever followed."""
+    """Whether the link at `path` leaves the tree, judged by its text; no link is followed on this side."""
     aim = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     return target.startswith("/") or not target or aim == ".." or aim.startswith("../")
 
@@ -138,8 +138,8 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
         yield chunk
 
 
-class _Inflated:
-    """The decompressed stream, forward only and with bounds, as far as `tarfile` needs a file."""
+class _Decompressor:
+    """The decompressed stream, forward only and with limits: the part of a file that `tarfile` needs."""
 
     def __init__(self, packed: IO[bytes], size: int, limits: ArchiveLimits) -> None:
         self._gzip = gzip.GzipFile(fileobj=packed)
@@ -150,7 +150,7 @@ class _Inflated:
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if whence != io.SEEK_SET or offset < self.tell():
-            raise UnsafeArchive("the archive cannot be read from front to back")
+            raise UnsafeArchive("the archive cannot be read sequentially")
         while self.tell() < offset:
             if not self.read(min(CHUNK, offset - self.tell())):
                 break

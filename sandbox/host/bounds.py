@@ -1,4 +1,4 @@
-"""What every command starts with, in whichever sandbox: a small environment and per-process limits."""
+"""The environment and per-process limits of every command, in every backend."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sandbox.base import KIB, Limits
 
-LOCKED_MEMORY = 64 * KIB  # bytes that one process may keep from being swapped out
+LOCKED_MEMORY = 64 * KIB  # bytes per process
 
 
 def environment(home: str, programs: str) -> dict[str, str]:
-    """The whole environment; `programs` is the folder of the dependencies' own commands."""
+    """The whole environment; `programs` is the folder of the dependencies' commands."""
     return {
         "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
         "HOME": home,
@@ -20,8 +20,8 @@ def environment(home: str, programs: str) -> dict[str, str]:
     }
 
 
-def bounded(limits: Limits, argv: Sequence[str], *, processes: bool = True) -> tuple[str, ...]:
-    """`argv` under its limits. Without a namespace of its own a limit on `processes` would count those of the whole user."""
+def with_limits(limits: Limits, argv: Sequence[str], *, processes: bool = True) -> tuple[str, ...]:
+    """`argv` under its limits. Outside a user namespace, limiting `processes` would count all of the user's."""
     return (
         "/usr/bin/prlimit",
         *((f"--nproc={limits.processes}",) if processes else ()),

@@ -1,4 +1,4 @@
-"""Folders that are locked by themselves: who finds one unlocked knows that nobody uses it any more."""
+"""Locks on folders: an unlocked folder is no longer in use."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 
 
-def locked(folder: Path, kind: int) -> int | None:
-    """A descriptor of the folder, with its lock (`fcntl.LOCK_EX`, `LOCK_SH`).
+def try_lock(folder: Path, kind: int) -> int | None:
+    """Lock the folder (`fcntl.LOCK_EX`, `LOCK_SH`); returns the descriptor that holds the lock.
 
-    None where another's lock is in the way, or the folder is gone, perhaps since it was opened. Raises `OSError` where that
-    cannot be told: no descriptor is free, or the file system has no locks.
+    None if another lock conflicts or the folder is gone. Raises `OSError` if that is unknown: no free descriptor, or a file
+    system without locks.
     """
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -29,9 +29,9 @@ def locked(folder: Path, kind: int) -> int | None:
     return lock if is_ours else None
 
 
-def abandoned(folder: Path) -> int | None:
-    """As `locked`, alone, for who clears away what nobody uses: None also where that cannot be told."""
+def lock_if_abandoned(folder: Path) -> int | None:
+    """Lock a folder that is no longer used, to remove it; None if it is used, gone, or its state is unknown."""
     try:
-        return locked(folder, fcntl.LOCK_EX)
+        return try_lock(folder, fcntl.LOCK_EX)
     except OSError:
         return None

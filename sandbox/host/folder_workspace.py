@@ -1,4 +1,4 @@
-"""What workspaces of this machine share: files reached through a descriptor."""
+"""The file half of workspaces on this machine."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 from sandbox.base import MIB, Completed, Entry, LimitExceeded, SandboxError, SandboxLost
 from sandbox.host import archive
-from sandbox.host.running_commands import Running
+from sandbox.host.running_commands import RunningCommands
 from sandbox.host.tree import PATH_FAULTS, Tree
 
 T = TypeVar("T")
 
 
-class HeldWorkspace:
-    """The file half of a `Workspace` at an open `folder`, which it owns. `disk` is the bound to name when it is full."""
+class FolderWorkspace:
+    """Files below an open `folder`, which it owns and closes. `disk` is the limit that a full workspace reports."""
 
     def __init__(self, folder: int, disk: int, owner: int | None = None) -> None:
         self._folder, self._disk = folder, disk
         self._tree = Tree(folder, owner)
-        self._running = Running()
+        self._running = RunningCommands()
 
     async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
         return await self._on_files(lambda tree: tree.read(path, limit))
@@ -41,16 +41,16 @@ class HeldWorkspace:
         try:
             await archive.unpack(content, self._tree)
         except OSError as error:
-            raise self._trouble(error) from error
+            raise self._infrastructure_error(error) from error
 
     async def close(self) -> None:
-        """End the commands that still run, and give the folder back."""
-        await self._running.end()
+        """Cancel running commands and close the folder."""
+        await self._running.cancel_all()
         folder, self._folder = self._folder, -1
         os.close(folder)
 
-    async def _held(self, argv: tuple[str, ...], work: Coroutine[Any, Any, Completed]) -> Completed:
-        return await self._running.hold(argv, work)
+    async def _run_tracked(self, argv: tuple[str, ...], work: Coroutine[Any, Any, Completed]) -> Completed:
+        return await self._running.run(argv, work)
 
     async def _on_files(self, work: Callable[[Tree], T]) -> T:
         if self._folder < 0:
@@ -61,11 +61,11 @@ class HeldWorkspace:
             raise
         except OSError as error:
             if error.errno in PATH_FAULTS:
-                raise ValueError(f"not a path that a file can have here: {error.strerror}") from error
-            raise self._trouble(error) from error
+                raise ValueError(f"not a valid file path here: {error.strerror}") from error
+            raise self._infrastructure_error(error) from error
 
-    def _trouble(self, error: OSError) -> SandboxError:
-        """This machine's own trouble, which says nothing about the repository."""
+    def _infrastructure_error(self, error: OSError) -> SandboxError:
+        """An infrastructure error, which says nothing about the repository."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return LimitExceeded("disk", self._disk)
-        return SandboxLost(f"the workspace's files cannot be reached: {error.strerror or error}")
+        return SandboxLost(f"cannot access the workspace's files: {error.strerror or error}")

@@ -1,7 +1,4 @@
-"""One process tree from start to end: bounded output, a deadline of our own, dead as a whole afterwards.
-
-Knows pipes, signals and time; nothing of bubblewrap or of what the command means.
-"""
+"""Runs one process tree: bounded output, a deadline, and a kill of the whole tree at the end."""
 
 from __future__ import annotations
 
@@ -22,20 +19,20 @@ CHUNK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How the launched process ended. `returncode` is negative for a signal; `late` when our deadline killed it."""
+class ProcessResult:
+    """How the process ended. `returncode` is negative for a signal; `timed_out` if our deadline killed it."""
 
     returncode: int
     stdout: bytes
     stderr: bytes
     seconds: float
     truncated: bool
-    late: bool
+    timed_out: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to start: absolute program, whole environment, descriptors to hand down."""
+    """What to start: absolute program, whole environment, inherited descriptors."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -44,11 +41,11 @@ class Launch:
     output_limit: int = 1 << 20  # bytes per stream
     descriptors: tuple[int, ...] = ()
     cwd: str | None = None
-    kill: Callable[[], None] | None = None  # finds and kills what left the process group
+    kill: Callable[[], None] | None = None  # kills processes that left the process group
 
 
-class Ends:
-    """The first and the last half of a stream; what is between is dropped without being kept."""
+class BoundedOutput:
+    """Keeps the first and the last half of `limit` bytes of a stream; drops the rest."""
 
     def __init__(self, limit: int) -> None:
         self._half = max(limit // 2, 1)
@@ -81,19 +78,19 @@ class Ends:
         return self.dropped > 0 or self._tail_size > self._half
 
 
-async def run(launch: Launch) -> Ended:
-    """Start, feed, read, wait, and kill at the deadline or when cancelled. Raises `SandboxUnavailable` if it cannot start.
+async def run(launch: Launch) -> ProcessResult:
+    """Run to the end; kill at the deadline or when cancelled. Raises `SandboxUnavailable` if it cannot start.
 
-    Waits on a pidfd and not with asyncio's own process, whose `wait` in some Pythons also waits for every copy of the pipes: a
-    child in the background would hold us until the deadline.
+    Waits on a pidfd: in some Pythons asyncio's `wait` also waits for every copy of the pipes, so that a background child would
+    delay the result to the deadline.
     """
     started = time.monotonic()
-    out, err = Ends(launch.output_limit), Ends(launch.output_limit)
+    out, err = BoundedOutput(launch.output_limit), BoundedOutput(launch.output_limit)
     with ExitStack() as opened:
         stdin = opened.enter_context(_file_of(launch.stdin)) if launch.stdin else subprocess.DEVNULL
         pipes = [_pipe(opened) for _ in range(2)]
         try:
-            process = subprocess.Popen(  # noqa: ASYNC220 - returns after the exec, and the waiting is ours
+            process = subprocess.Popen(  # noqa: ASYNC220 - returns after the exec; we wait on the pidfd
                 launch.argv,
                 env=dict(launch.env),
                 cwd=launch.cwd,
@@ -108,17 +105,17 @@ async def run(launch: Launch) -> Ended:
         for _, writing in pipes:
             writing.close()
         readers = asyncio.gather(*(_drain(reading, into) for (reading, _), into in zip(pipes, (out, err), strict=True)))
-        late = False
+        timed_out = False
         try:
             async with asyncio.timeout(launch.timeout):
                 await _exit_of(process)
         except TimeoutError:
-            late = True
+            timed_out = True
         finally:
-            # Also after an ordinary end: what was left behind in the background dies with its command.
+            # Also after a normal end: background processes die with their command.
             await asyncio.shield(_end(process, launch, readers))
     code = process.returncode if process.returncode is not None else -signal.SIGKILL
-    return Ended(code, out.value(), err.value(), time.monotonic() - started, out.truncated or err.truncated, late)
+    return ProcessResult(code, out.value(), err.value(), time.monotonic() - started, out.truncated or err.truncated, timed_out)
 
 
 async def _exit_of(process: subprocess.Popen[bytes]) -> None:
@@ -142,12 +139,12 @@ async def _end(process: subprocess.Popen[bytes], launch: Launch, readers: asynci
         await asyncio.wait_for(_exit_of(process), 5.0)
     if launch.kill is not None:
         await asyncio.to_thread(launch.kill)
-    # The pipes close with the last process that holds them: all of them are dying now.
+    # The pipes close when the last dying process is gone.
     with suppress(TimeoutError):
         await asyncio.wait_for(readers, 5.0)
 
 
-async def _drain(pipe: IO[bytes], into: Ends) -> None:
+async def _drain(pipe: IO[bytes], into: BoundedOutput) -> None:
     stream = asyncio.StreamReader(limit=CHUNK)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), pipe)
     try:
@@ -163,7 +160,7 @@ def _pipe(opened: ExitStack) -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _file_of(content: bytes) -> IO[bytes]:
-    """A file without a name, read from its start: nobody has to feed a pipe while the command runs."""
+    """An anonymous file with `content`, so that no pipe must be fed while the command runs."""
     file = open(os.memfd_create("stdin"), "w+b", 0)  # noqa: SIM115 - the caller's stack closes it
     view = memoryview(content)
     while view:

@@ -1,23 +1,23 @@
-"""The commands of one workspace: none of them outlives it, whichever sandbox it is of."""
+"""The running commands of one workspace, which end when it closes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from sandbox.base import Completed, SandboxLost
 
 
-class Running:
-    """What runs now, until `end`."""
+class RunningCommands:
+    """Tracks running commands until `cancel_all`."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Completed]] = set()
         self._ended = False
 
-    async def hold(self, argv: tuple[str, ...], work: Coroutine[Any, Any, Completed]) -> Completed:
-        """Run `work` so that both its caller and `end` can end it. Raises `SandboxLost` for the latter."""
+    async def run(self, argv: tuple[str, ...], work: Coroutine[Any, Any, Completed]) -> Completed:
+        """Run `work`, which its caller or `cancel_all` can cancel. Raises `SandboxLost` in the latter case."""
         if self._ended:
             work.close()
             raise SandboxLost("the workspace is closed", argv)
@@ -33,10 +33,23 @@ class Running:
             raise SandboxLost("the workspace was closed while its command was running", argv)
         return task.result()
 
-    async def end(self) -> None:
-        """End the commands that still run, and let none begin."""
+    async def cancel_all(self) -> None:
+        """Cancel the running commands and refuse new ones."""
         self._ended = True
         for task in (running := tuple(self._tasks)):
             task.cancel()
         if running:
             await asyncio.wait(running)
+
+
+async def run_watched(work: Awaitable[Completed], check: Callable[[], Awaitable[None]], seconds: float) -> Completed:
+    """Run `work`; call `check` every `seconds` and once at the end. If `check` raises, `work` is cancelled."""
+    running = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait((running,), timeout=seconds))[0]:
+            await check()
+        await check()
+    finally:
+        running.cancel()
+        await asyncio.wait((running,))
+    return running.result()

@@ -1,10 +1,8 @@
-"""The way out of a workspace, and the way in for single files: host-side access to a tree that hostile code owns.
+"""Reads and writes single files, from the host, in a tree that hostile code owns.
 
-The files belong to code that nobody vouches for and may change while we look: every path is walked one name at a time from a
-folder descriptor, never through a symlink, and a file is only read when it is a regular one with a single name. That walk
-equals `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)` without needing a system call that Python does not offer.
-
-Knows nothing of processes or namespaces. Everything here blocks: call it in a thread.
+The files may change while we look. Every path is walked one name at a time from a folder descriptor, never through a symlink,
+and only a regular file with a single name is read. The walk equals `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)`, which
+Python does not offer. Everything here blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -23,14 +21,14 @@ MAX_ENTRIES = 500_000
 PATH_FAULTS = frozenset(
     (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EACCES)
 )
-"""What a name or a hostile tree can bring about; any other `OSError` is this machine's own trouble."""
+"""What a name or a hostile tree can cause; any other `OSError` is this machine's fault."""
 MODULES, INSTALLED = "node_modules", ".selfheal-installed"
-"""In each `node_modules` that an install step made; one without it is the repository's own, like any folder."""
-MAX_DEPTH = 200  # far above any real repository, far below the descriptors that we may hold
+"""Marks each `node_modules` that an install step created; without it, the folder is the repository's own."""
+MAX_DEPTH = 200  # far above any real repository, far below the descriptor limit
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """The names of a relative POSIX path. Raises `ValueError` for one that is absolute, empty or leads upwards."""
+    """The names in a relative POSIX path. Raises `ValueError` if it is absolute, empty or contains `..`."""
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     if path.startswith("/") or not parts or ".." in parts or "\0" in path:
         raise ValueError(f"not a relative path inside the workspace: {path!r}")
@@ -38,13 +36,13 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def check_tool_name(name: str) -> None:
-    """What `Sandbox.provide` takes. Raises `ValueError` for a name that is more than one."""
+    """Check a name for `Sandbox.provide`. Raises `ValueError` for a path."""
     if parts_of(name) != (name,):
-        raise ValueError(f"a tool has a plain name, not {name!r}")
+        raise ValueError(f"a tool needs a plain name, not {name!r}")
 
 
 class Tree:
-    """One folder, seen through its descriptor. `owner` (uid and gid) gets what is written; None leaves it ours."""
+    """One folder, accessed through its descriptor. Written files belong to `owner` (uid and gid) if given."""
 
     def __init__(self, root: int, owner: int | None = None) -> None:
         self._root, self._owner = root, owner
@@ -53,7 +51,7 @@ class Tree:
         """Raises `FileNotFoundError`, `ValueError` (link, folder, device, pipe), `LimitExceeded` above `limit` bytes."""
         *folders, name = parts_of(path)
         with self._folder(folders, path) as folder:
-            # O_NONBLOCK: opening a pipe that nobody writes to must not hang us.
+            # O_NONBLOCK: opening a pipe without a writer must not block.
             descriptor = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, folder, path)
         try:
             _check_regular(os.fstat(descriptor), path)
@@ -65,7 +63,7 @@ class Tree:
         return content
 
     def write(self, path: str, content: bytes, executable: bool | None = None) -> None:
-        """Replace or create through a new file and a rename, so that nothing hostile is ever opened for writing."""
+        """Write a new file and rename it, so that no hostile file is ever opened for writing."""
         *folders, name = parts_of(path)
         with self._folder(folders, path, create=True) as folder:
             mode = 0o755 if executable else 0o644
@@ -83,7 +81,7 @@ class Tree:
                 raise ValueError(f"{path!r} cannot be written: {error.strerror}") from error
 
     def create(self, path: str, chunks: Iterator[bytes], executable: bool) -> None:
-        """Write a file that must not exist yet. Raises `ValueError` when the name is taken or its folder is a link."""
+        """Write a new file. Raises `ValueError` if the name exists or its folder is a symlink."""
         *folders, name = parts_of(path)
         with self._folder(folders, path, create=True) as folder:
             try:
@@ -92,7 +90,7 @@ class Tree:
                 raise ValueError(f"{path!r} appears twice") from error
 
     def link(self, path: str, target: str) -> None:
-        """Create a symlink; nobody on this side ever follows it. Raises `ValueError` when the name is taken."""
+        """Create a symlink, never followed on this side. Raises `ValueError` if the name exists."""
         *folders, name = parts_of(path)
         with self._folder(folders, path, create=True) as folder:
             try:
@@ -103,7 +101,7 @@ class Tree:
                 os.chown(name, self._owner, self._owner, dir_fd=folder, follow_symlinks=False)
 
     def folder(self, path: str) -> None:
-        """Make a folder, with those above it."""
+        """Create a folder and its parents."""
         with self._folder(parts_of(path), path, create=True):
             pass
 
@@ -119,7 +117,7 @@ class Tree:
             raise ValueError(f"{path!r} is a folder") from error
 
     def files(self) -> tuple[Entry, ...]:
-        """Regular files and links, sorted by path, without `.git` and what was installed; pipes and devices are not listed."""
+        """Regular files and symlinks, sorted by path, without `.git` and installed dependencies."""
         entries: list[Entry] = []
         for entry in self._walk(self._root, "", 0, installed=False):
             entries.append(entry)
@@ -131,7 +129,7 @@ class Tree:
         """Bytes of all files; stops counting soon after `at_most`."""
         total = 0
         for entry in self._walk(self._root, "", 0):
-            total += entry.size + 512  # an empty file costs something too
+            total += entry.size + 512  # an empty file takes space too
             if total > at_most:
                 break
         return total
@@ -157,7 +155,7 @@ class Tree:
                         link = stat.S_ISLNK(what.st_mode)
                         yield Entry(path, what.st_size, executable=not link and bool(what.st_mode & 0o100), link=link)
                 except (FileNotFoundError, NotADirectoryError, PermissionError):
-                    continue  # changed under our eyes, or made unreadable on purpose: not a file we can use
+                    continue  # changed meanwhile, or unreadable on purpose
 
     def _create(self, name: str, content: bytes | Iterator[bytes], mode: int, folder: int) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -172,7 +170,7 @@ class Tree:
 
     @contextmanager
     def _folder(self, names: tuple[str, ...] | list[str], path: str, *, create: bool = False) -> Iterator[int]:
-        """The descriptor of the folder at `names`, walked without following anything."""
+        """The descriptor of the folder at `names`, reached without following symlinks."""
         if len(names) > MAX_DEPTH:
             raise ValueError(f"too many folders in {path[:80]!r}")
         here = os.dup(self._root)

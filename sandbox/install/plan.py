@@ -1,4 +1,4 @@
-"""What an install step is asked for: the same wish as names for the download, and as arguments for the installer inside.
+"""Turns an install step's packages into names to download and arguments for the installer.
 
 Reads the repository's files as data; executes nothing.
 """
@@ -9,32 +9,30 @@ from dataclasses import dataclass
 
 from sandbox.base import Packages
 from sandbox.install.python import requirements
-from sandbox.install.python.requirements import Lines, Read
+from sandbox.install.python.requirements import Read, RequirementLines
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """`runs` is what the code runs on, `builds` what each own project needs to be built, `targets` the installer's arguments.
+class InstallPlan:
+    """`runtime` is what the code needs, `builds` what each own project needs to build, `targets` the installer's arguments."""
 
-    `whole`: `runs` says all there is, so that nothing is left for an installer that sees the repository.
-    """
-
-    runs: Lines
-    builds: tuple[Lines, ...]
+    runtime: RequirementLines
+    builds: tuple[RequirementLines, ...]
     targets: tuple[str, ...]
 
     @property
-    def whole(self) -> bool:
-        return not (self.runs.partial or self.builds)
+    def is_complete(self) -> bool:
+        """Whether `runtime` is everything, so that no installer needs to see the repository."""
+        return not (self.runtime.partial or self.builds)
 
 
-async def read(packages: Packages, files: Read) -> Wanted:
+async def read(packages: Packages, files: Read) -> InstallPlan:
     """`files` reads one file of the repository."""
     named = requirements.named(packages.requirements)
     listed = await requirements.from_files(packages.requirement_files, packages.constraint_files, files)
     groups = await requirements.from_groups(packages.groups, files)
     projects = [await requirements.from_project(project, files) for project in packages.projects]
-    runs = Lines(
+    runtime = RequirementLines(
         (*named.requirements, *listed.requirements, *groups.requirements, *(line for needs, _ in projects for line in needs)),
         listed.constraints,
         listed.hashes,
@@ -46,4 +44,4 @@ async def read(packages: Packages, files: Read) -> Wanted:
     for project in packages.projects:
         folder, extras = requirements.split_extras(project)
         targets += ["--editable", f"./{folder}" + (f"[{','.join(extras)}]" if extras else "")]
-    return Wanted(runs, tuple(Lines(building) for _, building in projects), tuple(targets))
+    return InstallPlan(runtime, tuple(RequirementLines(building) for _, building in projects), tuple(targets))

@@ -1,8 +1,7 @@
-"""Compilers and runtimes of other languages that this machine has outside of /usr, such as rustup's in somebody's home.
+"""Compilers and runtimes of other languages outside /usr, such as rustup's in a home folder.
 
-What lies in /usr every sandbox shows anyway. Hostile code reads whatever is shown, so a folder is shown only when it is a
-toolchain's own: one that others keep their things in (a home, its `.local`, `/opt`) never is, wherever a program lies in it.
-Asks the programs themselves; downloads nothing.
+Every sandbox mounts /usr anyway. Hostile code can read whatever is mounted, so a folder is mounted only if it belongs to one
+toolchain, never if others keep things in it (a home, its `.local`, `/opt`). Runs the programs to find them; downloads nothing.
 """
 
 from __future__ import annotations
@@ -18,27 +17,27 @@ from sandbox.host import launch
 
 SECONDS = 20.0
 _ASKED = (("rustc", "--print", "sysroot"), ("go", "env", "GOROOT"))
-_MARKS = ("lib/node_modules/npm", "lib/rustlib", "pkg/tool")  # what only Node's, Rust's and Go's own folders have
+_MARKS = ("lib/node_modules/npm", "lib/rustlib", "pkg/tool")  # exist only in Node's, Rust's and Go's folders
 _SHARED = frozenset(("doc", "info", "licenses", "locale", "man", "systemtap", "zsh"))  # what a toolchain has in its `share`
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """`shown` is the folder that it needs to run, or a single program; `programs` the folder of its commands."""
+    """`root` is the folder it needs, or a single program; `programs` the folder of its commands."""
 
-    shown: Path
+    root: Path
     programs: str
 
 
-async def found(private: Sequence[Path]) -> tuple[Toolchain, ...]:
-    """In no particular order, each once. `private` are folders of the worker that nothing shown may contain."""
-    told = await asyncio.gather(*(_ask(argv) for argv in _ASKED))
-    return await asyncio.to_thread(_usable, told, private)
+async def find(private: Sequence[Path]) -> tuple[Toolchain, ...]:
+    """Each toolchain once. `private` are the worker's folders, which no mounted folder may contain."""
+    roots = await asyncio.gather(*(_ask(argv) for argv in _ASKED))
+    return await asyncio.to_thread(_usable, roots, private)
 
 
-def _usable(told: Sequence[str], private: Sequence[Path]) -> tuple[Toolchain, ...]:
+def _usable(roots: Sequence[str], private: Sequence[Path]) -> tuple[Toolchain, ...]:
     kept = [path.resolve() for path in (Path.home(), *private)]
-    trees = {tree for name in told if name and _is_toolchain(tree := Path(name).resolve(), kept)}
+    trees = {tree for name in roots if name and _is_toolchain(tree := Path(name).resolve(), kept)}
     alone: set[Path] = set()
     if (node := shutil.which("node")) is not None:
         program = Path(node).resolve()
@@ -57,7 +56,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _is_toolchain(tree: Path, kept: Sequence[Path]) -> bool:
-    """Whether `tree` is one program's own folder, and none of several tenants that it was unpacked into."""
+    """Whether `tree` belongs to one program alone."""
     if len(tree.parts) < 3 or any(path.is_relative_to(tree) for path in kept):
         return False
     if not (tree / "bin").is_dir() or not any((tree / mark).is_dir() for mark in _MARKS):

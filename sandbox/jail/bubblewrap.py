@@ -1,8 +1,7 @@
-"""The recipe: which arguments make bubblewrap a place for code that nobody vouches for.
+"""The arguments with which bubblewrap isolates untrusted code.
 
-Pure, but for looking at how this machine's system folders are laid out. The recipe and its reasons were measured on
-bubblewrap 0.8 (host facts leak through `/proc/1/environ` and `/proc/1/cmdline`, so the caller starts bwrap with an empty
-environment and hands these arguments over by descriptor).
+Pure except for a look at this machine's system folders. Measured on bubblewrap 0.8: host facts leak through `/proc/1/environ`
+and `/proc/1/cmdline`, so the caller starts bwrap with an empty environment and passes these arguments by descriptor.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.base import MIB, Limits
+from sandbox.host.job import Mount
 
 BWRAP = "/usr/bin/bwrap"
 OLDEST = (0, 8)  # --disable-userns
@@ -35,19 +34,10 @@ SYSTEM_FILES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """One folder or file of the stage, shown to the code at `inside`."""
-
-    source: str
-    inside: str
-    writable: bool = False
-
-
 def isolation_arguments(
     limits: Limits, mounts: Sequence[Mount], env: Mapping[str, str], cwd: str, hosts: int | None = None
 ) -> list[str]:
-    """Everything before the command. Later mounts win over earlier ones; `hosts` is the descriptor of an /etc/hosts."""
+    """All arguments before the command. Later mounts cover earlier ones; `hosts` is the descriptor of an /etc/hosts."""
     arguments = [
         "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup",
         "--disable-userns", "--assert-userns-disabled", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
@@ -60,19 +50,19 @@ def isolation_arguments(
     arguments += ["--proc", "/proc", "--dev", "/dev", "--size", str(64 * MIB), "--tmpfs", "/dev/shm"]  # noqa: S108 - inside
     arguments += ["--remount-ro", "/dev", "--perms", "1777", "--size", scratch, "--tmpfs", "/tmp"]  # noqa: S108 - inside
     for mount in mounts:
-        arguments += ["--bind" if mount.writable else "--ro-bind", mount.source, mount.inside]
+        arguments += ["--bind" if mount.writable else "--ro-bind", mount.source, mount.target]
     if hosts is not None:
         arguments += ["--ro-bind-data", str(hosts), "/etc/hosts"]
     return [*arguments, "--remount-ro", "/", "--chdir", cwd]
 
 
 def hosts_file(names: Sequence[str]) -> str:
-    """HOSTS, and these names, which come from repositories: what is none is left out."""
+    """HOSTS plus `names`, which come from repositories; invalid names are left out."""
     return HOSTS + "".join(f"127.0.0.1 {name}\n" for name in names if re.fullmatch(r"\w[\w.-]{0,62}", name, re.ASCII))
 
 
 def scratch_bytes(limits: Limits) -> int:
-    """Size of /tmp and of what a candidate may add. Both are kept in memory, so neither may take all of it."""
+    """Size of /tmp and of a candidate's changes. Both are kept in memory, so neither may take all of it."""
     return min(limits.disk, limits.memory // 2)
 
 
@@ -90,9 +80,9 @@ def _system() -> list[str]:
 
 
 def exit_code(status: bytes) -> int | None:
-    """What bwrap's status lines say about the command; None when it never started or bwrap itself died.
+    """The command's exit code from bwrap's status lines; None if it never started or bwrap itself died.
 
-    A signal comes as 128 + its number, as from a shell, and leaves here as a negative number.
+    bwrap reports a signal as 128 + its number; the result is negative, as in `subprocess`.
     """
     for line in status.splitlines():
         try:
@@ -105,20 +95,20 @@ def exit_code(status: bytes) -> int | None:
 
 
 def why_it_failed(stderr: str) -> str:
-    """bwrap's own complaint as a sentence with a way out."""
+    """bwrap's own error message, with a remedy where one is known."""
     if "No permissions to create" in stderr or "Operation not permitted" in stderr or "setting up uid map" in stderr:
         return (
-            f"bubblewrap may not create namespaces here ({stderr.strip()[:200]}): in a container allow user namespaces "
-            "(for Docker a seccomp profile that permits them), on Ubuntu allow them for bwrap in AppArmor"
+            f"bubblewrap may not create namespaces here ({stderr.strip()[:200]}): in a container, allow user namespaces "
+            "(for Docker, with a seccomp profile that permits them); on Ubuntu, allow them for bwrap in AppArmor"
         )
-    return f"bubblewrap does not work here: {stderr.strip()[:300] or 'it ended without a word'}"
+    return f"bubblewrap does not work here: {stderr.strip()[:300] or 'no error message'}"
 
 
 def is_installed() -> bool:
     return os.access(BWRAP, os.X_OK)
 
 
-def version(said: bytes) -> tuple[int, ...]:
+def version(output: bytes) -> tuple[int, ...]:
     """`bubblewrap 0.8.0` → (0, 8, 0); empty for anything else."""
-    words = said.decode(errors="replace").split()
+    words = output.decode(errors="replace").split()
     return tuple(int(part) for part in words[-1].split(".") if part.isdecimal()) if words else ()

@@ -1,7 +1,7 @@
-"""Bounds on the memory and the number of processes of a whole tree, where a control group can be had (v1 or v2).
+"""Memory and process limits for a whole process tree, where a control group (v1 or v2) is available.
 
-A sandbox has one group with its limits, and each command one below it: so an out-of-memory kill is known to belong to that
-command, and all its processes can be found. Knows nothing of what runs inside.
+A sandbox has one group with its limits, and a child group per command, so that an out-of-memory kill can be attributed to the
+command and all its processes can be found.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Group:
         return (self.memory,) if self.unified else (self.memory, self.pids)
 
     def child(self, name: str) -> Group:
-        """A group below this one, whose bounds it shares. Raises `OSError`."""
+        """A group below this one, under the same limits. Raises `OSError`."""
         for folder in self.folders:
             (folder / name).mkdir()
         return Group(self.memory / name, self.pids / name, self.unified)
@@ -40,7 +40,7 @@ class Group:
     def _limit(self, memory: int, processes: int) -> None:
         if self.unified:
             (self.memory / "memory.max").write_text(str(memory))
-            with suppress(OSError):  # no swap accounting: then there is nothing to forbid
+            with suppress(OSError):  # no swap accounting
                 (self.memory / "memory.swap.max").write_text("0")
             (self.memory / "cgroup.subtree_control").write_text("+memory +pids")
         else:
@@ -51,12 +51,12 @@ class Group:
 
     @property
     def join(self) -> tuple[str, ...]:
-        """The start of an argv that joins the group before it becomes the rest: from its first moment it is counted."""
+        """The start of an argv that joins the group and then executes the rest."""
         script = 'for f in "$1" "$2"; do echo $$ > "$f" || exit 125; done; shift 2; exec "$@"'
         return ("/bin/sh", "-c", script, "sh", *(str(folder / "cgroup.procs") for folder in (self.memory, self.pids)))
 
     def memory_kills(self) -> int:
-        """How many processes of this group were killed because memory was used up."""
+        """How many of the group's processes were killed for lack of memory."""
         name = "memory.events" if self.unified else "memory.oom_control"
         with suppress(OSError):
             for line in (self.memory / name).read_text().splitlines():
@@ -65,12 +65,12 @@ class Group:
         return 0
 
     def kill(self) -> None:
-        """Kill what is in the group now."""
+        """Kill the processes in the group now."""
         for folder in self.folders:
             _kill(folder)
 
     def remove(self, seconds: float = 2.0) -> None:
-        """Kill what is left in the group and those below it, and remove them. Blocks; gives up quietly after `seconds`."""
+        """Kill all processes in this group and its children, and remove them. Blocks; gives up silently after `seconds`."""
         deadline = time.monotonic() + seconds
         while any(folder.exists() for folder in self.folders):
             for folder in self.folders:
@@ -91,9 +91,9 @@ def _kill(folder: Path) -> None:
 
 
 def make(name: str, limits: Limits, mount: Path = MOUNT, own: str | None = None) -> Group | None:
-    """A new group `selfheal-NAME` below or beside our own, or None where we may not or the controllers are missing.
+    """Create the group `selfheal-NAME` below or next to our own; None without permission or controllers.
 
-    It bounds the sum of all that is in it: memory without swap, and the number of threads and processes.
+    It limits the sum of its processes: memory without swap, and the number of threads and processes.
     """
     group = find(name, mount, own)
     if group is None:
@@ -109,7 +109,7 @@ def make(name: str, limits: Limits, mount: Path = MOUNT, own: str | None = None)
 
 
 def find(name: str, mount: Path = MOUNT, own: str | None = None) -> Group | None:
-    """Where the group `selfheal-NAME` is or would be."""
+    """The group `selfheal-NAME`, whether or not it exists yet."""
     memberships = _memberships(Path("/proc/self/cgroup").read_text() if own is None else own)
     found = _parents_v1(memberships, mount) or _parent_v2(memberships, mount)
     if found is None:
@@ -133,7 +133,7 @@ def _parents_v1(memberships: dict[str, str], mount: Path) -> tuple[Path, Path, b
     for controller in ("memory", "pids"):
         if controller not in memberships:
             return None
-        # In a container our path may be told as the host sees it: then the mount's top is our own group.
+        # In a container the path may be the host's view; then the mount's top is our own group.
         here = mount / controller / memberships[controller]
         folders.append(here if here.is_dir() else mount / controller)
     if not all(os.access(folder, os.W_OK) for folder in folders):
@@ -142,7 +142,7 @@ def _parents_v1(memberships: dict[str, str], mount: Path) -> tuple[Path, Path, b
 
 
 def _parent_v2(memberships: dict[str, str], mount: Path) -> tuple[Path, Path, bool] | None:
-    """Ours, if it hands its controllers on, else the one above (a group with processes may not hand them on)."""
+    """Our group if it delegates its controllers, else its parent (a group with processes cannot delegate)."""
     if "" not in memberships:
         return None
     own = mount / memberships[""]

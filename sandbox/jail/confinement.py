@@ -1,4 +1,4 @@
-"""One command inside bubblewrap: the chain of programs that leads there, and what its end means.
+"""Runs one command inside bubblewrap and interprets its end.
 
 worker → sh (joins the control group) → nsenter (the stage) → setpriv (drops root) → bwrap → prlimit → command. Each replaces
 the one before, so there is one process to kill and bwrap dies with the worker.
@@ -8,36 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from secrets import token_hex
 
 from sandbox.base import Completed, DeadlinePassed, LimitExceeded, Limits, SandboxLost, SandboxUnavailable
 from sandbox.host import bounds, launch
+from sandbox.host.job import Job
 from sandbox.jail import bubblewrap, seccomp
-from sandbox.jail.bubblewrap import Mount
 from sandbox.jail.cgroup import Group
 from sandbox.jail.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """A command with the view that it gets."""
-
-    argv: Sequence[str]
-    mounts: Sequence[Mount]
-    env: Mapping[str, str]
-    cwd: str  # absolute, as seen inside
-    timeout: float  # seconds
-    stdin: bytes = b""
-    output_limit: int = 1 << 20  # bytes per stream
-    hosts: Sequence[str] = ()  # names that lead to the sandbox itself
-
-
-@dataclass(frozen=True, slots=True)
 class Confinement:
-    """What every command of one sandbox shares. `uid` is the slot's when the worker is root."""
+    """What all commands of one sandbox share. `uid` is the slot's when the worker is root."""
 
     stage: Stage
     uid: int | None
@@ -53,27 +38,27 @@ class Confinement:
             with ExitStack() as opened:
                 return await self._run(job, group, opened)
         except OSError as error:
-            raise SandboxLost(f"the sandbox's own files are gone: {error}", tuple(job.argv)) from error
+            raise SandboxLost(f"the sandbox's files are gone: {error}", tuple(job.argv)) from error
         finally:
             if group is not None:
                 await asyncio.shield(asyncio.to_thread(group.remove))
 
     async def _run(self, job: Job, group: Group | None, opened: ExitStack) -> Completed:
         hosts = _memory_file(opened, bubblewrap.hosts_file(job.hosts).encode()) if job.hosts else None
-        told = bubblewrap.isolation_arguments(self.limits, job.mounts, job.env, job.cwd, hosts)
-        arguments = _memory_file(opened, "\0".join(told).encode() + b"\0")
+        options = bubblewrap.isolation_arguments(self.limits, job.mounts, job.env, job.cwd, hosts)
+        arguments = _memory_file(opened, "\0".join(options).encode() + b"\0")
         filter_ = _memory_file(opened, seccomp.program())
-        # bwrap writes a few short lines here; the pipe holds them until it has ended.
+        # bwrap writes a few short lines; the pipe buffers them until it ends.
         reading, status = os.pipe()
         opened.callback(os.close, reading)
         closing = opened.enter_context(ExitStack())
         closing.callback(os.close, status)
         argv = (
-            *(() if group is None else (*group.join, "/usr/bin/env", "-i")),  # the shell of `join` exports its folder
+            *(() if group is None else (*group.join, "/usr/bin/env", "-i")),  # the shell in `join` exports PWD
             *self.stage.enter,
             *self._drop_root(),
             *(bubblewrap.BWRAP, "--args", str(arguments), "--seccomp", str(filter_), "--json-status-fd", str(status), "--"),
-            *bounds.bounded(self.limits, job.argv),
+            *bounds.with_limits(self.limits, job.argv),
         )
         ended = await launch.run(
             launch.Launch(
@@ -88,11 +73,11 @@ class Confinement:
         )
         closing.close()
         os.set_blocking(reading, False)
-        return self._judge(job, ended, os.read(reading, 1 << 16), group)
+        return self._classify(job, ended, os.read(reading, 1 << 16), group)
 
-    def _judge(self, job: Job, ended: launch.Ended, status: bytes, group: Group | None) -> Completed:
-        """A command's own end is a result; anything else is infrastructure."""
-        if ended.late:
+    def _classify(self, job: Job, ended: launch.ProcessResult, status: bytes, group: Group | None) -> Completed:
+        """A command's own end is a result; anything else is an infrastructure failure."""
+        if ended.timed_out:
             raise DeadlinePassed(job.timeout, ended.stdout, ended.stderr)
         code, starved = bubblewrap.exit_code(status), group is not None and group.memory_kills() > 0
         if code is not None:

@@ -1,7 +1,6 @@
-"""Where the install step works in the local sandbox: one workspace's environment, from nothing or over a prepared one.
+"""Runs the install step in the local sandbox, with a new environment or on top of a prepared one.
 
-A prepared environment is shown read-only; what is installed on top of it lies in an overlay of this sandbox alone. Knows mounts
-and folders; what is installed, and why, is the business of `install.packages`.
+A prepared environment is mounted read-only; whatever is installed on top goes to an overlay of this sandbox alone.
 """
 
 from __future__ import annotations
@@ -11,27 +10,29 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Protocol
 
 from sandbox.base import Completed, LimitExceeded, SandboxUnavailable
 from sandbox.host import bounds
+from sandbox.host.job import Job, Mount
+from sandbox.host.running_commands import run_watched
 from sandbox.host.tree import FOLDER, Tree
-from sandbox.install import shelf
-from sandbox.install.placing import ASKED, INSTALL_OUTPUT, INSTALL_SECONDS
+from sandbox.install import folder_cache
+from sandbox.install.backend import INSTALL_OUTPUT, INSTALL_SECONDS, RECIPE_FOLDER
+from sandbox.install.folder_cache import CacheEntry
 from sandbox.install.python.environments import TREE
 from sandbox.install.python.interpreters import Interpreter
-from sandbox.install.shelf import Held
-from sandbox.jail.bubblewrap import ENV, REPO, Mount
-from sandbox.jail.confinement import Confinement, Job
+from sandbox.jail.bubblewrap import ENV, REPO
+from sandbox.jail.confinement import Confinement
 from sandbox.jail.stage import TOP, Stage
 
 WATCH_SECONDS = 1.0
-ENVIRONMENTS = "envs"  # of the stage: private ones, on the disk
+ENVIRONMENTS = "envs"  # below the stage's top: private environments, on disk
 _EMPTY = 'mkdir "$1" "$1/root"; [ -z "$2" ] || chown "$2:$2" "$1/root"'
-# Folders get a new owner so that what is in them can be replaced; the files below stay whose they are.
+# Only folders change their owner, so that the installer can replace the files in them.
 _LAYER = """
 mkdir "$1" "$1/changes" "$1/work" "$1/root"
 if [ "$4" = overlay ]; then
@@ -46,31 +47,31 @@ _DROP = 'umount -l "$1/root" 2>/dev/null || :; rm -rf --one-file-system "$1"'
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What a workspace's commands run on: the mounts of its interpreter and environment, and its Python as seen inside."""
+class Runtime:
+    """A workspace's Python, as seen inside, with the mounts of its interpreter and environment."""
 
     python: str
     mounts: tuple[Mount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Hall:
-    """What the workspaces of one sandbox have in common. `folder` is the sandbox's own, on this side."""
+class JailContext:
+    """What the workspaces of one sandbox share. `folder` is the sandbox's folder on the host."""
 
     confinement: Confinement
     folder: Path
-    shown: tuple[Mount, ...]  # to every command
+    mounts: tuple[Mount, ...]  # of every command
     programs: tuple[str, ...] = ()  # folders of further commands, as seen inside
     _interpreters: dict[Interpreter, tuple[Mount, ...]] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
-        """What every command starts with."""
+        """The environment variables of every command."""
         env = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the sandbox
         return env | {"PATH": ":".join((env["PATH"], *self.programs))}
 
     async def interpreter(self, interpreter: Interpreter) -> tuple[Mount, ...]:
-        """Its tree where it believes to live; /usr is seen anyway."""
+        """The mount of an interpreter's tree at its own prefix; none below /usr, which is mounted anyway."""
         if interpreter not in self._interpreters:
             mounts: tuple[Mount, ...] = ()
             if not Path(interpreter.prefix).is_relative_to("/usr"):
@@ -81,7 +82,7 @@ class Hall:
         return self._interpreters[interpreter]
 
     def open(self, name: str) -> int:
-        """A descriptor below the stage's top: our own folders, but walked like everybody's."""
+        """Open a folder below the stage's top without following symlinks; returns its descriptor."""
         here = os.dup(self.confinement.stage.top)
         for part in name.split("/"):
             below = os.open(part, FOLDER, dir_fd=here)
@@ -90,52 +91,52 @@ class Hall:
         return here
 
 
-class Files(Protocol):
-    """The workspace that an environment is made for."""
+class JobRunner(Protocol):
+    """The workspace that an environment is created for."""
 
     async def read(self, path: str) -> bytes: ...
 
     async def execute(self, job: Job) -> Completed:
-        """Run `job` as long as the workspace is open."""
+        """Run `job`; it is cancelled when the workspace closes."""
 
 
-class JailPlace:
-    """One install step of one workspace (`install.placing.Place`). What it made stays until `kept` is closed."""
+class JailInstallBackend:
+    """One install step of one workspace (`install.backend.InstallBackend`). Its environment lasts until `kept` closes."""
 
     env = ENV
 
-    def __init__(self, hall: Hall, repo: str, files: Files, kept: AsyncExitStack) -> None:
-        self._hall, self._repo, self._files, self._kept = hall, repo, files, kept
+    def __init__(self, context: JailContext, repo: str, files: JobRunner, kept: AsyncExitStack) -> None:
+        self._context, self._repo, self._files, self._kept = context, repo, files, kept
         self._interpreter: tuple[Mount, ...] = ()
         self._env: Mount | None = None
         self._seen: list[Mount] = []
         self._asked: dict[Path, str] = {}
 
     @property
-    def sharing(self) -> JailPlace:
+    def shared_environments(self) -> JailInstallBackend:
         return self
 
     @property
-    def ground(self) -> Ground:
-        """What was made, as every command of the workspace will see it."""
+    def runtime(self) -> Runtime:
+        """The environment, as the workspace's commands will see it."""
         mounts = () if self._env is None else (Mount(self._env.source, ENV),)
-        return Ground(f"{ENV}/bin/python", (*self._interpreter, *mounts))
+        return Runtime(f"{ENV}/bin/python", (*self._interpreter, *mounts))
 
     @cached_property
-    def way_out(self) -> Path:
-        """The folder of the proxy's socket: no command but the installer's is ever shown it."""
-        path = self._hall.folder / f"way-{token_hex(4)}"
+    def proxy_folder(self) -> Path:
+        """The folder of the proxy's socket, which only the installer's commands see."""
+        path = self._context.folder / f"way-{token_hex(4)}"
         path.mkdir(mode=0o711)
         return path
 
     async def use(self, interpreter: Interpreter) -> str:
-        self._interpreter = await self._hall.interpreter(interpreter)
+        self._interpreter = await self._context.interpreter(interpreter)
         return interpreter.path
 
     async def read(self, path: str) -> bytes:
         return await self._files.read(path)
 
-    async def see(self, source: Path, inside: str) -> str:
+    async def show(self, source: Path, inside: str) -> str:
         self._seen.append(Mount(await self._stage.bind(source, f"seen-{token_hex(4)}"), inside))
         return inside
 
@@ -145,16 +146,16 @@ class JailPlace:
                 os.chown(folder / TREE, int(self._owner), int(self._owner))
             self._asked[folder] = await self._stage.bind(folder, f"asked-{token_hex(4)}")
         source = self._asked[folder]
-        mounts = (Mount(source, ASKED), Mount(f"{source}/{TREE}", ENV, writable=True))
+        mounts = (Mount(source, RECIPE_FOLDER), Mount(f"{source}/{TREE}", ENV, writable=True))
         return await self._run(argv, mounts, env, "/", [f"{source}/{TREE}"])
 
-    async def start_with(self, prepared: Held, *, writable: bool) -> None:
-        self._kept.push_async_callback(asyncio.to_thread, shelf.put_back, prepared)
+    async def start_with(self, prepared: CacheEntry, *, writable: bool) -> None:
+        self._kept.push_async_callback(asyncio.to_thread, folder_cache.release, prepared)
         source = await self._stage.bind(prepared.folder / TREE, f"env-{token_hex(4)}")
         self._env = await self._layer_over(source) if writable else Mount(source, ENV)
 
-    async def install_command(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
-        """The installer alone may write the repository and the dependencies."""
+    async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
+        """Only the installer may write the repository and the environment."""
         if self._env is None:
             home = self._home()
             await self._stage.shell(_EMPTY, home, self._owner)
@@ -164,11 +165,11 @@ class JailPlace:
 
     async def _layer_over(self, source: str) -> Mount:
         home = self._home()
-        # In a user namespace overlayfs keeps its notes in attributes that their owner may write.
+        # In a user namespace overlayfs stores its metadata in user extended attributes.
         options = "" if self._stage.root else ",userxattr"
         try:
             await self._stage.shell(_LAYER, home, self._owner, source, "overlay", options)
-        except SandboxUnavailable:  # no overlay can be had on this disk: a copy costs time, and shares nothing
+        except SandboxUnavailable:  # no overlay on this disk: fall back to a copy
             await self._stage.shell(_DROP, home)
             await self._stage.shell(_LAYER, home, self._owner, source, "copy", "")
         return Mount(f"{home}/root", ENV, writable=True)
@@ -181,24 +182,17 @@ class JailPlace:
     async def _run(
         self, argv: Sequence[str], mounts: Sequence[Mount], env: Mapping[str, str], cwd: str, written: Sequence[str]
     ) -> Completed:
-        """`written` are places of the stage that are on the disk, so their size is watched."""
-        seen = (*self._interpreter, *self._hall.shown, *mounts, *self._seen)
-        job = Job(argv, seen, self._hall.environment | dict(env), cwd, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
-        running = asyncio.create_task(self._files.execute(job))
-        try:
-            while not (await asyncio.wait((running,), timeout=WATCH_SECONDS))[0]:
-                await asyncio.to_thread(self._check_disk, written)
-            await asyncio.to_thread(self._check_disk, written)
-        finally:
-            running.cancel()
-            await asyncio.wait((running,))
-        return running.result()
+        """Run a command, watching the size of `written`, folders of the stage that are on disk."""
+        seen = (*self._interpreter, *self._context.mounts, *mounts, *self._seen)
+        job = Job(argv, seen, self._context.environment | dict(env), cwd, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
+        check = partial(asyncio.to_thread, self._check_disk, written)
+        return await run_watched(self._files.execute(job), check, WATCH_SECONDS)
 
     def _check_disk(self, written: Sequence[str]) -> None:
-        """Raises `LimitExceeded` when what was written is together larger than it may be."""
-        limit, used = self._hall.confinement.limits.disk, 0
+        """Raises `LimitExceeded` if the folders together exceed the disk limit."""
+        limit, used = self._context.confinement.limits.disk, 0
         for source in written:
-            folder = self._hall.open(source.removeprefix(f"{TOP}/"))
+            folder = self._context.open(source.removeprefix(f"{TOP}/"))
             try:
                 used += Tree(folder).size(limit)
             finally:
@@ -208,10 +202,10 @@ class JailPlace:
 
     @property
     def _stage(self) -> Stage:
-        return self._hall.confinement.stage
+        return self._context.confinement.stage
 
     @property
     def _owner(self) -> str:
-        """The slot's uid where the worker is root."""
-        uid = self._hall.confinement.uid
+        """The slot's uid if the worker is root, else empty."""
+        uid = self._context.confinement.uid
         return "" if uid is None else str(uid)

@@ -1,7 +1,7 @@
-"""The kernel filter of the local sandbox: which system calls code inside may never make.
+"""The local sandbox's kernel filter: the system calls that code inside may never make.
 
-A deny list on top of namespaces and dropped capabilities: what widens the kernel's attack surface (key rings, io_uring, BPF,
-userfaultfd, new namespaces and mounts, tracing), odd socket families and pushing characters into a terminal.
+A deny list on top of namespaces and dropped capabilities: calls that widen the kernel's attack surface (key rings, io_uring,
+BPF, userfaultfd, new namespaces and mounts, tracing), unusual socket families, and injecting characters into a terminal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SOCKETS = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6
 def program() -> bytes:
     """The filter as BPF, for `bwrap --seccomp`. Foreign architectures (32-bit calls) are killed.
 
-    Raises `ImportError` or `RuntimeError` where libseccomp is missing: without the filter nothing may run.
+    Raises `ImportError` or `RuntimeError` where libseccomp is missing; nothing may run without the filter.
     """
     import pyseccomp  # loads libseccomp; only worker processes that open a local sandbox need it
 
@@ -39,11 +39,11 @@ def program() -> bytes:
     for name in DENIED:
         try:
             rules.add_rule(refused, name)
-        except (OSError, ValueError):  # a call that this architecture or this libseccomp does not know
+        except (OSError, ValueError):  # unknown to this architecture or libseccomp
             continue
     flags = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER)
     rules.add_rule(refused, "clone", flags)
-    # The flags of clone3 are behind a pointer, where no filter can see them: without it libc falls back to clone.
+    # A filter cannot see clone3's flags, which are behind a pointer; on ENOSYS libc falls back to clone.
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
     for request in (TIOCSTI, TIOCLINUX):
         rules.add_rule(refused, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))

@@ -1,7 +1,7 @@
 """One uid per open sandbox, when the worker is root.
 
-Limits of a user are shared by everything that runs under one uid, so each sandbox gets its own. Several workers on one
-machine agree by file locks, which the kernel gives back when a worker dies.
+Per-user limits apply to everything under one uid, so each sandbox gets its own. Workers on one machine coordinate by file
+locks, which the kernel releases when a worker dies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOCKS = Path("/run/selfheal-slots")
 
 @contextmanager
 def uid_of_a_free_slot(locks: Path = LOCKS) -> Iterator[int]:
-    """A uid that no other sandbox on this machine uses while the context is open. Raises `SandboxUnavailable`."""
+    """A uid exclusive to this context on this machine. Raises `SandboxUnavailable`."""
     locks.mkdir(mode=0o700, exist_ok=True)
     for slot in range(SLOTS):
         descriptor = os.open(locks / str(slot), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -1,11 +1,11 @@
-"""A private mount namespace of one sandbox: where its pieces are put together before bubblewrap shows them to the code.
+"""A private mount namespace of one sandbox (its stage), where its parts are assembled before bubblewrap mounts them.
 
-The host's mount table is never touched. The namespace has no process of its own: it lives as long as we hold its descriptors,
-and is gone with every mount in it when they are closed or the worker dies. As root it is a plain mount namespace; otherwise a
-user namespace in which we are root comes with it. From this side its folders are reached through the descriptor of its top.
+The host's mount table stays untouched. The namespace has no process: it lives while we hold its descriptors, and disappears
+with all its mounts when they are closed or the worker dies. As root it is a plain mount namespace; otherwise a user namespace
+in which we are root comes with it. The host reaches its folders through the descriptor of its top.
 
-Why a stage at all: the code's uid cannot pass a home of mode 0700 to an interpreter that lives there, but a bind mount made
-here can be; and overlays, with their sizes, are mounted here per candidate.
+It exists because the sandbox's uid cannot reach an interpreter in a home of mode 0700, but can use a bind mount made here;
+and because each candidate's overlay, with its size limit, is mounted here.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 from sandbox.base import SandboxUnavailable
 from sandbox.host import launch
 
-# A folder that every distribution has; what the host keeps there is only hidden inside the namespace.
+# Exists on every distribution; the host's content is hidden inside the namespace only.
 TOP = "/mnt"
 PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
-SECONDS = 20.0  # mounting takes milliseconds; a machine that swaps gets time
-_WAY_OUT = {
+SECONDS = 20.0  # mounting takes milliseconds; allow for a machine that swaps
+_REMEDY = {
     True: "give the container CAP_SYS_ADMIN and a seccomp profile that permits namespaces",
     False: "allow user namespaces to this user (on Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
 }
@@ -44,7 +44,7 @@ read -r _ || :
 
 
 class Stage:
-    """Opened namespace. `root` tells whether it was made as the real root."""
+    """An open namespace. `root`: whether the real root created it."""
 
     def __init__(self, mount: int, user: int | None, top: int) -> None:
         self._mount, self._user, self.top = mount, user, top
@@ -55,9 +55,9 @@ class Stage:
 
     @property
     def enter(self) -> tuple[str, ...]:
-        """The start of an argv that runs the rest of it in here.
+        """The start of an argv that runs the rest inside.
 
-        It names our own descriptors: handed down, they would stay open in the code that is run.
+        It names our descriptors by path; inherited ones would stay open in the code under test.
         """
         mount = f"--mount=/proc/{os.getpid()}/fd/{self._mount}"
         if self._user is None:
@@ -65,13 +65,13 @@ class Stage:
         return ("/usr/bin/nsenter", f"--user=/proc/{os.getpid()}/fd/{self._user}", mount, "--preserve-credentials", "--")
 
     async def shell(self, script: str, *arguments: str) -> None:
-        """Run a small script of ours in here. Raises `SandboxUnavailable` with what it said."""
+        """Run a short script of ours inside. Raises `SandboxUnavailable` with its error output."""
         ended = await launch.run(launch.Launch((*self.enter, "/bin/sh", "-ec", script, "sh", *arguments), PATH, SECONDS))
         if ended.returncode:
-            raise SandboxUnavailable(f"the sandbox's files cannot be mounted: {ended.stderr.decode(errors='replace').strip()}")
+            raise SandboxUnavailable(f"cannot mount the sandbox's files: {ended.stderr.decode(errors='replace').strip()}")
 
     async def bind(self, source: Path, name: str) -> str:
-        """Show the host's `source` (file or folder) below the stage; returns its path in here."""
+        """Bind-mount the host's `source` (file or folder); returns its path inside."""
         target = f"{TOP}/bound/{name}"
         await self.shell('if [ -d "$1" ]; then mkdir -p "$2"; else : > "$2"; fi; mount --bind "$1" "$2"', str(source), target)
         return target
@@ -83,9 +83,9 @@ class Stage:
 
 
 async def open_stage(folder: Path, binds: Sequence[tuple[Path, str]]) -> Stage:
-    """Make the namespace; `binds` are host folders with their names below `TOP`. `folder` is an empty one of ours.
+    """Create the namespace. `binds` are host folders with their names below `TOP`; `folder` is an empty one of ours.
 
-    Raises `SandboxUnavailable` where the machine does not let us.
+    Raises `SandboxUnavailable` if the machine refuses.
     """
     root = os.geteuid() == 0
     flags = ("--mount", "--propagation", "private") if root else ("--user", "--map-root-user", "--mount")
@@ -106,7 +106,7 @@ async def open_stage(folder: Path, binds: Sequence[tuple[Path, str]]) -> Stage:
             stderr=asyncio.subprocess.PIPE,
         )
     except OSError as error:
-        raise SandboxUnavailable(f"unshare of util-linux cannot be started: {error.strerror}") from error
+        raise SandboxUnavailable(f"cannot start unshare (util-linux): {error.strerror}") from error
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -115,7 +115,7 @@ async def open_stage(folder: Path, binds: Sequence[tuple[Path, str]]) -> Stage:
         async with asyncio.timeout(SECONDS):
             if await process.stdout.readline() != b"ready\n":
                 reason = (await process.stderr.read(4096)).decode(errors="replace").strip()
-                raise SandboxUnavailable(f"a private mount namespace is refused here ({reason}): {_WAY_OUT[root]}")
+                raise SandboxUnavailable(f"this machine refuses a private mount namespace ({reason}): {_REMEDY[root]}")
         here = f"/proc/{process.pid}"
         opened.append(os.open(f"{here}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
         opened.append(os.open(f"{here}/root{TOP}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
@@ -124,7 +124,7 @@ async def open_stage(folder: Path, binds: Sequence[tuple[Path, str]]) -> Stage:
     except (OSError, TimeoutError) as error:
         for descriptor in opened:
             os.close(descriptor)
-        raise SandboxUnavailable(f"a private mount namespace cannot be entered here: {error}") from error
+        raise SandboxUnavailable(f"cannot enter a private mount namespace: {error}") from error
     finally:
         process.stdin.close()
         with suppress(ProcessLookupError):

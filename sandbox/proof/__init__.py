@@ -1,4 +1,4 @@
-"""Proves, on this very machine, what a sandbox says of itself: canaries outside, attacks inside, a finding for each.
+"""Proves on this machine what a sandbox promises: canaries outside, attacks inside, a finding for each.
 
-The same attacks are run in every kind of sandbox, through its own protocol: nothing here knows how one is made.
+The same attacks run in every kind of sandbox, through the sandbox protocol alone.
 """

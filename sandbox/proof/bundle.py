@@ -7,7 +7,7 @@ import zipfile
 from functools import cache
 from importlib import resources
 
-PACKAGE = "selfheal_proof"  # its name inside, so that it hides no module of a repository
+PACKAGE = "selfheal_proof"  # its name inside, which no module of a repository has
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _START = "from selfheal_proof import __main__\n\n__main__.main()\n"
 

@@ -1,7 +1,7 @@
-"""What is planted on the worker's side before the attacks: things that are easy to find for whoever is not shut in.
+"""Canaries on the worker's side: files, variables, a process, sockets and shared memory that code without a sandbox would find.
 
-Each carries a random token. The listeners also tell who came, so that a way out is known even where the attack itself
-did not see an answer. Everything is gone when the block ends, and with the worker when it is killed.
+Each carries a random token. The listeners also record connections, so that a way out is noticed even if the attack itself saw
+no answer. Everything is removed when the block ends, and ends with the worker when it is killed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _IPC_PRIVATE, _IPC_CREAT, _IPC_RMID = 0, 0o1000, 0
 _RESOLVERS = Path("/etc/resolv.conf")
 
 
-class Mark(TypedDict):
-    """A file may be read as a copy, and may change while the attacks run: its content or its place tells that it is ours."""
+class FileMark(TypedDict):
+    """Identifies a file by its content or by its inode: it can be read as a copy, and can change while the attacks run."""
 
     digest: str  # SHA-256 of its first `LARGEST` bytes
     device: int
@@ -36,19 +36,19 @@ class Mark(TypedDict):
 
 @dataclass(slots=True)
 class Canaries:
-    """`files`: path → what tells it from a namesake. `ports`: on 127.0.0.1. `segment`: id of System V shared memory."""
+    """`files`: path → its mark. `ports`: on 127.0.0.1. `segment`: id of System V shared memory."""
 
     token: str
-    files: dict[str, Mark]
+    files: dict[str, FileMark]
     ports: list[int]
     abstract: str
     segment: int | None
-    came: list[str] = field(default_factory=list)  # what reached us from wherever it may not
+    reached_by: list[str] = field(default_factory=list)  # kinds of connections that reached the listeners
 
 
 @asynccontextmanager
 async def planted(folders: Sequence[Path], files: Sequence[Path]) -> AsyncIterator[Canaries]:
-    """`folders` get a canary file each where they can be written; `files` are secrets that are there already."""
+    """`folders` get a canary file each if they are writable; `files` are existing secrets."""
     token = token_hex(12)
     async with AsyncExitStack() as opened:
         canaries = Canaries(token, {}, [], f"selfheal-{token}", _segment(opened))
@@ -82,7 +82,7 @@ def cgroup_namespace() -> str:
 async def _listen(canaries: Canaries, opened: AsyncExitStack) -> None:
     def accept(kind: str) -> asyncio.StreamReaderProtocol:
         async def came(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            canaries.came.append(kind)
+            canaries.reached_by.append(kind)
             writer.close()
 
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(), came)
@@ -91,7 +91,7 @@ async def _listen(canaries: Canaries, opened: AsyncExitStack) -> None:
     tcp = await loop.create_server(lambda: accept("tcp"), "127.0.0.1", 0)
     opened.callback(tcp.close)
     port = tcp.sockets[0].getsockname()[1]
-    with suppress(OSError):  # somebody else's datagrams may have this number
+    with suppress(OSError):  # another program may use this port for UDP
         udp, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(canaries), local_addr=("127.0.0.1", port))
         opened.callback(udp.close)
     canaries.ports.append(port)
@@ -107,11 +107,11 @@ class _Datagrams(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, _: object) -> None:
         if data == self._canaries.token.encode():
-            self._canaries.came.append("udp")
+            self._canaries.reached_by.append("udp")
 
 
 async def _process(token: str, opened: AsyncExitStack) -> None:
-    """A process of the worker's own uid whose arguments and environment carry the token; ends with us, however we end."""
+    """A process with the worker's uid whose arguments and environment carry the token; ends with us, however we end."""
     process = await asyncio.create_subprocess_exec(
         "/bin/sh", "-c", "read -r _", token, stdin=asyncio.subprocess.PIPE, env={VARIABLE: token}
     )
@@ -137,7 +137,7 @@ def _variable(token: str) -> Iterator[None]:
 def _file(path: Path, token: str) -> Iterator[None]:
     try:
         path.write_text(token)
-    except OSError:  # nothing of ours can be there, so nothing of ours can be read there
+    except OSError:  # a folder that the worker cannot write holds none of its files
         yield
         return
     try:
@@ -146,11 +146,11 @@ def _file(path: Path, token: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def _marked(path: Path) -> dict[str, Mark]:
-    """Of a file that we may read; empty for any other. Blocks.
+def _marked(path: Path) -> dict[str, FileMark]:
+    """The mark of a file that we can read; empty for any other. Blocks.
 
-    Another process reads it. Whoever closes a file, wherever in a process, lets go of all locks (POSIX) that this process has
-    on it: the worker would lose those that SQLite has on its database, and the next to close that would take its WAL away.
+    Another process reads it: closing a file anywhere in a process releases all POSIX locks that the process has on it. The
+    worker would lose SQLite's locks on its database, and the next process to close that would remove its WAL.
     """
     argv = ("head", "-c", str(LARGEST), "--", str(path.resolve()))
     try:
@@ -158,12 +158,12 @@ def _marked(path: Path) -> dict[str, Mark]:
         about = path.stat()
     except (OSError, subprocess.SubprocessError):
         return {}
-    mark = Mark(digest=hashlib.sha256(content).hexdigest(), device=about.st_dev, inode=about.st_ino)
+    mark = FileMark(digest=hashlib.sha256(content).hexdigest(), device=about.st_dev, inode=about.st_ino)
     return {str(path.resolve()): mark}
 
 
 def _segment(opened: AsyncExitStack) -> int | None:
-    """Marked for removal while we are attached: the kernel drops it with us, and lists it as long."""
+    """Marked for removal while we are attached: the kernel lists it until we end, and then removes it."""
     libc = ctypes.CDLL(None)
     libc.shmat.restype, libc.shmat.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
     libc.shmdt.argtypes = (ctypes.c_void_p,)

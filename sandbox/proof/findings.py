@@ -1,6 +1,6 @@
-"""What a proof comes to, and the list of what is attacked: which promise each attack is about, and the way out.
+"""The findings of a proof, and the list of attacks: which promise each one tests, and how to fix a failure.
 
-Knows no sandbox. The names are those of the attacks in `attacks/`, and of the bounds that only this side can try.
+The names are those of the attacks in `attacks/`, and of the limits that only this side can test.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ Status = Literal["ok", "warning", "failed", "skipped"]
 Part = Literal["environment", "files", "network", "uid", "processes", "kernel", "limits", "other sandboxes"]
 
 DECISIVE: frozenset[Part] = frozenset({"environment", "files", "network", "uid"})
-"""Where one of these does not hold, hostile code reaches secrets, files or machines: nothing untrusted may run."""
+"""If one of these does not hold, hostile code reaches secrets, files or machines: nothing untrusted is allowed to run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one attack showed. `seen` is one sentence; `fix` says what to do, and is empty where there is nothing to do."""
+    """The result of one attack. `seen` is one sentence; `fix` says what to do, "" if there is nothing to do."""
 
     part: Part
     name: str
@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """`weight` is what it counts when the sandbox does not hold."""
+    """`weight` is the status if the sandbox does not hold."""
 
     part: Part
     fix: str
@@ -44,12 +44,12 @@ class Attack:
 _NAMESPACES = (
     "the sandbox shares it with the machine: use SELFHEAL_SANDBOX=local, there update bubblewrap (0.8 or newer), or use e2b"
 )
-_RECIPE = "the sandbox's recipe is not in force here: update bubblewrap, or use SELFHEAL_SANDBOX=e2b"
+_RECIPE = "the sandbox's configuration has no effect here: update bubblewrap, or use SELFHEAL_SANDBOX=e2b"
 _FILTER = "the kernel filter lets it through: use SELFHEAL_SANDBOX=local, or give the engine a narrower seccomp profile"
 _ROOT = "run the worker as root or as a user of its own, never the sandbox: use SELFHEAL_SANDBOX=local or e2b"
 _LIMITS = "per-process limits need prlimit of util-linux: apt-get install util-linux"
-_MEMORY = "hand a control group with the controllers memory and pids to the worker (systemd: Delegate=yes), or use e2b"
-_UNTRIED = "mend what kept it from being tried: code of strangers is run where this is shown to hold, and nowhere else"
+_MEMORY = "delegate a control group with the memory and pids controllers to the worker (systemd: Delegate=yes), or use e2b"
+_UNTRIED = "fix what prevented the test: untrusted code runs only where this is proven to hold"
 
 ATTACKS: Mapping[str, Attack] = MappingProxyType(
     {
@@ -97,7 +97,7 @@ ATTACKS: Mapping[str, Attack] = MappingProxyType(
 
 
 def finding(name: str, held: bool | None, saw: str) -> Finding:
-    """What attack `name` showed. `held` is None where it could not be tried: what is decisive then counts as not held."""
+    """The result of attack `name`. `held` is None if it could not be tried: a decisive one then counts as failed."""
     attack = ATTACKS[name]
     if held is None and attack.part in DECISIVE:
         return Finding(attack.part, name, "failed", f"not proven: {saw}", _UNTRIED)

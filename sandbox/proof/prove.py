@@ -1,7 +1,7 @@
-"""Opens a sandbox like any other and has the attacks tried in it. Told by `findings`, one after the other as they come.
+"""Opens a sandbox like any other and runs the attacks in it. Yields findings as they come.
 
-Knows the sandbox's protocol alone, so every kind is proven by the same code. What only this side can see, it looks at itself:
-that a deadline ends a command with everything it left behind, that output is bounded, and who came to the canaries.
+Knows only the sandbox protocol, so the same code proves every kind. It tests itself what only this side can see: that a
+deadline ends a command with everything it started, that output is bounded, and whether anything reached the canaries.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ LIMITS = Limits(memory=192 * MIB, processes=48, file_size=16 * MIB, open_files=6
 """Small, so that reaching each of them takes no time."""
 SECONDS = 30.0
 DEADLINES = (0.3, 2.0, 8.0)
-"""Seconds of the command that is ended; the longer ones are for where starting it takes that long."""
+"""Timeouts of the command, in seconds; the longer ones are for sandboxes where starting it takes that long."""
 GONE_SECONDS = 3.0
-_BEAT, _QUIET = 0.05, 0.5  # seconds between two signs of life, and without any: then it is dead
-_LEAVES_BEHIND = """
+_BEAT, _QUIET = 0.05, 0.5  # seconds between two signs of life, and without any until it counts as dead
+_BACKGROUND_PROGRAM = """
 import os, sys, time
 name, seconds, beat = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 if os.fork() == 0:
     os.setsid()
     if os.fork():
         os._exit(0)
-    until = time.monotonic() + seconds  # so that it ends, even where nothing ends it
+    until = time.monotonic() + seconds  # so that it ends even if nothing kills it
     while time.monotonic() < until:
         with open(name, "a") as file:
             file.write(".")
@@ -59,24 +59,24 @@ if os.fork() == 0:
 time.sleep(seconds)
 """
 OUTPUT = 4096
-SHARED_MEMORY = 64 * MIB  # bytes of /dev/shm, in every sandbox of ours
+SHARED_MEMORY = 64 * MIB  # bytes of /dev/shm, in each of our sandboxes
 CALLS = (
     "keyctl", "add_key", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "ptrace",
     "perf_event_open", "bpf", "mount", "umount2", "setns", "open_tree", "fsconfig",
 )  # fmt: skip
-"""What every sandbox for strangers' code refuses; containers' engines allow some of what the local sandbox refuses beside."""
-IN_MEMORY = ("/run", "/var/tmp", "/sys/fs/cgroup")  # noqa: S108 - of the container's own, as engines make them
+"""Refused by every sandbox for untrusted code; container engines allow some of `MORE_CALLS`, the local sandbox none."""
+IN_MEMORY = ("/run", "/var/tmp", "/sys/fs/cgroup")  # noqa: S108 - the container's own, as engines mount them
 MORE_CALLS = ("process_vm_readv", "process_vm_writev", "name_to_handle_at", "vmsplice", "move_pages", "mbind")
-_BESIDE = ("wall time", "output", "another sandbox")  # of commands of their own, while the others are tried
-_KEPT_HERE = ("local", "process")  # kinds of sandboxes whose files are this machine's
-_ALONE = ("processes", "memory")  # take what every other command needs; for memory the kernel may kill anything
+_CONCURRENT = ("wall time", "output", "another sandbox")  # run commands of their own, at the same time as the others
+_ON_THIS_MACHINE = ("local", "process")  # kinds of sandboxes whose files are on this machine
+_ALONE = ("processes", "memory")  # take what every other command needs; the kernel may kill anything to free memory
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
-    """What is at stake on the worker's side: `folders` get a canary file, `files` are secrets that are there already.
+class HostAssets:
+    """What to protect on the worker's side: `folders` get a canary file, `files` are existing secrets.
 
-    `sandboxes`: the folder that `open_sandboxes` was given, where those of this machine keep their files.
+    `sandboxes`: the folder of `open_sandboxes`, where sandboxes on this machine keep their files.
     """
 
     folders: Sequence[Path] = ()
@@ -85,21 +85,21 @@ class Grounds:
 
 
 async def prove(
-    sandboxes: Sandboxes, grounds: Grounds, parts: frozenset[Part] | None = None, *, limits: Limits = LIMITS
+    sandboxes: Sandboxes, assets: HostAssets, parts: frozenset[Part] | None = None, *, limits: Limits = LIMITS
 ) -> AsyncIterator[Finding]:
-    """A finding for each attack of `parts` (default: all). Raises `SandboxUnavailable` where no sandbox can be opened."""
+    """A finding for each attack of `parts` (default: all). Raises `SandboxUnavailable` if no sandbox can be opened."""
     wanted = [name for name, attack in ATTACKS.items() if parts is None or attack.part in parts]
     async with AsyncExitStack() as opened:
-        planted = await opened.enter_async_context(canaries.planted(grounds.folders, grounds.files))
+        planted = await opened.enter_async_context(canaries.planted(assets.folders, assets.files))
         try:
             sandbox = await opened.enter_async_context(sandboxes.open("proof", limits))
             tool = await sandbox.provide("proof.pyz", attacks_bundle())
-            proof = _Proof(sandbox, tool, planted, limits, grounds)
-            beside = [asyncio.create_task(proof.beside(sandboxes, name)) for name in wanted if name in _BESIDE]
-            opened.push_async_callback(_end, beside)
-            for found in await proof.inside([name for name in wanted if name not in (*_BESIDE, *_ALONE)]):
+            proof = _Proof(sandbox, tool, planted, limits, assets)
+            concurrent = [asyncio.create_task(proof.concurrent(sandboxes, name)) for name in wanted if name in _CONCURRENT]
+            opened.push_async_callback(_end, concurrent)
+            for found in await proof.inside([name for name in wanted if name not in (*_CONCURRENT, *_ALONE)]):
                 yield found
-            for task in beside:
+            for task in concurrent:
                 yield await task
             for name in _ALONE:
                 if name in wanted:
@@ -110,28 +110,28 @@ async def prove(
             raise SandboxUnavailable(f"the sandbox could not be proven: {error}") from error
 
 
-async def prove_decisive(sandboxes: Sandboxes, grounds: Grounds) -> tuple[Finding, ...]:
-    """The part that is done before any attempt: what hostile code must not reach. Raises `SandboxUnavailable`."""
-    return tuple([found async for found in prove(sandboxes, grounds, DECISIVE)])
+async def prove_decisive(sandboxes: Sandboxes, assets: HostAssets) -> tuple[Finding, ...]:
+    """The part that runs before any attempt: what hostile code must not reach. Raises `SandboxUnavailable`."""
+    return tuple([found async for found in prove(sandboxes, assets, DECISIVE)])
 
 
 class _Proof:
-    def __init__(self, sandbox: Sandbox, tool: str, planted: Canaries, limits: Limits, grounds: Grounds) -> None:
+    def __init__(self, sandbox: Sandbox, tool: str, planted: Canaries, limits: Limits, assets: HostAssets) -> None:
         self._sandbox, self._tool, self._planted, self._limits = sandbox, tool, planted, limits
-        self._grounds, self._isolation = grounds, sandbox.isolation
+        self._grounds, self._isolation = assets, sandbox.isolation
 
     async def inside(self, names: Sequence[str], neighbour: dict[str, Any] | None = None) -> list[Finding]:
         async with self._sandbox.candidate() as workspace:
-            told = json.dumps(self._told(names, workspace.root, neighbour)).encode()
+            request = json.dumps(self._request(names, workspace.root, neighbour)).encode()
             argv = (workspace.python, "-I", "-S", self._tool)
             try:
-                ended = await workspace.run(Command(argv, SECONDS, stdin=told, output_limit=MIB))
+                ended = await workspace.run(Command(argv, SECONDS, stdin=request, output_limit=MIB))
             except DeadlinePassed as late:
                 ended = Completed(-1, late.stdout, late.stderr, late.seconds)
         found = {str(line["attack"]): line for line in _lines(ended.stdout)}
-        return [self._judged(name, found.get(name), ended) for name in names]
+        return [self._finding(name, found.get(name), ended) for name in names]
 
-    async def beside(self, sandboxes: Sandboxes, name: str) -> Finding:
+    async def concurrent(self, sandboxes: Sandboxes, name: str) -> Finding:
         match name:
             case "wall time":
                 async with self._sandbox.candidate() as workspace:
@@ -139,9 +139,9 @@ class _Proof:
             case "output":
                 async with self._sandbox.candidate() as workspace:
                     return await _output(workspace)
-        return await self._beside_another(sandboxes)
+        return await self._another_sandbox(sandboxes)
 
-    async def _beside_another(self, sandboxes: Sandboxes) -> Finding:
+    async def _another_sandbox(self, sandboxes: Sandboxes) -> Finding:
         token = token_hex(12)
         async with sandboxes.open("proof neighbour", self._limits) as other:
             tool = await other.provide("proof.pyz", attacks_bundle())
@@ -152,7 +152,7 @@ class _Proof:
                 try:
                     await _until_there(workspace, token, staying)
                     inside = (note, f"{workspace.root}/{token}", f"/tmp/{token}", f"/dev/shm/{token}")  # noqa: S108 - inside
-                    kept = await self._kept_here(token)
+                    kept = await self._files_here(token)
                     if kept is None:
                         return finding(
                             "another sandbox", held=None, saw="its files were not found where this machine keeps them"
@@ -162,13 +162,13 @@ class _Proof:
                 finally:
                     await _end([staying])
 
-    async def _kept_here(self, name: str) -> list[str] | None:
-        """Where this machine keeps what was provided to the neighbour; None where it should, and does not."""
-        folder, is_here = self._grounds.sandboxes, self._isolation.name in _KEPT_HERE
+    async def _files_here(self, name: str) -> list[str] | None:
+        """Where this machine keeps the neighbour's files; None if they should be here but are not."""
+        folder, is_here = self._grounds.sandboxes, self._isolation.name in _ON_THIS_MACHINE
         found = await asyncio.to_thread(lambda: [*folder.glob(f"open/*/*/{name}")]) if folder is not None else []
         return [str(path.resolve()) for path in found] if found or folder is None or not is_here else None
 
-    def _told(self, names: Sequence[str], root: str, neighbour: dict[str, Any] | None) -> dict[str, Any]:
+    def _request(self, names: Sequence[str], root: str, neighbour: dict[str, Any] | None) -> dict[str, Any]:
         planted, kind, disk = self._planted, self._isolation.name, scratch_bytes(self._limits)
         return {
             "attacks": list(names),
@@ -185,56 +185,56 @@ class _Proof:
             "root": root,
             "writable": [root, "/tmp", "/dev/shm", "/dev", *(IN_MEMORY if kind == "docker" else ())],  # noqa: S108 - inside
             "sizes": {"/tmp": disk, "/dev/shm": SHARED_MEMORY, root: disk},  # noqa: S108 - inside
-            # Without root on this side there is no other uid to be had.
+            # Without root on this side no other uid is available.
             "other_uid": kind in ("process", "e2b") or (kind == "local" and os.geteuid() == 0),
             "dies_with_parent": kind != "docker",
             "calls": [*CALLS, *(() if kind == "docker" else MORE_CALLS)],
             "neighbour": neighbour,
         }
 
-    def _judged(self, name: str, line: dict[str, Any] | None, ended: Completed) -> Finding:
+    def _finding(self, name: str, line: dict[str, Any] | None, ended: Completed) -> Finding:
         if line is None:
             if name == "memory" and ended.out_of_memory:
-                return finding(name, held=True, saw="what took more than its share was killed")
+                return finding(name, held=True, saw="the kernel killed what took too much memory")
             why = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {ended.exit_code}"]
             return finding(name, held=False, saw=f"it could not be tried: {why[0][:200]}")
         held, saw = line.get("held"), str(line.get("saw"))[:300]
-        if name == "loopback of the machine" and self._planted.came:
-            held, saw = False, f"something came in from the sandbox ({', '.join(sorted(set(self._planted.came)))})"
-        told = finding(name, held if held is None else bool(held), saw)
-        return replace(told, status="warning") if told.status == "failed" and self._is_no_promise(told) else told
+        if name == "loopback of the machine" and self._planted.reached_by:
+            held, saw = False, f"a connection came from the sandbox ({', '.join(sorted(set(self._planted.reached_by)))})"
+        found = finding(name, held if held is None else bool(held), saw)
+        return replace(found, status="warning") if found.status == "failed" and self._is_not_promised(found) else found
 
-    def _is_no_promise(self, told: Finding) -> bool:
-        """What this kind of sandbox says itself that it does not bound, or leaves to the engine's own filter."""
+    def _is_not_promised(self, found: Finding) -> bool:
+        """Whether this kind of sandbox does not promise it, or leaves it to the engine's own filter."""
         if not self._isolation.untrusted:
             return False
-        if told.name == "disk":
+        if found.name == "disk":
             return "disk" not in self._isolation.promises
-        return self._isolation.name == "docker" and told.part == "kernel" and told.name != "kernel filter"
+        return self._isolation.name == "docker" and found.part == "kernel" and found.name != "kernel filter"
 
 
 async def _wall_time(workspace: Workspace) -> Finding:
-    """What a command leaves in the background writes while it lives: only what is seen to have begun can be seen to end."""
+    """A background process writes while it lives. It must be seen to start before it can be seen to end."""
     name = token_hex(12)
-    argv = (workspace.python, "-I", "-S", "-c", _LEAVES_BEHIND, name, str(SECONDS), str(_BEAT))
+    argv = (workspace.python, "-I", "-S", "-c", _BACKGROUND_PROGRAM, name, str(SECONDS), str(_BEAT))
     for deadline in DEADLINES:
         try:
             await workspace.run(Command(argv, deadline))
         except DeadlinePassed:
             pass
         else:
-            return finding("wall time", held=False, saw="a command went on after its deadline")
+            return finding("wall time", held=False, saw="a command ran on after its deadline")
         if await _size(workspace, name):
             break
     else:
-        return finding("wall time", held=None, saw=f"nothing had begun within {DEADLINES[-1]:.0f} s, so nothing could be ended")
+        return finding("wall time", held=None, saw=f"the command did not start within {DEADLINES[-1]:.0f} s")
     if await _grows(workspace, name):
-        return finding("wall time", held=False, saw="what a command left in the background went on after its deadline")
-    return finding("wall time", held=True, saw=f"a command and what it left behind ended after {deadline:g} s")
+        return finding("wall time", held=False, saw="a process left in the background ran on after the deadline")
+    return finding("wall time", held=True, saw=f"a command and its background processes ended after {deadline:g} s")
 
 
 async def _grows(workspace: Workspace, name: str) -> bool:
-    """Whether the file still grows when what writes it must have ended."""
+    """Whether the file still grows after its writer must have ended."""
     waited, before = 0.0, await _size(workspace, name)
     while waited < GONE_SECONDS:
         await asyncio.sleep(_QUIET)
@@ -247,7 +247,7 @@ async def _grows(workspace: Workspace, name: str) -> bool:
 
 
 async def _size(workspace: Workspace, name: str) -> int:
-    """Bytes of a file; 0 where there is none."""
+    """Bytes of a file; 0 if there is none."""
     try:
         return len(await workspace.read(name))
     except FileNotFoundError:
@@ -274,7 +274,7 @@ async def _until_there(workspace: Workspace, token: str, staying: asyncio.Task[C
 
 
 def _lines(output: bytes) -> list[dict[str, Any]]:
-    """The program's own lines. It shares its output with nobody: what is no line of it means that it broke off."""
+    """The program's own lines. Nothing else writes to its output, so an invalid line means that the program died."""
     found = []
     for line in output.decode(errors="replace").splitlines():
         with suppress(ValueError):

@@ -1,5 +1,6 @@
-"""The local sandbox in another machine: this side asks (`asking`), the other serves (`serving`), both speak `wire`.
+"""The local sandbox on another machine: `client` here, `server` there, `wire` for their messages.
 
-Knows how to put questions to a machine that can run a command and take files; which machine, and how it is had, is the
-business of the rooms that use it. What runs over there is this very package (`bundle`), so both sides are of one version.
+Works with any `Machine` that runs commands and takes files; rooms such as `e2b` provide one. The other side runs this package
+itself (`code_bundle`), so both sides have the same version. A server is needed because the jail's mount namespace and control
+group live as long as the process that holds them, and because a repeated request must not repeat its work.
 """

@@ -1,4 +1,4 @@
-"""Packs this package into one archive, to be unpacked and run in another machine: both sides are of one version."""
+"""Packs this package into an archive that runs on another machine."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_LEFT_HERE = ("e2b", "docker")  # rooms of this side, which a machine needs no libraries for
+_LEFT_HERE = ("e2b", "docker")  # used on this side only; the machine lacks their libraries
 
 
 @cache
 def sandbox_bundle() -> bytes:
-    """A zip of `sandbox`, read through its own resources so that an installed wheel has them too."""
+    """A zip of `sandbox`, read as package resources so that it works from an installed wheel."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, resources.files("sandbox"), "sandbox")

@@ -1,8 +1,7 @@
-"""Over there: carries one question to the server and its answer back. Started once a question, so it imports little.
+"""On the machine: passes one request to the server and prints its answer. Started per request, so it imports little.
 
-`messenger.py SOCKET ID [QUESTION]`: without a question it waits for the answer to one that was asked before. The answer is
-printed in base64, or only its size where it is long: then it is fetched as a file. When this process dies, the server ends
-what it waits for.
+`messenger.py SOCKET ID [REQUEST]`; without a request it waits for the answer to an earlier one. The answer is printed in
+base64, or only its size if it is long; then it is fetched as a file. When this process dies, the server cancels the work.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Over there: one local sandbox, served on a socket that only root of that machine can reach.
+"""On the machine: serves one local sandbox on a socket that only root can reach.
 
-Each connection is one question with a name; its answer is kept as a file, so that whoever lost the line asks again by the same
-name and gets the same answer, and nothing is ever done twice. A question whose asker goes away is ended. Knows nothing of the
-machine it runs in, and of no network: its code is what `sandbox.local` is everywhere.
+Each connection carries one named request. The answer is kept as a file: a client that lost the connection repeats the name and
+gets the same answer, and nothing is done twice. Work whose last client disconnects is cancelled.
 """
 
 from __future__ import annotations
@@ -14,63 +13,59 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 
 from sandbox.base import MIB, Limits, SandboxError, SandboxLost, Workspace
-from sandbox.install import plan as wanting
-from sandbox.install import shelf
+from sandbox.host.acquisition import acquire
+from sandbox.install import folder_cache
+from sandbox.install import plan as install_plan
 from sandbox.install.index.access import IndexAccess
-from sandbox.install.node import registry as npm_registry
-from sandbox.install.packages import Shop
+from sandbox.install.node import registry
+from sandbox.install.packages import PackageStore
 from sandbox.install.python import wheels
 from sandbox.install.python.interpreters import Interpreter, choose
-from sandbox.install.python.requirements import Lines
+from sandbox.install.python.requirements import RequirementLines
 from sandbox.local import LocalSandbox, LocalSandboxes
-from sandbox.remote import wheel_bundle as parcels
-from sandbox.remote import wire
+from sandbox.remote import wheel_bundle, wire
 from sandbox.remote.wire import Head
-from sandbox.taking import taken
 
-KEPT = 64  # answers that can be asked for again
-SYSTEM_MEMORY = 384 * MIB  # bytes that are left to the machine itself
+KEPT = 64  # answers that can be repeated
+SYSTEM_MEMORY = 384 * MIB  # bytes reserved for the machine
 Blobs = tuple[bytes, ...]
 
 
 @dataclass(slots=True)
-class _Work:
-    """A question that is being answered, until its answer is kept."""
+class _PendingRequest:
+    """A request in progress, until its answer is stored."""
 
     doing: asyncio.Task[bytes]
     keeping: asyncio.Task[None]
-    askers: int = 0
+    clients: int = 0
 
 
 class Server:
-    """Answers questions about one open sandbox."""
+    """Handles requests to one open sandbox."""
 
-    def __init__(self, sandbox: LocalSandbox, shop: Shop, home: Path) -> None:
-        self._sandbox, self._shop, self._home = sandbox, shop, home
+    def __init__(self, sandbox: LocalSandbox, store: PackageStore, home: Path) -> None:
+        self._sandbox, self._store, self._home = sandbox, store, home
         self._workspaces: dict[str, Workspace] = {wire.BASE: sandbox.base}
         self._candidates: dict[str, AbstractAsyncContextManager[Workspace]] = {}
-        self._running: dict[str, _Work] = {}
+        self._running: dict[str, _PendingRequest] = {}
         self._kept: deque[str] = deque()
-        self._does: dict[str, Callable[[Head, Blobs], Awaitable[bytes]]] = {
-            "hello": self._hello, "registry": self._registry, "unpack": self._unpack, "provide": self._provide,
-            "amend": self._amend,
-            "question": self._question, "fetch": self._fetch, "fill": self._fill, "wheels": self._wheels,
-            "install": self._install, "open": self._open, "close": self._close, "run": self._run, "read": self._read,
-            "write": self._write, "remove": self._remove, "files": self._files,
-        }  # fmt: skip
+        names = "hello registry unpack provide amend question fetch fill wheels install open close run read write remove files"
+        self._handlers: dict[str, Callable[[Head, Blobs], Awaitable[bytes]]] = {
+            name: getattr(self, f"_{name}") for name in names.split()
+        }
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: a name, a question, its answer."""
-        line, said = asyncio.Event(), list[str]()
-        gone = asyncio.create_task(_end_of(reader, line, said))
+        """Serve one connection: a name, a request, its answer."""
+        line, lines = asyncio.Event(), list[str]()
+        gone = asyncio.create_task(_end_of(reader, line, lines))
         try:
             await line.wait()
-            name, _, question = (said[0] if said else "").partition(" ")
+            name, _, question = (lines[0] if lines else "").partition(" ")
             if not wire.NAME.fullmatch(name):
                 return
             if not (self._home / "answered" / name).exists():
@@ -80,34 +75,34 @@ class Server:
             writer.write(str(len(answer)).encode() + b" " + inline + b"\n")
             await writer.drain()
         except OSError:
-            pass  # the asker has gone; the answer stays
+            pass  # the client is gone; the answer stays
         finally:
             gone.cancel()
             writer.close()
 
     async def _answer(self, name: str, question: str, gone: asyncio.Task[None]) -> None:
-        """Do what is asked, or wait for who does it already; end it when its last asker has gone."""
+        """Start the work or join it if it is running; cancel it when its last client is gone."""
         if name not in self._running:
             doing = asyncio.create_task(self._do(name, question))
-            self._running[name] = _Work(doing, asyncio.create_task(self._kept_when_done(name, doing)))
+            self._running[name] = _PendingRequest(doing, asyncio.create_task(self._store_when_done(name, doing)))
         work = self._running[name]
-        work.askers += 1
+        work.clients += 1
         await asyncio.wait((work.doing, gone), return_when=asyncio.FIRST_COMPLETED)
-        work.askers -= 1
-        if not work.askers:
+        work.clients -= 1
+        if not work.clients:
             work.doing.cancel()
         await asyncio.wait((work.keeping,))
 
-    async def _kept_when_done(self, name: str, doing: asyncio.Task[bytes]) -> None:
-        """Whoever asks until the answer is kept waits for it: what was done is not done again."""
+    async def _store_when_done(self, name: str, doing: asyncio.Task[bytes]) -> None:
+        """Store the answer when the work is done; requests wait for that, so that work is never repeated."""
         await asyncio.wait((doing,))
-        answer = wire.error_to(SandboxLost("the command was ended by its asker")) if doing.cancelled() else doing.result()
+        answer = wire.error_to(SandboxLost("the client cancelled the command")) if doing.cancelled() else doing.result()
         try:
-            await asyncio.to_thread(self._keep, name, answer)
+            await asyncio.to_thread(self._store_answer, name, answer)
         finally:
             del self._running[name]
 
-    def _keep(self, name: str, answer: bytes) -> None:
+    def _store_answer(self, name: str, answer: bytes) -> None:
         fresh = self._home / "answered" / f".{name}"
         fresh.write_bytes(answer)
         fresh.rename(self._home / "answered" / name)
@@ -117,22 +112,22 @@ class Server:
 
     async def _do(self, name: str, question: str) -> bytes:
         try:
-            asked = self._home / "asked" / name
-            content = base64.b64decode(question) if question else await asyncio.to_thread(asked.read_bytes)
+            file = self._home / "asked" / name
+            content = base64.b64decode(question) if question else await asyncio.to_thread(file.read_bytes)
             head, blobs = wire.unpack(content)
-            asked.unlink(missing_ok=True)
-            return await self._does[head["do"]](head, blobs)
-        except Exception as error:  # noqa: BLE001 - an asker who gets no answer asks again, and it would be done again
+            file.unlink(missing_ok=True)
+            return await self._handlers[head["do"]](head, blobs)
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises must be answered, or the client would repeat it
             return wire.error_to(error)
 
     async def _hello(self, head: Head, blobs: Blobs) -> bytes:
         base, promises = self._sandbox.base, sorted(self._sandbox.isolation.promises)
-        node = npm_registry.is_there()
+        node = registry.is_installed()
         return wire.pack({"root": base.root, "python": base.python, "promises": promises, "node": node})
 
     async def _registry(self, head: Head, blobs: Blobs) -> bytes:
-        """Which hosts npm's own configuration names here: asked where the asker has no npm, before anything is run."""
-        return wire.pack({"hosts": sorted((await asyncio.to_thread(npm_registry.configured)).hosts)})
+        """The hosts in npm's configuration here, for a client without npm; requested before any code runs."""
+        return wire.pack({"hosts": sorted((await asyncio.to_thread(registry.configured)).hosts)})
 
     async def _unpack(self, head: Head, blobs: Blobs) -> bytes:
         file = self._upload(head)
@@ -149,51 +144,51 @@ class Server:
         return wire.pack({"path": await self._sandbox.provide(head["name"], blobs[0])})
 
     async def _question(self, head: Head, blobs: Blobs) -> bytes:
-        """What the download step will ask for, and whether there is anything to be downloaded."""
-        interpreter, sets = await self._asked_for(head)
-        asked = wheels.question(interpreter, sets)
-        held = await taken(lambda: shelf.newest(self._shop.wheels, asked), shelf.put_back)
-        if held is not None:
-            await asyncio.to_thread(shelf.put_back, held)
-        wants = held is None and any(lines.requirements for lines in sets)
-        return wire.pack({"question": asked, "wants": wants})
+        """The cache key of the download step, and whether anything must be downloaded."""
+        interpreter, sets = await self._requested(head)
+        key = wheels.cache_key(interpreter, sets)
+        entry = await acquire(lambda: folder_cache.newest(self._store.wheels, key), folder_cache.release)
+        if entry is not None:
+            await asyncio.to_thread(folder_cache.release, entry)
+        wants = entry is None and any(lines.requirements for lines in sets)
+        return wire.pack({"question": key, "wants": wants})
 
     async def _fetch(self, head: Head, blobs: Blobs) -> bytes:
-        """The download step alone, which executes nothing."""
-        interpreter, sets = await self._asked_for(head)
-        async with wheels.fetched(self._shop.wheels, interpreter, sets) as found:
+        """Run the download step alone, which executes nothing."""
+        interpreter, sets = await self._requested(head)
+        async with wheels.fetched(self._store.wheels, interpreter, sets) as found:
             return wire.pack({"whole": not found.missing})
 
-    async def _asked_for(self, head: Head) -> tuple[Interpreter, tuple[Lines, ...]]:
+    async def _requested(self, head: Head) -> tuple[Interpreter, tuple[RequirementLines, ...]]:
         packages, workspace = wire.packages_from(head["packages"]), self._workspace(head)
-        wanted = await wanting.read(packages, workspace.read)
-        return await choose(packages.python), (wanted.runs, *wanted.builds)
+        plan = await install_plan.read(packages, workspace.read)
+        return await choose(packages.python), (plan.runtime, *plan.builds)
 
     async def _fill(self, head: Head, blobs: Blobs) -> bytes:
-        """Put wheels that were downloaded for the same question before on the shelf."""
+        """Add wheels from an earlier machine to the cache."""
         file = self._upload(head)
         try:
             if not wire.NAME.fullmatch(head["question"]):
                 raise ValueError("not a question")
-            await asyncio.to_thread(parcels.unpacked, self._shop.wheels, head["question"], file)
+            await asyncio.to_thread(wheel_bundle.unpacked, self._store.wheels, head["question"], file)
         finally:
             file.unlink(missing_ok=True)
         return wire.pack({})
 
     async def _wheels(self, head: Head, blobs: Blobs) -> bytes:
-        """The wheels of a question as a tar of at most so many bytes; nothing where there is none."""
-        held = await taken(lambda: shelf.newest(self._shop.wheels, str(head["question"])), shelf.put_back)
-        if held is None:
+        """The wheels of a key as a tar of limited size; empty if there are none."""
+        entry = await acquire(lambda: folder_cache.newest(self._store.wheels, str(head["question"])), folder_cache.release)
+        if entry is None:
             return wire.pack({}, b"")
         try:
-            return wire.pack({}, await asyncio.to_thread(parcels.packed, held.folder, int(head["at_most"])))
+            return wire.pack({}, await asyncio.to_thread(wheel_bundle.packed, entry.folder, int(head["at_most"])))
         finally:
-            await asyncio.to_thread(shelf.put_back, held)
+            await asyncio.to_thread(folder_cache.release, entry)
 
     async def _install(self, head: Head, blobs: Blobs) -> bytes:
         workspace = self._workspace(head)
         installed = await workspace.install(wire.packages_from(head["packages"]))
-        return wire.pack({"installed": wire.installed_to(installed), "python": workspace.python})
+        return wire.pack({"installed": asdict(installed), "python": workspace.python})
 
     async def _open(self, head: Head, blobs: Blobs) -> bytes:
         name = token_hex(8)
@@ -236,10 +231,10 @@ class Server:
         return self._home / "asked" / Path(head["file"]).name
 
 
-async def _end_of(reader: asyncio.StreamReader, first: asyncio.Event, said: list[str]) -> None:
-    """The first line, then the end of the connection."""
+async def _end_of(reader: asyncio.StreamReader, first: asyncio.Event, lines: list[str]) -> None:
+    """Read the first line, then wait for the end of the connection."""
     try:
-        said.append((await reader.readline()).decode().rstrip("\n"))
+        lines.append((await reader.readline()).decode().rstrip("\n"))
         first.set()
         await reader.read()
     except (OSError, ValueError):
@@ -255,21 +250,23 @@ async def _chunks(file: Path) -> AsyncIterator[bytes]:
 
 
 def _fitting(limits: Limits) -> Limits:
-    """No more memory than the machine has to give: without, its own kernel would choose who dies."""
+    """Limit memory to what the machine can give; otherwise its kernel would choose what to kill."""
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return replace(limits, memory=min(limits.memory, max(there - SYSTEM_MEMORY, there // 2)))
 
 
 async def serve(home: Path, label: str, limits: Limits, index: IndexAccess) -> None:
-    """Open one sandbox, and answer until the process is killed. Says `ready`, or why not, on its standard output."""
-    shop = Shop(home / "packages", index)
+    """Open one sandbox and serve it until killed. Prints `ready`, or `refused` with the reason."""
+    store = PackageStore(home / "packages", index)
     for name in ("asked", "answered"):
         (home / name).mkdir(mode=0o700)
     try:
-        async with LocalSandboxes(home / "open", shop).open(label, _fitting(limits)) as sandbox:
-            server = await asyncio.start_unix_server(Server(sandbox, shop, home).accept, home / "socket", limit=wire.INLINE * 2)
+        async with LocalSandboxes(home / "open", store).open(label, _fitting(limits)) as sandbox:
+            server = await asyncio.start_unix_server(
+                Server(sandbox, store, home).accept, home / "socket", limit=wire.INLINE * 2
+            )
             os.chmod(home / "socket", 0o600)
-            print("ready", flush=True)  # noqa: T201 - whoever started us listens
+            print("ready", flush=True)  # noqa: T201 - the starter reads it
             async with server:
                 await server.serve_forever()
     except SandboxError as error:
@@ -280,7 +277,7 @@ def main() -> None:
     head, _ = wire.unpack(base64.b64decode(sys.argv[1]))
     certificates = Path(head["certificates"]) if head["certificates"] else None
     index = IndexAccess(tuple(head["urls"]), frozenset(head["hosts"]), certificates)
-    asyncio.run(serve(Path(wire.HOME), head["label"], wire.limits_from(head["limits"]), index))
+    asyncio.run(serve(Path(wire.HOME), head["label"], Limits(**head["limits"]), index))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Over there: the wheels of one question as one file, to be carried to the next machine."""
+"""On the machine: a set of wheels as one file, for transfer to the next machine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from sandbox.install import shelf
+from sandbox.install import folder_cache
 
 
 def packed(folder: Path, at_most: int) -> bytes:
-    """The files of `folder` as a tar of at most so many bytes; nothing where they are more. Blocks."""
+    """The files of `folder` as a tar of at most `at_most` bytes; empty if larger. Blocks."""
     files = sorted(folder.iterdir())
     if sum(file.stat().st_size for file in files) > at_most:
         return b""
@@ -22,16 +22,16 @@ def packed(folder: Path, at_most: int) -> bytes:
     return content.getvalue() if content.tell() <= at_most else b""
 
 
-def unpacked(cache: Path, question: str, parcel: Path) -> None:
-    """Put on the shelf what `packed` made. Blocks. Plain files alone, each with a plain name."""
-    fresh = shelf.begin(cache, question)
+def unpacked(cache: Path, key: str, bundle: Path) -> None:
+    """Add the contents of a `packed` file to the cache: plain files with plain names only. Blocks."""
+    fresh = folder_cache.create(cache, key)
     try:
-        with tarfile.open(parcel, "r:") as tar:
+        with tarfile.open(bundle, "r:") as tar:
             for member in tar:
                 content = tar.extractfile(member) if member.isreg() and "/" not in member.name else None
                 if content is not None:
                     with (fresh.folder / member.name).open("xb") as file:
                         shutil.copyfileobj(content, file)
-        fresh = shelf.keep(fresh)
+        fresh = folder_cache.commit(fresh)
     finally:
-        shelf.put_back(fresh)
+        folder_cache.release(fresh)

@@ -1,7 +1,7 @@
-"""What both sides say: a line of JSON, and the bytes that belong to it.
+"""The messages of both sides: a line of JSON and the bytes that belong to it.
 
-Standard library only: the other side has a bare Python. What comes back from a machine that runs hostile code is read as data:
-nothing in it names code to be called but the errors listed here, and whatever reads it does so as `understood`.
+Standard library only: the machine has a bare Python. Answers come from a machine that runs hostile code, so they are read as
+data, inside `reading_answer`; the only objects they can name are the errors listed here.
 """
 
 from __future__ import annotations
@@ -21,43 +21,42 @@ from sandbox.base import (
     Installed,
     InstallFailed,
     LimitExceeded,
-    Limits,
     Packages,
     SandboxLost,
     SandboxUnavailable,
     UnsafeArchive,
 )
 
-FRAME = 1024 * 1024  # bytes of an answer beside what was asked for
-INLINE = 48 * 1024  # bytes of a message that goes as an argument, or comes back as output; longer ones are files
+FRAME = 1024 * 1024  # bytes of an answer besides the requested content
+INLINE = 48 * 1024  # bytes of a message sent as an argument or printed; longer ones are files
 INTERPRETER = "/opt/selfheal/bin/python"
-"""Where a machine keeps the Python that serves: with pip, uv and pyseccomp, beside bubblewrap and util-linux."""
+"""The machine's Python for the server, with pip, uv and pyseccomp; bubblewrap and util-linux must be installed too."""
 HOME = "/var/lib/selfheal"
 SOCKET = f"{HOME}/socket"
-ASKED, ANSWERED = f"{HOME}/asked", f"{HOME}/answered"
-BASE = "base"  # the name of that workspace; candidates have one each
-NAME = re.compile(r"[0-9a-f]{8,40}")  # of a question, and of what is kept on either side
+REQUESTS, ANSWERS = f"{HOME}/asked", f"{HOME}/answered"
+BASE = "base"  # the base workspace's name
+NAME = re.compile(r"[0-9a-f]{8,40}")  # of requests and cache keys
 
 Head = dict[str, Any]
 
 
 @contextmanager
-def understood() -> Iterator[None]:
-    """Around whatever reads an answer: one that is not of the expected shape is a machine that is lost (`SandboxLost`)."""
+def reading_answer() -> Iterator[None]:
+    """Treat an answer of unexpected shape as a lost machine (`SandboxLost`)."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise SandboxLost(f"the machine's answer cannot be read: {type(error).__name__}: {error}"[:300]) from error
+        raise SandboxLost(f"cannot read the machine's answer: {type(error).__name__}: {error}"[:300]) from error
 
 
 def pack(head: Mapping[str, Any], *blobs: bytes) -> bytes:
-    """One message; `blobs` are bytes that JSON has no place for."""
+    """Encode one message; `blobs` are binary parts."""
     line = json.dumps({**head, "blobs": [len(blob) for blob in blobs]}).encode()
     return b"\n".join((line, b"".join(blobs)))
 
 
 def unpack(message: bytes) -> tuple[Head, tuple[bytes, ...]]:
-    """Raises `ValueError` for what is no whole message."""
+    """Decode one message. Raises `ValueError` if it is incomplete."""
     line, newline, rest = message.partition(b"\n")
     try:
         head = json.loads(line)
@@ -75,24 +74,12 @@ def unpack(message: bytes) -> tuple[Head, tuple[bytes, ...]]:
     return head, tuple(blobs)
 
 
-def limits_to(limits: Limits) -> Head:
-    return asdict(limits)
-
-
-def limits_from(head: Head) -> Limits:
-    return Limits(**head)
-
-
-def packages_to(packages: Packages) -> Head:
-    return asdict(packages)
-
-
 def packages_from(head: Head) -> Packages:
     return Packages(**_with_tuples(head))
 
 
 def command_to(command: Command) -> Head:
-    """Without its standard input, which is a blob."""
+    """Everything but standard input, which is a blob."""
     return {each.name: getattr(command, each.name) for each in fields(command) if each.name != "stdin"} | {
         "env": dict(command.env)
     }
@@ -103,7 +90,7 @@ def command_from(head: Head, stdin: bytes) -> Command:
 
 
 def _with_tuples(head: Head) -> Head:
-    """JSON has lists alone."""
+    """Turn JSON's lists into tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in head.items()}
 
 
@@ -116,10 +103,6 @@ def completed_from(head: Head, blobs: tuple[bytes, ...]) -> Completed:
     stdout, stderr = blobs
     code, seconds = int(head["exit_code"]), float(head["seconds"])
     return Completed(code, stdout, stderr, seconds, bool(head["truncated"]), bool(head["out_of_memory"]))
-
-
-def installed_to(installed: Installed) -> Head:
-    return asdict(installed)
 
 
 def installed_from(head: Head) -> Installed:
@@ -142,7 +125,7 @@ def entries_from(content: bytes) -> tuple[Entry, ...]:
 
 
 def error_to(error: BaseException) -> bytes:
-    """A failure as an answer."""
+    """Encode a failure."""
     match error:
         case DeadlinePassed():
             return pack({"error": "deadline", "seconds": error.seconds}, error.stdout, error.stderr)
@@ -165,7 +148,7 @@ def error_to(error: BaseException) -> bytes:
 
 
 def error_from(head: Head, blobs: tuple[bytes, ...]) -> Exception | None:
-    """The failure that an answer tells; None where it tells of none."""
+    """The failure in an answer, or None."""
     reason = str(head.get("reason", ""))
     match head.get("error"):
         case None:

@@ -9,18 +9,25 @@ from agent.checks.runner import Runner
 from agent.contract.verdicts import Check, CheckRun, Reader, VerdictId
 from sandbox.base import MIB, InstallFailed, Limits, Packages, Sandbox, SandboxUnavailable, Workspace
 from sandbox.install.index.access import configured
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
+from tests.agent import remembered
 
 RunCheck = Callable[..., Awaitable[CheckRun]]
 Repository = Callable[[Mapping[str, str]], Awaitable[Workspace]]
+
+
+@pytest.fixture
+def remembered_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """See `tests.agent.remembered`."""
+    remembered.remember(monkeypatch)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def sandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sandbox]:
     """One real sandbox with pytest and ruff; every test gets candidates of its empty base."""
     folder = tmp_path_factory.mktemp("sandboxes")
-    sandboxes = LocalSandboxes(folder / "open", Shop(folder / "wheels", await configured()))
+    sandboxes = LocalSandboxes(folder / "open", PackageStore(folder / "wheels", await configured()))
     async with AsyncExitStack() as closing:
         try:
             opened = await closing.enter_async_context(sandboxes.open("checks"))
@@ -33,7 +40,7 @@ async def sandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[San
 @pytest_asyncio.fixture(loop_scope="session")
 async def small_sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
     """One whose commands may take 200 MiB together."""
-    sandboxes = LocalSandboxes(tmp_path / "open", Shop(tmp_path / "wheels", await configured()))
+    sandboxes = LocalSandboxes(tmp_path / "open", PackageStore(tmp_path / "wheels", await configured()))
     async with AsyncExitStack() as closing:
         try:
             opened = await closing.enter_async_context(sandboxes.open("small", Limits(memory=200 * MIB)))

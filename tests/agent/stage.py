@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from agent.checks.runner import Runner
 from agent.contract.events import AnyEvent
 from agent.contract.proposal import Span
+from agent.contract.task import Policy
 from agent.contract.verdicts import Check, CheckRun, Oracle, Reader, Step
 from agent.proposer import Situation
 from agent.reproduce.localization import localize
-from agent.task import Policy
 from sandbox.base import Sandbox
 
 

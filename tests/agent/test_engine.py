@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
-import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agent import engine as engines
-from agent.blobs import MemoryBlobs
 from agent.case import Case
 from agent.ci.job.selection import FailedJob
+from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Budget
-from agent.contract.events import AnyEvent, Degraded, Localized, StepStarted, Verified
-from agent.contract.outcome import NoRepair, Repair
+from agent.contract.events import AnyEvent, Degraded, Verified
+from agent.contract.outcome import ConfirmedFailure, NoRepair, Repair
 from agent.engine import Engine
-from agent.reproducing import Red
 from app.cli.checkout import checkout
 from sandbox.base import Limits
-from sandbox.install.index.access import Unasked, configured
-from sandbox.install.packages import Shop
+from sandbox.install.index.access import configured
+from sandbox.install.packages import PackageStore
 from sandbox.process import ProcessSandboxes
 
 CALC = "def add(a, b):\n    return a - b\n"
@@ -42,7 +38,7 @@ async def test_a_case_is_healed_repeated_from_its_checkpoints_and_forgotten(tmp_
     (repository / "test_calc.py").write_text(TESTS)
     saver, blobs = InMemorySaver(), MemoryBlobs()
     thread = RunnableConfig(configurable={"thread_id": "case-1"})
-    sandboxes = ProcessSandboxes(tmp_path / "open", Shop(tmp_path / "wheels", await configured()))
+    sandboxes = ProcessSandboxes(tmp_path / "open", PackageStore(tmp_path / "wheels", await configured()))
     engine = Engine(sandboxes, None, saver, Budget(seconds=120.0), Limits())
     told: list[AnyEvent] = []
 
@@ -62,36 +58,6 @@ async def test_a_case_is_healed_repeated_from_its_checkpoints_and_forgotten(tmp_
     assert await saver.aget_tuple(thread) is not None
     await engine.forget("case-1")
     assert await saver.aget_tuple(thread) is None
-
-
-async def test_seeing_the_failure_and_its_place_wait_for_no_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    repository = tmp_path / "repository"
-    repository.mkdir()
-    (repository / "calc.py").write_text(CALC)
-    (repository / "test_calc.py").write_text(TESTS)
-    engine = Engine(
-        ProcessSandboxes(tmp_path / "open", Shop(tmp_path / "wheels", Unasked())), None, None, Budget(seconds=120.0), Limits()
-    )
-    seen, steps = asyncio.Event(), []
-    loaded = engines._load
-
-    async def load(*modules: str) -> None:
-        """The graph is there no sooner than the place was seen."""
-        await loaded(*(module for module in modules if module != "agent.graph"))
-        if "agent.graph" in modules:
-            await seen.wait()
-
-    async def emit(event: AnyEvent) -> None:
-        if isinstance(event, Localized):
-            seen.set()
-        if isinstance(event, StepStarted):
-            steps.append(event.step)
-
-    monkeypatch.setattr(engines, "_load", load)
-    case = Case("case-1", "sample", checkout.packed(repository), command="python -m unittest")
-    healed = await asyncio.wait_for(engine.heal(case, blobs=MemoryBlobs(), emit=emit), 120.0)
-    assert isinstance(healed, Repair), healed
-    assert steps.count("reproduce") == steps.count("localize") == 1  # the graph takes what was seen, and does not look again
 
 
 class InImages(ProcessSandboxes):
@@ -127,11 +93,11 @@ async def test_a_job_of_a_container_is_seen_in_its_image_where_the_sandbox_has_i
     repository.mkdir()
     (repository / "calc.py").write_text(CALC)
     (repository / "test_calc.py").write_text(TESTS)
-    shop = Shop(tmp_path / "wheels", await configured())
+    store = PackageStore(tmp_path / "wheels", await configured())
     approximated = {}
     told: list[AnyEvent] = []
     for kind in (InImages, InOtherImages, ProcessSandboxes):
-        sandboxes = kind(tmp_path / kind.__name__, shop)
+        sandboxes = kind(tmp_path / kind.__name__, store)
         engine = Engine(sandboxes, None, InMemorySaver(), Budget(seconds=120.0), Limits())
 
         async def emit(event: AnyEvent) -> None:
@@ -139,7 +105,7 @@ async def test_a_job_of_a_container_is_seen_in_its_image_where_the_sandbox_has_i
 
         job = FailedJob("tests (python:3.11-slim)", CONTAINER, ".github/workflows/ci.yml", "Go")
         seen = await engine.reproduce(Case("case", "sample", checkout.packed(repository), (job,)), emit=emit)
-        assert isinstance(seen.result, Red)
+        assert isinstance(seen.result, ConfirmedFailure)
         assert seen.prepared is not None
         approximated[kind] = seen.prepared.task.approximated
         if isinstance(sandboxes, InImages):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,8 @@ import pytest
 from agent import extensions
 from agent.contract.events import Degraded
 from agent.contract.outcome import Repair
+from agent.contract.task import Policy
 from agent.extensions import Extensions
-from agent.task import Policy
 from tests.agent.workbench import RIGHT, Bench, Scripted
 
 BROKEN = """
@@ -61,3 +63,21 @@ async def test_an_extension_that_fails_loses_its_say_and_not_the_attempt(tmp_pat
     assert any("`taste` failed with ZeroDivisionError" in note for note in result.log.notes)
     assert any("taste" in doubt for doubt in result.doubts)
     assert any(event.step == "taste" for event in bench.of(Degraded))
+
+
+def test_extensions_written_for_version_0_1_still_find_what_they_import() -> None:
+    program = """if True:
+        from agent.extensions import load
+        load()
+        from agent.edits import EditProblem, read_text
+        from agent.events import Opined
+        from agent.model import ModelError
+        from agent.proposal import Candidate, FileChange
+        from agent.proposers.base import Proposal, Situation
+        from agent.state import Objection, Opinion, State, Work, pack
+        from agent.task import Policy
+        from agent import events
+        import agent.contract.events
+        assert events is agent.contract.events
+    """
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -8,19 +8,20 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agent.blobs import MemoryBlobs
+from agent.contract.blobs import MemoryBlobs
 from agent.contract.events import AnyEvent, StepStarted
 from agent.contract.outcome import NoRepair, Repair
+from agent.contract.question import Waiting
+from agent.contract.task import Policy, Task
 from agent.forking import CannotFork, Checkpoints, Course, fork
 from agent.graph import repair
 from agent.proposer import Proposer
-from agent.question import Waiting
 from agent.state import Context, Opinion, State, Work
-from agent.task import Policy, Task
 from tests.agent.workbench import PYTEST, RIGHT, SAMPLE, WRONG, Scripted, change, sandbox_with
 
+pytestmark = pytest.mark.usefixtures("remembered_runs")
 OTHER = change("a - b", "b - a")
-CAME_FROM = "Forked from attempt t1 before its round 2"
+CAME_FROM = "Forked from attempt t1 before round 2"
 
 
 class Garage:
@@ -100,7 +101,7 @@ async def test_a_rung_that_may_not_climb_is_said_so(garage: Garage) -> None:
     rungs = (Scripted([(RIGHT,)]), Scripted([], rung="model:large"))
     healed = await garage.heal("t2", *rungs, policy=Policy(rungs=("patterns",)))
     assert isinstance(healed, Repair)
-    assert any("`model:large` was to be asked next" in note for note in healed.log.notes)
+    assert any("`model:large` was requested next" in note for note in healed.log.notes)
 
 
 @pytest.mark.parametrize(("iteration", "words"), [(3, "rounds 1 to 2, not before round 3"), (99, "not before round 99")])

@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from agent.blobs import MemoryBlobs
 from agent.contract import events
+from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Budget
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import FileChange
+from agent.contract.question import Reply, Waiting
+from agent.contract.task import Policy, Task
 from agent.contract.verdicts import Check
 from agent.graph import STEPS, repair
 from agent.proposers.patterns.proposer import PatternsProposer
-from agent.question import Reply, Waiting
 from agent.state import Context
-from agent.task import Policy, Task
 from tests.agent.workbench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change, sandbox_with
 
+pytestmark = pytest.mark.usefixtures("remembered_runs")
 JUDGED = ["guard", "verify", "select", "prove", "challenge", "review", "approve", "report"]
 
 
@@ -59,9 +60,9 @@ async def test_a_failed_candidate_teaches_and_is_not_judged_again(bench: Bench) 
     model = Scripted([(WRONG,), (WRONG,), (RIGHT,)], rung="model:scripted")
     result = await bench.heal(model)
     assert isinstance(result, Repair), result
-    assert [round_.result[:36] for round_ in result.log.iterations] == ["1 of 1 failing test stays red: `test", "verified"]
+    assert [round_.result[:31] for round_ in result.log.iterations] == ["1 of 1 failing test still fails", "verified"]
     assert "assert 6 == 5" in model.seen[1].lessons[0]
-    assert any("same change" in lesson for lesson in model.seen[2].lessons)
+    assert any("repeats an earlier change" in lesson for lesson in model.seen[2].lessons)
     assert len(bench.of(events.Verified)) == 2
     assert bench.steps().count("diagnose") == 1
     assert len(bench.of(events.Diagnosed)) == 1, "what was told before the first change is no news at the end"
@@ -117,7 +118,7 @@ async def test_a_failure_that_comes_and_goes_is_flaky(bench: Bench) -> None:
     result = await bench.heal(files={"test_luck.py": source})
     assert isinstance(result, NoRepair)
     assert result.outcome is Outcome.FLAKY
-    assert "flaky 1/" in result.reason
+    assert "Flaky 1/" in result.reason
 
 
 async def test_an_unsteady_test_beside_a_steady_one_decides_nothing(bench: Bench) -> None:
@@ -202,7 +203,7 @@ async def test_a_checkpoint_of_another_graph_starts_afresh_and_says_so(bench: Be
     monkeypatch.setattr("agent.graph.GRAPH_VERSION", 10**6)
     result = await bench.heal(Scripted([(RIGHT,)]))
     assert isinstance(result, Repair)
-    assert any("starts afresh" in event.text for event in bench.of(events.Degraded))
+    assert any("starts again" in event.text for event in bench.of(events.Degraded))
 
 
 async def test_the_evidence_names_the_environment_of_the_proof_whatever_comes_after_a_persons_yes(bench: Bench) -> None:
@@ -262,12 +263,11 @@ import aiosqlite
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from agent.contract import events
-from agent.blobs import FileBlobs
 from agent.graph import repair
 from agent.state import Context
 from agent.contract.outcome import Repair
-from agent.task import Task
-from tests.agent.workbench import PYTEST, RIGHT, SAMPLE, Scripted, sandbox_with
+from agent.contract.task import Task
+from tests.agent.workbench import PYTEST, RIGHT, SAMPLE, FileBlobs, Scripted, sandbox_with
 
 folder, kill_at = Path(sys.argv[1]), sys.argv[2]
 

@@ -11,20 +11,20 @@ from typing import TypeVar
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agent.blobs import MemoryBlobs
 from agent.contract import events
+from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Budget
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.contract.task import Policy, Task
 from agent.contract.verdicts import Check
 from agent.graph import repair
 from agent.models.router import Models
 from agent.proposer import Proposal, Proposer, Situation
 from agent.state import Context, Opinion
-from agent.task import Policy, Task
 from sandbox.base import Sandbox
-from sandbox.install.index.access import configured
-from sandbox.install.packages import Shop
+from sandbox.install.index.access import IndexAccess
+from sandbox.install.packages import PackageStore
 from sandbox.process import ProcessSandboxes
 
 E = TypeVar("E")
@@ -49,6 +49,23 @@ PYTEST = Check(
     timeout=30,
     env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
 )
+
+
+class FileBlobs(MemoryBlobs):
+    """Blobs that another process finds."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    async def put(self, content: bytes) -> str:
+        name = await super().put(content)
+        self._folder.mkdir(exist_ok=True)
+        (self._folder / name).write_bytes(content)
+        return name
+
+    async def get(self, name: str) -> bytes:
+        return (self._folder / name).read_bytes()
 
 
 @dataclass
@@ -119,7 +136,7 @@ class Bench:
 @asynccontextmanager
 async def sandbox_with(folder: Path, files: Mapping[str, str]) -> AsyncIterator[Sandbox]:
     """A process sandbox with these files; our own interpreter runs them, so that nothing has to be installed."""
-    sandboxes = ProcessSandboxes(folder / "sandboxes", Shop(folder / "wheels", await configured()))
+    sandboxes = ProcessSandboxes(folder / "sandboxes", PackageStore(folder / "wheels", IndexAccess((), frozenset())))
     async with sandboxes.open("repair") as sandbox:
         sandbox.python = sys.executable
         for path, text in files.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -12,21 +13,21 @@ from sqlalchemy import update
 
 from agent.contract.budget import Budget
 from agent.engine import Engine
+from app.attempt.story import Deps, heal
 from app.clock import SystemClock
-from app.github import GitHub, Patience
-from app.jobs import Deps, heal
+from app.github import GitHub, RetryPolicy
 from app.settings import Settings, load
 from app.store.checkpoints.checkpoints import open_checkpoints
 from app.store.models import AttemptRow
 from app.store.store import Store, open_store
 from app.store.values import Attempt
+from sandbox.backends import open_sandboxes
 from sandbox.base import Limits
-from sandbox.choose import open_sandboxes
 from tests.app.requests import taken
 from tests.standins import github as standin
 from webhooks.intake import RepairRequest, RepositoryRef
 
-HASTY = Patience(tries=2, first_delay=0.01, longest_delay=0.02, write_interval=0.0)
+HASTY = RetryPolicy(tries=2, first_delay=0.01, longest_delay=0.02, write_interval=0.0)
 NAME = "acme/boiler"
 TEST = "import unittest, calc\n\nclass Tests(unittest.TestCase):\n    def test(self):\n        assert calc.add(2, 3) == 5\n"
 
@@ -69,7 +70,7 @@ class Plant:
 
 
 @pytest.fixture
-async def plant(tmp_path: Path, database_url: str | None) -> AsyncIterator[Plant]:
+async def plant(tmp_path: Path, database_url: str | None, migrated_sqlite: Path) -> AsyncIterator[Plant]:
     """A store, a stand-in with one repository whose newest commit is asked to be healed, and what a worker holds open."""
     async with standin.GitHub() as github, AsyncExitStack() as stack:
         settings = load(
@@ -81,9 +82,13 @@ async def plant(tmp_path: Path, database_url: str | None) -> AsyncIterator[Plant
             github_private_key=github.private_key,
             github_api_url=github.url,
         )
+        if database_url is None:
+            shutil.copy(migrated_sqlite, tmp_path / "selfheal.db")
         store = await stack.enter_async_context(open_store(settings, SystemClock()))
         checkpointer = await stack.enter_async_context(open_checkpoints(settings))
-        client = await stack.enter_async_context(GitHub(github.app_id, github.private_key, api_url=github.url, patience=HASTY))
+        client = await stack.enter_async_context(
+            GitHub(github.app_id, github.private_key, api_url=github.url, retry_policy=HASTY)
+        )
         made = await github.create_repository(NAME, {"boiler.py": "HOT = True\n"})
         await github.push(NAME, "old", {"notes.txt": "A branch that main has left behind.\n"})
         sha = await github.push(NAME, "main", {"boiler.py": "HOT = False\n"})

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from app.store.deliveries.deliveries import take
+from app.store.deliveries.deliveries import record
 from app.store.store import Store
 from webhooks.intake import Decision, Delivery, RepairRequest, RepositoryRef
 
@@ -36,7 +36,7 @@ def delivery(guid: str | None = None) -> Delivery:
 async def taken(store: Store, decision: Decision) -> str:
     """Commit the decision, as a new delivery; the attempt's id ("" without one)."""
     async with store.database.write() as session:
-        return (await take(session, delivery(), decision, store.clock.now())).attempt_id or ""
+        return (await record(session, delivery(), decision, store.clock.now())).attempt_id or ""
 
 
 def run_of(sha: str, **changes: object) -> RepairRequest:

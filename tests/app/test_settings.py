@@ -23,7 +23,7 @@ from deploy.document import table
         (
             "PACKAGE_INDEX_HOSTS",
             "https://a/b",
-            "SELFHEAL_PACKAGE_INDEX_HOSTS must be names of hosts, separated by commas, without http:// and paths, not 'https://a/b'",
+            "SELFHEAL_PACKAGE_INDEX_HOSTS must be host names separated by commas, without http:// or paths, not 'https://a/b'",
         ),
     ],
 )
@@ -65,8 +65,8 @@ def test_values_come_from_the_environment_and_arguments_win(monkeypatch: pytest.
 def test_every_setting_explains_itself_and_the_page_is_up_to_date() -> None:
     assert all(info.description for info in Settings.model_fields.values())
     assert table().count("\n") == len(Settings.model_fields) + 1
-    readme = Path(__file__).parents[2] / "README.md"
-    assert table() in readme.read_text(), "run: make docs"
+    page = Path(__file__).parents[2] / "docs" / "configuration.md"
+    assert table() in page.read_text(), "run: make docs"
 
 
 def test_secrets_do_not_show_in_a_representation() -> None:
@@ -75,7 +75,7 @@ def test_secrets_do_not_show_in_a_representation() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("SELFHEAL_WORKERS_JOBS", "did you mean SELFHEAL_WORKER_JOBS?"), ("SELFHEAL_XYZ", "the README lists them all")],
+    [("SELFHEAL_WORKERS_JOBS", "did you mean SELFHEAL_WORKER_JOBS?"), ("SELFHEAL_XYZ", "docs/configuration.md lists them all")],
 )
 def test_a_name_that_is_no_setting_is_one_line_with_the_nearest(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, hint: str

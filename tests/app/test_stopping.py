@@ -12,13 +12,13 @@ from app.clock import SystemClock
 from app.queue.queue import Queue
 from app.service.worker import run_worker
 from app.settings import load
-from app.stopping import ended
+from app.stopping import cancel_and_wait
 from app.store.store import open_store
 from tests.app.waiting import until
 
 
 async def test_a_cancellation_that_is_lost_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.stopping._AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr("app.stopping._CANCEL_INTERVAL", 0.05)
     lost = 0
 
     async def deaf() -> None:
@@ -33,7 +33,7 @@ async def test_a_cancellation_that_is_lost_is_repeated(monkeypatch: pytest.Monke
     task = asyncio.create_task(deaf())
     await asyncio.sleep(0)
     async with asyncio.timeout(30):
-        await ended(task)
+        await cancel_and_wait(task)
     assert task.cancelled()
 
 
@@ -58,11 +58,11 @@ async def test_a_worker_stops_at_whatever_moment_a_job_begins(tmp_path: Path, re
     await queue.close()
 
 
-@pytest.mark.parametrize(("retries", "told"), [(30, "redis does not answer"), (0, "redis is away")])
+@pytest.mark.parametrize(("retries", "told"), [(30, "redis does not answer"), (0, "redis is unavailable")])
 async def test_a_worker_without_redis_says_so_and_stops_when_it_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retries: int, told: str
 ) -> None:
-    monkeypatch.setattr("app.worker._REDIS_RETRIES", retries)
+    monkeypatch.setattr("app.service.worker._REDIS_RETRIES", retries)
     settings = load(data_dir=tmp_path / "data", github_webhook_secret="hush", sweep_seconds=0.1)
     nowhere = f"unix://{tmp_path}/nowhere"
 

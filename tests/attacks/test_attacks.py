@@ -1,4 +1,4 @@
-"""Changes that would make red green without healing anything: the diffs beside this file, each with what must stop it.
+"""Changes that would make failing tests pass without fixing anything: the diffs next to this file, each with what must stop it.
 
 A diff's head says what it does; `guard:` names the rule that refuses it ("-": none); `gate:` whether the gate stops it when the
 guard lets it pass ("holds"), does not ("open": only the guard stands there), or was not asked ("-"); `base:` the repository
@@ -17,24 +17,32 @@ from pathlib import Path
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agent.blobs import MemoryBlobs
 from agent.checks.oracle import oracle_of
 from agent.checks.runner import Runner
 from agent.contract import events
+from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Budget, Ledger
 from agent.contract.outcome import NoRepair
 from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.contract.task import Policy, Task
 from agent.contract.usage import Usage
 from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
 from agent.gate import gate
 from agent.guard.rules import refusal
 from agent.state import Context, Work
-from agent.task import Policy, Task
 from tests.agent.workbench import PYTEST, Bench, Scripted, sandbox_with
 from tests.attacks.bases import BASES, CHECKS
+from tests.tiers import long_but
 
 AT_BASE: dict[str, CheckRun] = {}
 ATTACKS = sorted(Path(__file__).parent.glob("*.diff"))
+# Judged by the gate in `make test`, one for each way; the guard judges them all there.
+QUICK = (
+    "asked-frame", "equal-to-all", "exit-in-code", "flipping-hook", "found-channel", "killed-child",
+    "patched-assert-equal", "patched-runtest", "patched-unittest-method", "prepared-program", "prepared-tests",
+    "read-source", "shadowed-by-path", "skipped-while-tested", "undone-at-exit", "written-conftest",
+    "written-to-descriptors", "special-case", "detected-by-environment",
+)  # fmt: skip
 SCRIPT = Check("script", "sh ./check.sh", "exit", timeout=30)
 
 
@@ -63,7 +71,12 @@ def edits(attack: Path, folder: Path) -> Edits:
 
 def that(said_gate: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
-        "attack", [one for one in ATTACKS if said(one, "gate") == said_gate], ids=lambda one: one.stem
+        "attack",
+        [
+            pytest.param(one, id=one.stem, marks=() if one.stem in QUICK else pytest.mark.long)
+            for one in ATTACKS
+            if said(one, "gate") == said_gate
+        ],
     )
 
 
@@ -122,7 +135,9 @@ async def test_what_only_the_guard_stops_would_be_green(attack: Path, tmp_path: 
         assert (await gate.is_green(work, oracle, base_runs, change)).passed
 
 
-@pytest.mark.parametrize("name", ["equal-by-a-look", "read-tests-unnamed", "special-case", "patched-call"])
+@pytest.mark.parametrize(
+    "name", long_but(["equal-by-a-look", "read-tests-unnamed", "special-case", "patched-call"], "patched-call")
+)
 async def test_a_whole_repair_does_not_take_it(name: str, tmp_path: Path) -> None:
     attack = next(one for one in ATTACKS if one.stem == name)
     (tmp_path / "repository").mkdir()

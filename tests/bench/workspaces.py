@@ -10,8 +10,8 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from sandbox.backends import open_sandboxes
 from sandbox.base import Command, Packages
-from sandbox.choose import open_sandboxes
 from tests.bench.table import Figure, Say, spread
 
 FILES = 5_000

@@ -10,6 +10,7 @@ from tests.chaos.run import table
 from tests.chaos.runner import Report, run
 from tests.chaos.scenarios import SCENARIOS, Scenario
 
+pytestmark = pytest.mark.long
 BRIEF = [scenario for scenario in SCENARIOS if scenario.brief]
 
 

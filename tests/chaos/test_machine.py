@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.install import shelf
+from sandbox.install import folder_cache
 from tests.chaos import machine
 
 
@@ -51,9 +51,9 @@ def test_a_process_that_sees_a_sandbox_s_folder_is_found(folder: Path) -> None:
 def test_half_an_installation_is_found(tmp_path: Path) -> None:
     (tmp_path / "data/sandboxes/packages/environments/kept-1-a").mkdir(parents=True)
     assert machine.sandboxes(tmp_path, "an-owner-of-nothing") == []
-    held = shelf.begin(tmp_path / "data/sandboxes/packages/environments", "q")
+    held = folder_cache.create(tmp_path / "data/sandboxes/packages/environments", "q")
     assert machine.sandboxes(tmp_path, "an-owner-of-nothing") == [f"half an installation {held.folder.name}"]
-    shelf.put_back(held)
+    folder_cache.release(held)
 
 
 def test_a_process_that_none_of_the_service_has_is_found(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def test_the_table_says_what_was_found_and_below_it_what_is_wrong() -> None:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.long
 async def test_a_service_that_does_not_start_stops_no_other_scenario() -> None:
     broken = [replace(scenario, setting=replace(scenario.setting, program="tests.chaos.nothing")) for scenario in SCENARIOS[:2]]
     reports: list[Report] = []
@@ -45,6 +46,7 @@ async def test_a_service_that_does_not_start_stops_no_other_scenario() -> None:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.long
 async def test_told_to_end_it_prints_the_table_of_what_there_is(number: signal.Signals) -> None:
     running = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.chaos.run", "kill-claimed", "storm",

@@ -45,13 +45,31 @@ def fly() -> dict[str, Any]:
 
 
 def problems_of_compose(path: Path) -> str:
+    return problems("compose-spec", path)
+
+
+def problems(schema: str, *paths: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(path)],
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, paths)],
         capture_output=True,
         text=True,
         timeout=60,
     )
     return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def test_what_github_reads_of_this_repository_is_what_its_schemas_say(tmp_path: Path) -> None:
+    github = ROOT / ".github"
+    workflows, forms = sorted(github.glob("workflows/*.yml")), sorted(github.glob("ISSUE_TEMPLATE/[!c]*.yml"))
+    assert len(workflows) >= 2
+    assert len(forms) >= 2
+    assert problems("github-workflows", *workflows) == ""
+    assert problems("github-issue-forms", *forms) == ""
+    assert problems("github-issue-config", github / "ISSUE_TEMPLATE" / "config.yml") == ""
+    assert problems("dependabot", github / "dependabot.yml") == ""
+    broken = tmp_path / "ci.yml"
+    broken.write_text(workflows[0].read_text().replace("runs-on:", "run-on:"))
+    assert "run-on" in problems("github-workflows", broken)
 
 
 def test_the_compose_file_is_what_its_specification_says(tmp_path: Path) -> None:
@@ -62,6 +80,7 @@ def test_the_compose_file_is_what_its_specification_says(tmp_path: Path) -> None
     assert "prots" in problems_of_compose(tmp_path / "compose.yaml")
 
 
+@pytest.mark.long
 def test_fly_toml_is_what_flys_schema_says() -> None:
     judge = judge_or_skip("fly")
     assert judge.answer("shape.mjs", fly()) == []
@@ -122,6 +141,7 @@ def test_what_looks_like_a_setting_is_one() -> None:
     assert set(fly()["env"]) <= SETTINGS
 
 
+@pytest.mark.long
 def test_pages_at_fly_are_told_in_what_fly_and_selfheal_understand(monkeypatch: pytest.MonkeyPatch) -> None:
     (written,) = re.findall(r"<!-- pages at fly: begin[^\n]*\n```toml\n(.*?)```", GUIDE, re.DOTALL)
     added = tomllib.loads(written)

@@ -20,6 +20,7 @@ import pytest
 
 from tests.story.service import free_port
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 BUILD_SECONDS = 600
 

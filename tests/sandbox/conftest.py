@@ -14,7 +14,7 @@ import pytest
 from sandbox import docker
 from sandbox.base import Command, Completed, Limits, Sandbox, Sandboxes, Workspace
 from sandbox.install.index.access import IndexAccess
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from sandbox.jail import bubblewrap
 from sandbox.local import LocalSandboxes
 from sandbox.process import ProcessSandboxes
@@ -34,10 +34,10 @@ def make(kind: str, folder: Path, index: IndexAccess | None = None, address: str
     """`address` is that of the engine for the kinds that have one."""
     if kind == "local":
         no_bubblewrap()
-    shop = Shop(folder / "packages", index or IndexAccess((), frozenset()))
+    store = PackageStore(folder / "packages", index or IndexAccess((), frozenset()))
     if address is not None:
-        return engines.apart(docker.reach(folder / "open", shop, docker.Choice(engines.IMAGE), address))
-    return (LocalSandboxes if kind == "local" else ProcessSandboxes)(folder / "open", shop)
+        return engines.apart(docker.connect(folder / "open", store, docker.ImagePolicy(engines.IMAGE), address))
+    return (LocalSandboxes if kind == "local" else ProcessSandboxes)(folder / "open", store)
 
 
 def tarball(files: dict[str, bytes], top: str = "owner-repo-abc") -> AsyncIterator[bytes]:

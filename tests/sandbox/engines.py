@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import aiodocker
 
-from sandbox.containers import resources as house
+from sandbox.containers import resources
 from sandbox.install.python.interpreters import own
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ def engine(kind: str) -> Iterator[str]:
 
 def left_in(address: str, folder: Path) -> list[str]:
     """Containers and volumes of the installation whose sandboxes are in `folder`."""
-    wanted = json.dumps({"label": [f"{house.INSTALLATION}={house.installation(folder)}"]})
+    wanted = json.dumps({"label": [f"{resources.INSTALLATION}={resources.installation(folder)}"]})
 
     async def ask() -> list[str]:
         async with aiodocker.Docker(url=address) as client:

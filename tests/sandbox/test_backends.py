@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sandbox import folders
+from sandbox.backends import open_sandboxes
 from sandbox.base import SandboxUnavailable
-from sandbox.choose import open_sandboxes
-from sandbox.install import shelf
+from sandbox.install import folder_cache
 from sandbox.install.index.access import configured
 from sandbox.install.python import interpreters
 from sandbox.install.python.interpreters import choose, own
@@ -30,7 +30,7 @@ async def test_process_needs_somebody_who_trusts_the_code(tmp_path: Path) -> Non
 
 
 async def test_who_starts_clears_what_a_killed_worker_has_left(tmp_path: Path) -> None:
-    left, used = (shelf.begin(tmp_path / "packages/environments", "q") for _ in range(2))
+    left, used = (folder_cache.create(tmp_path / "packages/environments", "q") for _ in range(2))
     box = folders.make(tmp_path / "open", "left")
     for lock in (left.lock, box.lock):
         os.close(lock)  # as when their worker dies
@@ -38,7 +38,7 @@ async def test_who_starts_clears_what_a_killed_worker_has_left(tmp_path: Path) -
     assert not left.folder.exists()
     assert not box.path.exists()
     assert used.folder.exists()
-    shelf.put_back(used)
+    folder_cache.release(used)
 
 
 async def test_the_index_is_read_from_the_package_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +70,6 @@ async def test_the_nearest_interpreter_is_chosen(tmp_path: Path, monkeypatch: py
         program.write_text(f"#!/bin/sh\necho '{answer}'\n" if answer else "#!/bin/sh\nexit 127\n")
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(interpreters, "_usual", lambda name: [])  # whatever else this machine has
+    monkeypatch.setattr(interpreters, "_usual_locations", lambda name: [])  # whatever else this machine has
     monkeypatch.setattr(interpreters.sys, "version_info", (3, 9, 0))
     assert (await choose("3.13")).version == "3.12.9"  # 3.13 is only the stand-in of a version manager

@@ -13,19 +13,19 @@ import pytest
 
 from sandbox import docker
 from sandbox.base import Command, Completed, LimitExceeded, Packages, Sandbox, SandboxLost, SandboxUnavailable, Workspace
-from sandbox.containers import images
-from sandbox.containers import resources as house
-from sandbox.containers import spec as recipe
-from sandbox.containers.engine import Facts, address
+from sandbox.containers import images, resources, spec
+from sandbox.containers.engine import EngineInfo, address
 from sandbox.docker import DockerSandboxes
 from sandbox.install.index.access import IndexAccess
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from tests.sandbox import engines
 from tests.sandbox.conftest import ENGINES, FILES, LIMITS, MIB, engine_of, tarball
 from tests.sandbox.engines import left_in
 
-Reach = Callable[[docker.Choice], Awaitable[DockerSandboxes]]
-FACTS = Facts("Docker 1", podman=False, rootless=False, filters=True, bounds_memory=True, bounds_processes=True, processors=2)
+Reach = Callable[[docker.ImagePolicy], Awaitable[DockerSandboxes]]
+FACTS = EngineInfo(
+    "Docker 1", podman=False, rootless=False, filters=True, bounds_memory=True, bounds_processes=True, processors=2
+)
 
 
 @pytest.fixture(params=ENGINES)
@@ -37,16 +37,16 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def reach(engine: str, tmp_path: Path) -> Reach:
-    async def reach(choice: docker.Choice) -> DockerSandboxes:
-        shop = Shop(tmp_path / "packages", IndexAccess((), frozenset()))
-        return await docker.reach(tmp_path / "open", shop, choice, engine)
+    async def reach(choice: docker.ImagePolicy) -> DockerSandboxes:
+        store = PackageStore(tmp_path / "packages", IndexAccess((), frozenset()))
+        return await docker.connect(tmp_path / "open", store, choice, engine)
 
     return reach
 
 
 @pytest.fixture
 async def contained(reach: Reach) -> DockerSandboxes:
-    return await reach(docker.Choice(engines.IMAGE))
+    return await reach(docker.ImagePolicy(engines.IMAGE))
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ async def test_the_system_is_read_only_and_nobody_is_root(sandbox: Sandbox) -> N
         status = (await sh(workspace, "cat /proc/self/status; id -u; id -G")).stdout.decode()
         for line in ("CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"):
             assert line in status
-        assert status.endswith(f"{recipe.USER}\n{recipe.USER}\n")
+        assert status.endswith(f"{spec.USER}\n{spec.USER}\n")
         base = await sandbox.base.run(Command(("/bin/sh", "-c", "echo x > a.txt"), 20.0))
         assert base.exit_code != 0, "the base is what every candidate starts as"
 
@@ -154,9 +154,9 @@ async def test_a_workspace_whose_own_folder_became_a_link_is_not_followed(sandbo
     async with sandbox.candidate() as workspace:
         moved = await sh(workspace, "cd ..; mv repo away && ln -s /etc repo")
         if moved.exit_code == 0:
-            with pytest.raises(ValueError, match="no folder"):
+            with pytest.raises(ValueError, match="not a folder"):
                 await workspace.read("passwd")
-            with pytest.raises(ValueError, match="no folder"):
+            with pytest.raises(ValueError, match="not a folder"):
                 await workspace.write("passwd", b"mine")
 
 
@@ -185,12 +185,12 @@ async def test_nothing_is_left_in_the_engine(contained: DockerSandboxes, engine:
 async def test_the_sweeper_takes_what_the_dead_left_and_nothing_else(
     contained: DockerSandboxes, engine: str, tmp_path: Path
 ) -> None:
-    mine, other = house.installation(tmp_path / "open"), house.installation(tmp_path / "elsewhere")
+    mine, other = resources.installation(tmp_path / "open"), resources.installation(tmp_path / "elsewhere")
     async with contained.open("alive", LIMITS) as alive, aiodocker.Docker(url=engine) as client:
         await alive.unpack(tarball(FILES))
         left = {}
         for owner in (mine, other):
-            labels = {house.INSTALLATION: owner, house.SANDBOX: "dead-0123"}
+            labels = {resources.INSTALLATION: owner, resources.SANDBOX: "dead-0123"}
             volume = await client.volumes.create({"Labels": labels})
             left[owner] = (
                 await client.containers.create(
@@ -212,14 +212,18 @@ async def test_the_sweeper_takes_what_the_dead_left_and_nothing_else(
 
 async def test_an_image_that_cannot_be_had_is_named(reach: Reach) -> None:
     with pytest.raises(SandboxUnavailable, match="selfheal-no-such-image"):
-        async with (await reach(docker.Choice("localhost/selfheal-no-such-image:1"))).open("no image"):
+        async with (await reach(docker.ImagePolicy("localhost/selfheal-no-such-image:1"))).open("no image"):
             raise AssertionError("unreachable")
 
 
 @pytest.mark.parametrize("name", ["", "UPPER", "a b", "../up", "image:tag:tag", "-v/:/host", "a" * 600, "i@sha256:1", "x\n"])
 def test_what_is_no_name_of_an_image_is_refused_unasked(name: str, tmp_path: Path) -> None:
     sandboxes = DockerSandboxes(
-        tmp_path, Shop(tmp_path, IndexAccess((), frozenset())), docker.Choice("python:3.12"), "unix:///nowhere", FACTS
+        tmp_path,
+        PackageStore(tmp_path, IndexAccess((), frozenset())),
+        docker.ImagePolicy("python:3.12"),
+        "unix:///nowhere",
+        FACTS,
     )
     with pytest.raises(SandboxUnavailable, match="not the name of an image"):
         sandboxes.with_image(name)
@@ -268,8 +272,8 @@ def test_a_repository_chooses_among_what_the_operator_allows(name: str, patterns
 
 
 def test_an_image_that_is_not_allowed_is_not_asked_for(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, IndexAccess((), frozenset()))
-    sandboxes = DockerSandboxes(tmp_path, shop, docker.Choice("python:3.12", ("node:*",)), "unix:///nowhere", FACTS)
+    store = PackageStore(tmp_path, IndexAccess((), frozenset()))
+    sandboxes = DockerSandboxes(tmp_path, store, docker.ImagePolicy("python:3.12", ("node:*",)), "unix:///nowhere", FACTS)
     assert sandboxes.with_image("localhost/private:1") is None
     assert sandboxes.with_image("node:22") is not None
     assert sandboxes.with_image("docker.io/library/python:3.12") is sandboxes, "the operator's own"
@@ -277,18 +281,18 @@ def test_an_image_that_is_not_allowed_is_not_asked_for(tmp_path: Path) -> None:
 
 async def test_what_the_engine_has_of_its_own_is_not_what_a_repository_gets(reach: Reach) -> None:
     """Its registry is out of reach here: were the local image taken, the sandbox would open."""
-    sandboxes = await reach(docker.Choice("python:3.12", ("localhost/*",)))
+    sandboxes = await reach(docker.ImagePolicy("python:3.12", ("localhost/*",)))
     wished = sandboxes.with_image(engines.IMAGE)
     assert wished is not None
-    with pytest.raises(SandboxUnavailable, match="cannot be had"):
+    with pytest.raises(SandboxUnavailable, match="cannot be pulled"):
         async with wished.open("private"):
             raise AssertionError("unreachable")
 
 
 async def test_a_pattern_that_no_name_can_have_is_refused_at_the_start(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, IndexAccess((), frozenset()))
-    with pytest.raises(SandboxUnavailable, match="no pattern"):
-        await docker.reach(tmp_path, shop, docker.Choice("python:3.12", ("UPPER *",)), "unix:///nowhere")
+    store = PackageStore(tmp_path, IndexAccess((), frozenset()))
+    with pytest.raises(SandboxUnavailable, match="not a pattern"):
+        await docker.connect(tmp_path, store, docker.ImagePolicy("python:3.12", ("UPPER *",)), "unix:///nowhere")
 
 
 @pytest.fixture
@@ -312,13 +316,13 @@ async def test_the_volumes_of_an_image_are_bounded(reach: Reach, with_volumes: s
     async with aiodocker.Docker(url=engine) as client:
         before = {volume["Name"] for volume in (await client.volumes.list())["Volumes"] or ()}
         async with (
-            (await reach(docker.Choice(with_volumes))).open("volumes", LIMITS) as sandbox,
+            (await reach(docker.ImagePolicy(with_volumes))).open("volumes", LIMITS) as sandbox,
             sandbox.candidate() as workspace,
         ):
             for folder in ("/data", "/var/cache/it"):
                 assert (await sh(workspace, filler.format(folder))).exit_code == 9, folder
             made = [volume for volume in (await client.volumes.list())["Volumes"] or () if volume["Name"] not in before]
-            assert all(house.SANDBOX in (volume["Labels"] or {}) for volume in made), "none but our own"
+            assert all(resources.SANDBOX in (volume["Labels"] or {}) for volume in made), "none but our own"
 
 
 @pytest.mark.parametrize(
@@ -332,7 +336,7 @@ def test_an_image_with_a_volume_over_the_sandboxs_own_folders_is_refused(place: 
     assert images.volumes_of("plain", {"Volumes": None}) == ()
 
 
-async def test_what_a_place_began_goes_when_its_keeper_cannot_be_made(
+async def test_what_a_place_began_goes_when_its_helper_cannot_be_made(
     contained: DockerSandboxes, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with contained.open("keeper", LIMITS) as sandbox:
@@ -343,18 +347,18 @@ async def test_what_a_place_began_goes_when_its_keeper_cannot_be_made(
             raise SandboxLost("no keeper today")
 
         with monkeypatch.context() as patched:
-            patched.setattr(house.House, "keeper", fails)
+            patched.setattr(resources.EngineResources, "helper", fails)
             with pytest.raises(SandboxLost, match="no keeper"):
                 await sandbox.install(Packages())
         assert sorted(left_in(engine, tmp_path / "open")) == sorted(before)
 
 
 async def test_without_an_engine_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = Shop(tmp_path, IndexAccess((), frozenset()))
+    store = PackageStore(tmp_path, IndexAccess((), frozenset()))
     with pytest.raises(SandboxUnavailable, match=r"none\.sock"):
-        await docker.reach(tmp_path, shop, docker.Choice("python:3.12"), f"unix://{tmp_path}/none.sock")
-    with pytest.raises(SandboxUnavailable, match="not the address"):
-        await docker.reach(tmp_path, shop, docker.Choice("python:3.12"), "nonsense")
+        await docker.connect(tmp_path, store, docker.ImagePolicy("python:3.12"), f"unix://{tmp_path}/none.sock")
+    with pytest.raises(SandboxUnavailable, match="not a valid engine address"):
+        await docker.connect(tmp_path, store, docker.ImagePolicy("python:3.12"), "nonsense")
     monkeypatch.setenv("DOCKER_HOST", "unix:///told")
     assert address() == "unix:///told"
     assert address("unix:///given") == "unix:///given"

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from sandbox import folders
+from sandbox.backends import open_sandboxes
 from sandbox.base import Limits
-from sandbox.choose import open_sandboxes
 from sandbox.jail import cgroup
 
 
 @pytest.mark.parametrize("after", [0.0, 0.001, 0.01])
 async def test_who_stops_waiting_for_a_folder_leaves_none_behind(tmp_path: Path, after: float) -> None:
     async def hold() -> None:
-        async with folders.held(tmp_path, "a label", Limits()):
+        async with folders.open_folder(tmp_path, "a label", Limits()):
             await asyncio.sleep(60)
 
     for _ in range(5):
@@ -34,7 +34,7 @@ async def test_who_stops_waiting_for_a_folder_leaves_none_behind(tmp_path: Path,
 
 
 async def test_it_is_there_while_the_block_runs_and_a_sweep_leaves_it(tmp_path: Path) -> None:
-    async with folders.held(tmp_path, "acme/calculator", Limits()) as (folder, _):
+    async with folders.open_folder(tmp_path, "acme/calculator", Limits()) as (folder, _):
         await asyncio.to_thread(folders.sweep, tmp_path)
         assert folder.path.is_dir()
         assert folder.path.name.startswith("acme-calculator-")
@@ -91,7 +91,7 @@ async def test_a_disk_that_is_full_while_one_is_made_leaves_none(tmp_path: Path,
 
     monkeypatch.setattr(cgroup, "make", full)
     with pytest.raises(OSError, match="no space"):
-        async with folders.held(tmp_path, "a label", Limits()):
+        async with folders.open_folder(tmp_path, "a label", Limits()):
             pass
     assert not list(tmp_path.iterdir())
 
@@ -103,6 +103,6 @@ async def test_what_is_left_of_a_removal_that_was_killed_is_swept(tmp_path: Path
         if entry.is_file():
             entry.unlink()
     os.close(folder.lock)
-    assert not await asyncio.to_thread(folders.is_held, folder.path)
+    assert not await asyncio.to_thread(folders.is_in_use, folder.path)
     await asyncio.to_thread(folders.sweep, tmp_path)
     assert not list(tmp_path.iterdir())

@@ -22,7 +22,7 @@ from tests.story.service import Service, running
 
 # Leases short enough for a test to see a takeover, long enough for a machine that is busy.
 FAST = {"SELFHEAL_LEASE_SECONDS": "6", "SELFHEAL_SWEEP_SECONDS": "1", "SELFHEAL_MODEL": "none", "SELFHEAL_MAX_SECONDS": "90"}
-PATIENCE = 120.0  # seconds until an attempt must have ended
+PATIENCE = 200.0  # seconds until an attempt must have ended
 WORKFLOW = """\
 name: CI
 on: {on}

@@ -17,11 +17,12 @@ import pytest
 import pytest_asyncio
 
 from agent.contract.outcome import Outcome
-from app.endings import ENDINGS
+from app.publish.outcomes import ENDINGS
 from app.store.values import Attempt
 from tests.standins.model import Asked, Reply, ScriptedModel, empty, hanging, huge, unauthorized
 from tests.story.story import FAST, PYTEST, Story, tidy, told, until
 from tests.story.test_healing import BROKEN, CALCULATOR
+from tests.tiers import long_but
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -209,12 +210,12 @@ CASES: dict[str, Case] = {
             {**CALCULATOR, **BROKEN, "places.py": LATIN, "logo.py": bytes(range(256)), "a\u00e9 b.dat": b"\xff" * 100_000}
         ),
         Outcome.HEALED,
-        "heals it",
+        "Opened pull request",
     ),
     "broken-configuration": Case(
         asked_for(CALCULATOR, "enabled: true\ntests: pytest\n"), Outcome.REFUSED, "line 2, `tests`: unknown key"
     ),
-    "turned-off": Case(failed_in_ci("enabled: false\n"), Outcome.REFUSED, "turns Selfheal off"),
+    "turned-off": Case(failed_in_ci("enabled: false\n"), Outcome.REFUSED, "disables Selfheal"),
     "gone": Case(removed_meanwhile, Outcome.CANCELLED, "acme/gone", is_told=False),
     "links": Case(links_outside, Outcome.REFUSED, "etc/shadow"),
     "packed": Case(asked_for({"zeros.bin": bytes(100 << 20)}), Outcome.REFUSED, "packed more than 200 to 1"),
@@ -222,12 +223,16 @@ CASES: dict[str, Case] = {
     "forced-away": Case(forced_away, Outcome.SUPERSEDED, "moved on"),
     "dying-sandbox": Case(dying_sandbox, Outcome.INFRASTRUCTURE, "The sandbox failed 3 times"),
     "fork": Case(from_a_fork, Outcome.REFUSED, "comes from a fork", is_told=False),
-    "model-nonsense": Case(answered("nonsense"), Outcome.GAVE_UP, "could not be used"),
+    "model-nonsense": Case(answered("nonsense"), Outcome.GAVE_UP, "unusable answers"),
     "model-ten-megabytes": Case(answered("ten_megabytes"), Outcome.OUT_OF_BUDGET, "model tokens"),
     "model-silence": Case(answered("silence"), Outcome.GAVE_UP, "empty"),
     "model-waiting": Case(answered("waiting"), Outcome.GAVE_UP, "no answer within 2 s"),
     "model-stranger": Case(answered("stranger"), Outcome.GAVE_UP, "Incorrect API key"),
 }
+
+
+# One of each kind; what else there is of a kind is long.
+QUICK = ("no-tests", "broken-configuration", "gone", "links", "moved-on", "fork", "model-stranger")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +248,9 @@ class Begun:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def begun(tmp_path_factory: pytest.TempPathFactory, module_database_url: str | None) -> AsyncIterator[Begun]:
+async def begun(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, module_database_url: str | None
+) -> AsyncIterator[Begun]:
     def answer(asked: Asked) -> str | Reply:
         return next((reply for word, reply in ANSWERS.items() if f"test_{word}" in asked.prompt), "I do not know.")
 
@@ -257,14 +264,20 @@ async def begun(tmp_path_factory: pytest.TempPathFactory, module_database_url: s
             "SELFHEAL_MODEL_TIMEOUT": "2",
         }
         async with told(tmp_path_factory.mktemp("bad"), variables, database_url=module_database_url) as story:
-            tasks = {name: asyncio.ensure_future(case.begin(story, f"acme/{name}")) for name, case in CASES.items()}
+            tasks = {name: asyncio.ensure_future(case.begin(story, f"acme/{name}")) for name, case in chosen(request).items()}
             yield Begun(story, tasks)
             for task in tasks.values():
                 task.cancel()
             await asyncio.wait(tasks.values())
 
 
-@pytest.mark.parametrize("name", CASES)
+def chosen(request: pytest.FixtureRequest) -> Mapping[str, Case]:
+    """All of them where a long test is to be run, else the quick ones: nobody waits for what nobody looks at."""
+    mine = [item for item in request.session.items if item.path == request.path]
+    return CASES if any(item.get_closest_marker("long") for item in mine) else {name: CASES[name] for name in QUICK}
+
+
+@pytest.mark.parametrize("name", long_but(CASES, *QUICK))
 async def test_each_ends_in_its_outcome_with_a_sentence_and_a_next_step(begun: Begun, name: str) -> None:
     case = CASES[name]
     attempt = await begun.ended(name)
@@ -293,6 +306,7 @@ async def test_a_failing_run_of_a_fork_starts_nothing(begun: Begun) -> None:
     assert (completed.status_code, "fork" in completed.answer) == (202, True)
 
 
+@pytest.mark.long
 async def test_a_hanging_test_is_named(begun: Begun) -> None:
     await begun.ended("hanging")
     (run,) = begun.story.github.check_runs("acme/hanging")
@@ -306,12 +320,12 @@ async def test_an_unusable_key_is_not_told_to_the_world(begun: Begun) -> None:
 
 
 async def test_nothing_is_left_of_them(begun: Begun) -> None:
-    for name in CASES:
+    for name in begun.beginnings:
         await begun.ended(name)
     await begun.story.leaves_nothing()
     worker = begun.story.service.workers[0]
     status = dict(line.split(":", 1) for line in Path(f"/proc/{worker.pid}/status").read_text().splitlines())
     most = int(status["VmHWM"].split()[0]) // 1024
     assert most < 800, f"the worker needed {most} MiB: what the tests printed, or the model said, was kept"
-    unexpected = begun.story.service.log("worker").count("the try failed") - 2  # a dying sandbox is tried again twice
-    assert unexpected == 0, begun.story.service.log("worker")[-3000:]
+    expected = 2 if "dying-sandbox" in begun.beginnings else 0  # it is tried again twice
+    assert begun.story.service.log("worker").count("try failed") == expected, begun.story.service.log("worker")[-3000:]

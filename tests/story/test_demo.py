@@ -47,6 +47,7 @@ async def test_the_demo_opens_a_verified_pull_request() -> None:
     assert "+        if grams <= limit:" in said
 
 
+@pytest.mark.long
 async def test_the_hard_bug_without_a_model_ends_honestly() -> None:
     code, said = await _demo("--bug", "hard")
     assert code == 1, said
@@ -55,6 +56,7 @@ async def test_the_hard_bug_without_a_model_ends_honestly() -> None:
 
 
 @pytest.mark.parametrize("moment", ["a local GitHub is at", "its CI runs"])
+@pytest.mark.long
 async def test_an_interrupt_ends_the_demo_with_one_line(moment: str) -> None:
     process = await _started()
     await _until(process, moment)
@@ -65,6 +67,7 @@ async def test_an_interrupt_ends_the_demo_with_one_line(moment: str) -> None:
 
 
 @pytest.mark.parametrize(("command", "name"), [("serve", "web"), ("worker", "worker")])
+@pytest.mark.long
 async def test_a_process_that_dies_ends_the_demo_with_its_log(command: str, name: str) -> None:
     process = await _started()
     await _until(process, "its CI runs")

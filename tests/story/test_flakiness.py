@@ -12,7 +12,7 @@ from agent.contract.outcome import Outcome
 from tests.standins.model import Asked, ScriptedModel
 from tests.story.story import FAST, Story, tidy, told
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.long]
 
 PRICES = {
     "prices.py": """\

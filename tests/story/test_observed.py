@@ -58,6 +58,7 @@ def tells_the_key(asked: Asked) -> Reply:
     return Reply(f"Incorrect API key provided: {asked.authorization}", status=401, code="invalid_api_key")
 
 
+@pytest.mark.long
 async def test_a_story_is_seen_from_outside_and_gives_no_secret_away(tmp_path: Path) -> None:
     (tmp_path / "redis").mkdir()
     with collecting() as collector:

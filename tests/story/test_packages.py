@@ -17,6 +17,7 @@ from tests.story.story import FAST, Story, told
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(600),
+    pytest.mark.long,
     pytest.mark.optional(reason="needs the package index and the data"),
 ]
 

@@ -30,7 +30,7 @@ async def test_an_attempt_is_watched_from_its_row_to_its_pull_request(story: Sto
         await story.push("acme/watched", BROKEN)
         await page.get_by_role("link", name="acme/watched").click()
         await page.evaluate("window.sameDocument = true")
-        await expect(page.locator("#verdict h1")).to_have_text("A verified repair was found.", timeout=120_000)
+        await expect(page.locator("#verdict h1")).to_have_text("Selfheal found a verified repair.", timeout=120_000)
         pull = await story.healed("acme/watched")
         await expect(page.locator("#verdict .button")).to_have_attribute(
             "href", f"{story.github.url}/acme/watched/pull/{pull.number}"
@@ -46,6 +46,7 @@ async def test_an_attempt_is_watched_from_its_row_to_its_pull_request(story: Sto
         await expect(page.locator(f"tr:has(#to-{attempt.id})")).to_contain_text("Healed")
 
 
+@pytest.mark.long
 async def test_a_page_goes_on_where_it_was_when_the_web_process_was_killed(story: Story) -> None:
     await story.repository("acme/resumed", CALCULATOR)
     async with browsing() as browser, tab(browser) as opened:
@@ -58,17 +59,18 @@ async def test_a_page_goes_on_where_it_was_when_the_web_process_was_killed(story
         await expect(page.locator("#connection")).to_have_text("Live")
         await page.evaluate("window.sameDocument = true")
         await story.service.kill_web()
-        await expect(page.locator("#connection")).to_have_text("Connection lost, trying again")
+        await expect(page.locator("#connection")).to_have_text("Connection lost, reconnecting")
         await story.service.start_worker()
         await story.reaches("acme/resumed", "prove")  # it runs, and nobody tells the page
         await story.service.start_web()
-        await expect(page.locator("#verdict h1")).to_have_text("A verified repair was found.", timeout=120_000)
+        await expect(page.locator("#verdict h1")).to_have_text("Selfheal found a verified repair.", timeout=120_000)
         lines = await page.locator("#timeline li").evaluate_all("lines => lines.map(line => line.id)")
         assert lines == await _shown(story, await story.ended("acme/resumed"))
         assert await page.evaluate("window.sameDocument")
         assert await opened.violations() == []
 
 
+@pytest.mark.long
 async def test_the_api_tells_of_a_worker_in_another_process(story: Story) -> None:
     await story.repository("acme/told", CALCULATOR)
     await story.push("acme/told", BROKEN)

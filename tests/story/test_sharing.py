@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.story.service import running
 from tests.story.story import FAST, told
 from tests.story.test_healing import BROKEN, CALCULATOR
 
 
+@pytest.mark.long
 async def test_two_services_on_one_sqlite_file_heal_each_commit_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shared.db"
     repositories = [f"acme/shared-{number}" for number in range(2)]

@@ -31,6 +31,7 @@ async def test_a_worker_killed_in_the_middle_of_a_search_is_replaced(story: Stor
     await _one_of_each(story, "acme/killed", tries=2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("writes", [("check-runs", "git/commits"), ("git/refs", "pulls")], ids=["early", "late"])
 async def test_workers_killed_after_a_write_leave_one_of_each(story: Story, writes: tuple[str, str]) -> None:
     """Two workers die, one after the other: each after a write that took effect and of which it never heard."""

@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request
 
 from tests.webhooks.test_triggers import RUN
 from webhooks import receive
-from webhooks.intake import Decision, Delivery, NotDurable, RepairRequest, Taken
+from webhooks.intake import Decision, Delivery, NotDurable, Receipt, RepairRequest
 from webhooks.receive import Receiver
 
 BODY = json.dumps(RUN).encode()
@@ -26,12 +26,12 @@ class Ledger:
         self.taken: list[tuple[Delivery, Decision]] = []
         self.broken = False
 
-    async def take(self, delivery: Delivery, decision: Decision) -> Taken:
+    async def take(self, delivery: Delivery, decision: Decision) -> Receipt:
         if self.broken:
             raise NotDurable("the disk is full")
         duplicate = any(known.guid == delivery.guid for known, _ in self.taken)
         self.taken.append((delivery, decision))
-        return Taken(duplicate, "attempt-1" if isinstance(decision, RepairRequest) else None)
+        return Receipt(duplicate, "attempt-1" if isinstance(decision, RepairRequest) else None)
 
 
 @pytest.fixture
@@ -178,9 +178,9 @@ async def test_the_number_that_is_told_is_of_one_refusal_alone(
     with structlog.testing.capture_logs() as logged:
         await unsigned(4)
         await client.post("/", content=BODY, headers=headers(content_type="text/plain"))
-        monkeypatch.setattr(receive, "_TELL_SECONDS", 0)
+        monkeypatch.setattr(receive, "_LOG_INTERVAL", 0)
         await unsigned(1)
-    assert [(told["status"], told["since_the_last_line"]) for told in logged] == [(401, 1), (415, 1), (401, 4)]
+    assert [(told["status"], told["since_last_line"]) for told in logged] == [(401, 1), (415, 1), (401, 4)]
 
 
 async def test_malformed_payloads_are_one_kind_whatever_they_are_about(client: httpx.AsyncClient) -> None:

@@ -1,8 +1,7 @@
 """The expression language of GitHub Actions: the inside of `${{ … }}` and of `if:`, evaluated as GitHub does it.
 
-Pure: it knows the language and the values it is given, not workflow files, nor where the values come from. Texts are hostile:
-their length, nesting, results and the work they cause are bounded. What cannot be known outside GitHub is an `Unknown`, and a
-result is one only where it depends on one.
+Pure: knows the language and the given values, not workflow files. Texts are hostile, so their length, nesting, results and work
+are bounded. What only GitHub knows is an `Unknown`; a result is one only if it depends on one.
 """
 
 from agent.ci.expressions.errors import ExpressionError

@@ -1,4 +1,4 @@
-"""The tree of an expression to its value."""
+"""Evaluates the tree of an expression."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ import math
 from collections.abc import Mapping, Sequence
 
 from agent.ci.expressions import functions
-from agent.ci.expressions.bounds import Meter
-from agent.ci.expressions.errors import ExpressionError
+from agent.ci.expressions.errors import ExpressionError, Meter
 from agent.ci.expressions.scope import Scope
-from agent.ci.expressions.syntax import Call, Comparison, Constant, Context, Expression, Index, Logical, Node, Not
+from agent.ci.expressions.syntax import (
+    Comparison,
+    ContextName,
+    Expression,
+    FunctionCall,
+    Index,
+    LiteralValue,
+    Logical,
+    Node,
+    Not,
+)
 from agent.ci.expressions.values import Filtered, Known, Unknown, Value, compare, equal, is_primitive, number, text, truth
 
 
@@ -19,13 +28,13 @@ class Evaluator:
     def __init__(self, scope: Scope) -> None:
         self._scope, self._meter = scope, Meter()
         self._contexts = {name.lower(): value for name, value in scope.contexts.items()}
-        # The keys of objects without their case; the object is held so that its identity stays its own.
+        # The keys of objects in lower case; the object is kept so that its id stays unique.
         self._keys: dict[int, tuple[Mapping[str, Value], dict[str, str]]] = {}
         self._text = ""
 
     @property
     def contexts(self) -> frozenset[str]:
-        """The names that an expression may use, in lower case."""
+        """The names that an expression can use, in lower case."""
         return frozenset(self._contexts)
 
     def value(self, expression: Expression) -> Value:
@@ -39,9 +48,9 @@ class Evaluator:
     def _value(self, node: Node) -> Value:
         self._meter.spend(1)
         match node:
-            case Constant(constant):
+            case LiteralValue(constant):
                 return constant
-            case Context(name):
+            case ContextName(name):
                 return self._contexts[name]
             case Index(base, None):
                 return self._filtered(self._value(base))
@@ -56,7 +65,7 @@ class Evaluator:
                 return self._logical(node)
             case Comparison():
                 return self._compared(node)
-            case Call(name, arguments, position):
+            case FunctionCall(name, arguments, position):
                 values = [self._value(argument) for argument in arguments]
                 try:
                     return functions.call(name, values, self._scope, self._meter)
@@ -65,7 +74,7 @@ class Evaluator:
         raise TypeError(node)
 
     def _logical(self, node: Logical) -> Value:
-        """The operand that decides. After one that may have decided, only whether the whole counts as true can be known."""
+        """The operand that decides. After an unknown operand, at most the truth of the result is known."""
         decisive = node.operator == "||"
         doubt: Unknown | None = None
         value: Value = None
@@ -75,7 +84,7 @@ class Evaluator:
             except ExpressionError:
                 if doubt is None:
                     raise
-                return doubt  # GitHub may never have come here
+                return doubt  # GitHub may not evaluate this operand
             true = truth(value)
             if true is decisive:
                 return Unknown(doubt.what, decisive) if doubt else value

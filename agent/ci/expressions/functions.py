@@ -1,24 +1,25 @@
-"""The functions of the language: what each takes, and what it returns."""
+"""The functions of the language."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.ci.expressions import jsontext
-from agent.ci.expressions.bounds import NESTING_LIMIT, Meter, within
-from agent.ci.expressions.errors import ExpressionError
-from agent.ci.expressions.formatting import formatted
+from agent.ci.expressions.errors import NESTING_LIMIT, ExpressionError, Meter, quoted, within
 from agent.ci.expressions.scope import Scope
 from agent.ci.expressions.values import Unknown, Value, equal, is_primitive, text, unknown_in, upper
 
 Arguments: TypeAlias = Sequence[Value]
 _MANY = 255
+# GitHub reads past whatever stands between the number and the closing brace.
+_PART = re.compile(r"(?P<plain>[^{}]+)|(?P<brace>\{\{|\}\})|\{(?P<number>[0-9]+)[^}]*\}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Function:
+class _FunctionSpec:
     least: int
     most: int
     call: Callable[[Arguments, Scope], Value]
@@ -39,7 +40,7 @@ def refusal(name: str, count: int) -> str | None:
 
 
 def call(name: str, arguments: Arguments, scope: Scope, meter: Meter) -> Value:
-    """Raises `ExpressionError` without its place."""
+    """Raises `ExpressionError` without a position."""
     meter.spend(sum(len(a) for a in arguments if isinstance(a, Sequence)))
     value = _FUNCTIONS[name].call(arguments, scope)
     meter.spend(len(value) if isinstance(value, Sequence) else 0)
@@ -86,8 +87,36 @@ def _both(arguments: Arguments, holds: Callable[[str, str], bool]) -> Value:
 
 def _format(arguments: Arguments, scope: Scope) -> Value:
     template, *values = arguments
-    made = template if isinstance(template, Unknown) else formatted(text(template), values)
+    made = template if isinstance(template, Unknown) else _formatted(text(template), values)
     return Unknown(made.what) if isinstance(made, Unknown) else made
+
+
+def _formatted(template: str, values: Sequence[Value]) -> str | Unknown:
+    """Replace `{0}` by the first value and `{{` by a brace; unknown where a used value is. Raises `ExpressionError`."""
+    parts: list[str] = []
+    at = size = 0
+    while at < len(template):
+        found = _PART.match(template, at)
+        if found is None:
+            raise ExpressionError(f"format is given {quoted(template)}, which has a brace without its partner or number")
+        part = found["plain"] or (found["brace"] or "")[:1]
+        if found["number"] is not None:
+            value = _numbered(found["number"], values)
+            if isinstance(value, Unknown):
+                return value
+            part = text(value)
+        size += len(part)
+        within(size)
+        parts.append(part)
+        at = found.end()
+    return "".join(parts)
+
+
+def _numbered(digits: str, values: Sequence[Value]) -> Value:
+    short = digits.lstrip("0") or "0"
+    if len(short) > 4 or int(short) >= len(values):
+        raise ExpressionError(f"format is to put in value {quoted(digits)[1:-1]}, counted from 0, and is given {len(values)}")
+    return values[int(short)]
 
 
 def _join(arguments: Arguments, scope: Scope) -> Value:
@@ -101,7 +130,7 @@ def _join(arguments: Arguments, scope: Scope) -> Value:
     for unknown in unknown_in([*members, *([separator] if len(members) > 1 else [])], 1):
         return Unknown(unknown.what)
     between = text(separator) if is_primitive(separator) and not isinstance(separator, Unknown) else ","
-    # Looked for above, and said again for the types.
+    # None is unknown; the check is for mypy.
     texts = [text(member) for member in members if not isinstance(member, Unknown)]
     within(sum(map(len, texts)) + len(between) * max(0, len(texts) - 1))
     return between.join(texts)
@@ -140,19 +169,19 @@ def _hash_files(arguments: Arguments, scope: Scope) -> Value:
     return scope.files(patterns)
 
 
-_FUNCTIONS: Mapping[str, _Function] = {
-    "case": _Function(3, _MANY, _case),
-    "contains": _Function(2, 2, _contains),
-    "endswith": _Function(2, 2, _ends_with),
-    "format": _Function(1, _MANY, _format),
-    "fromjson": _Function(1, 1, _from_json),
-    "hashfiles": _Function(1, _MANY, _hash_files),
-    "join": _Function(1, 2, _join),
-    "startswith": _Function(2, 2, _starts_with),
-    "tojson": _Function(1, 1, _to_json),
-    "always": _Function(0, 0, lambda arguments, scope: True),
-    "cancelled": _Function(0, 0, lambda arguments, scope: scope.status == "cancelled"),
-    "failure": _Function(0, 0, lambda arguments, scope: scope.status == "failure"),
-    "success": _Function(0, 0, lambda arguments, scope: scope.status == "success"),
+_FUNCTIONS: Mapping[str, _FunctionSpec] = {
+    "case": _FunctionSpec(3, _MANY, _case),
+    "contains": _FunctionSpec(2, 2, _contains),
+    "endswith": _FunctionSpec(2, 2, _ends_with),
+    "format": _FunctionSpec(1, _MANY, _format),
+    "fromjson": _FunctionSpec(1, 1, _from_json),
+    "hashfiles": _FunctionSpec(1, _MANY, _hash_files),
+    "join": _FunctionSpec(1, 2, _join),
+    "startswith": _FunctionSpec(2, 2, _starts_with),
+    "tojson": _FunctionSpec(1, 1, _to_json),
+    "always": _FunctionSpec(0, 0, lambda arguments, scope: True),
+    "cancelled": _FunctionSpec(0, 0, lambda arguments, scope: scope.status == "cancelled"),
+    "failure": _FunctionSpec(0, 0, lambda arguments, scope: scope.status == "failure"),
+    "success": _FunctionSpec(0, 0, lambda arguments, scope: scope.status == "success"),
 }
 STATUS_FUNCTIONS = frozenset({"always", "cancelled", "failure", "success"})

@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent.ci.expressions import numbers
-from agent.ci.expressions.bounds import NESTING_LIMIT, within
-from agent.ci.expressions.errors import ExpressionError
+from agent.ci.expressions.errors import NESTING_LIMIT, ExpressionError, within
 from agent.ci.expressions.values import Known, Unknown, Value
 
 
@@ -48,7 +47,7 @@ def _parts(value: Value, depth: int) -> Iterator[str]:
         real = numbers.real(value)
         yield numbers.exact(real) if math.isfinite(real) else "null"
     elif isinstance(value, Unknown):
-        raise TypeError(value)  # whoever calls has looked for one
+        raise TypeError(value)  # callers have checked
     else:
         opening, closing = "{}" if isinstance(value, Mapping) else "[]"
         yield opening

@@ -8,7 +8,17 @@ from typing import Final, Literal, NoReturn, cast
 
 from agent.ci.expressions.errors import ExpressionError, quoted
 from agent.ci.expressions.lexer import Kind, Token, tokens
-from agent.ci.expressions.syntax import Call, Comparison, Constant, Context, Expression, Index, Logical, Node, Not
+from agent.ci.expressions.syntax import (
+    Comparison,
+    ContextName,
+    Expression,
+    FunctionCall,
+    Index,
+    LiteralValue,
+    Logical,
+    Node,
+    Not,
+)
 
 DEPTH_LIMIT: Final = 50  # as at GitHub: groups, arguments, indexes, logical operators and negations inside each other
 
@@ -69,7 +79,7 @@ class _Parser:
             node = self._expression()
             self._expect(")")
         elif self._next.kind == "literal":
-            return Constant(self._take().value)
+            return LiteralValue(self._take().value)
         else:
             self._unexpected()
         outside = self._depth
@@ -84,7 +94,7 @@ class _Parser:
         if not self._accept("("):
             if lower not in self._contexts:
                 raise ExpressionError(f"there is no context {quoted(name.text)} here", self._text, name.position)
-            return Context(lower)
+            return ContextName(lower)
         arguments: list[Node] = []
         while not self._accept(")"):
             arguments.append(self._expression())
@@ -93,12 +103,12 @@ class _Parser:
         if (why := self._arity(lower, len(arguments))) is not None:
             raise ExpressionError(f"{quoted(name.text)} {why}", self._text, name.position)
         self._calls.add(lower)
-        return Call(lower, tuple(arguments), name.position)
+        return FunctionCall(lower, tuple(arguments), name.position)
 
     def _property(self) -> Node | None:
         if self._accept("*"):
             return None
-        return Constant(self._expect("name").text)
+        return LiteralValue(self._expect("name").text)
 
     def _bracketed(self) -> Node | None:
         self._expect("[")

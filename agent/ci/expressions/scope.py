@@ -1,4 +1,4 @@
-"""What an expression can see: its contexts, how the job went so far, and the files that `hashFiles` is asked about."""
+"""What an expression can see: its contexts, the status of the job, and the files for `hashFiles`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Status: TypeAlias = Literal["success", "failure", "cancelled"]
 
 
 class Files(Protocol):
-    """The digest of the files that match `patterns` (`hashing.hash_files` makes it), "" where none does."""
+    """What `hashFiles` returns for `patterns`: "" where no file matches (`hash_files.MatchedFiles`)."""
 
     def __call__(self, patterns: Sequence[str], /) -> str | Unknown: ...
 
@@ -23,9 +23,9 @@ def no_files(patterns: Sequence[str], /) -> Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`contexts` by name: only these may be named, and names and keys are met without regard to case.
+    """`contexts` by name: only these can be used; names and keys are case-insensitive.
 
-    A whole context, or any part of one, may be `Unknown`. Whole numbers may be given as `int`.
+    A context, or any part of one, can be `Unknown`. Whole numbers can be `int`.
     """
 
     contexts: Mapping[str, Value]

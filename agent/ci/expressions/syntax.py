@@ -1,4 +1,4 @@
-"""The tree that the parser makes and the evaluator walks.
+"""The syntax tree.
 
 A chain of operators is one node, so that long texts make no deep trees.
 """
@@ -12,12 +12,12 @@ from agent.ci.expressions.values import Primitive
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class LiteralValue:
     value: Primitive
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ContextName:
     name: str  # in lower case
 
 
@@ -50,13 +50,13 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     name: str  # in lower case
     arguments: tuple[Node, ...]
     position: int
 
 
-Node: TypeAlias = Constant | Context | Index | Not | Logical | Comparison | Call
+Node: TypeAlias = LiteralValue | ContextName | Index | Not | Logical | Comparison | FunctionCall
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agent.ci.expressions.bounds import within
-from agent.ci.expressions.errors import ExpressionError
+from agent.ci.expressions.errors import ExpressionError, within
 from agent.ci.expressions.evaluation import Evaluator
 from agent.ci.expressions.functions import STATUS_FUNCTIONS, refusal
 from agent.ci.expressions.lexer import LENGTH_LIMIT
@@ -22,13 +21,13 @@ def evaluate(text: str, scope: Scope) -> Value:
 def render(template: str, scope: Scope) -> str | Unknown:
     """`template` with each `${{ }}` replaced by its value as text; the first `Unknown` it needs. Raises `ExpressionError`."""
     evaluator = Evaluator(scope)
-    return _rendered(_pieces(template, evaluator), evaluator)
+    return _rendered(_fragments(template, evaluator), evaluator)
 
 
 def value_of(template: str, scope: Scope) -> Value:
     """As `render`, but what is exactly one `${{ }}` keeps the type of its value. Raises `ExpressionError`."""
     evaluator = Evaluator(scope)
-    pieces = _pieces(template, evaluator)
+    pieces = _fragments(template, evaluator)
     if len(pieces) == 1 and isinstance(pieces[0], Expression):
         return evaluator.value(pieces[0])
     return _rendered(pieces, evaluator)
@@ -43,7 +42,7 @@ def condition(text: str | None, scope: Scope) -> bool | Unknown:
         return scope.status == "success"
     evaluator = Evaluator(scope)
     pieces: list[str | Expression]
-    pieces = _pieces(text, evaluator) if "${{" in text else [_parse(text, evaluator)]
+    pieces = _fragments(text, evaluator) if "${{" in text else [_parse(text, evaluator)]
     expressions = [piece for piece in pieces if isinstance(piece, Expression)]
     if scope.status != "success" and not any(STATUS_FUNCTIONS & expression.calls for expression in expressions):
         return False
@@ -56,7 +55,7 @@ def _parse(text: str, evaluator: Evaluator) -> Expression:
     return parse(text, evaluator.contexts, refusal)
 
 
-def _pieces(template: str, evaluator: Evaluator) -> list[str | Expression]:
+def _fragments(template: str, evaluator: Evaluator) -> list[str | Expression]:
     pieces: list[str | Expression] = []
     at = 0
     while len(pieces) < LENGTH_LIMIT // 4 and (start := template.find("${{", at)) >= 0:

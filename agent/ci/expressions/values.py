@@ -1,6 +1,6 @@
 """The values of the language, and how it converts and compares them: loosely, and text without regard to case.
 
-Three-valued: what meets an `Unknown` here is told apart by types, so no caller can take it for a value by mistake.
+Three-valued: types tell an `Unknown` from a value, so no caller can confuse them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from agent.ci.expressions import numbers
 class Unknown:
     """What only GitHub knows.
 
-    `what` names it as the workflow does ("secrets.TOKEN"); a property of it is named after it. `truth` is what it counts as
-    where only true or false matters, when that much is known.
+    `what` is its name in the workflow ("secrets.TOKEN"). `truth` is its truth value, if that much is known.
     """
 
     what: str
@@ -31,7 +30,7 @@ Primitive: TypeAlias = bool | float | str | None
 
 
 class Filtered(tuple[Value, ...]):
-    """What the object filter `.*` makes: an array whose properties and indexes are those of its members."""
+    """The result of the object filter `.*`: an array whose properties and indexes are those of its members."""
 
 
 def is_primitive(value: Value) -> bool:
@@ -39,7 +38,7 @@ def is_primitive(value: Value) -> bool:
 
 
 def truth(value: Value) -> bool | None:
-    """Whether `value` counts as true; None where that cannot be known."""
+    """Whether `value` counts as true; None if unknown."""
     if isinstance(value, Unknown):
         return value.truth
     if isinstance(value, str):

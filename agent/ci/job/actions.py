@@ -1,6 +1,6 @@
-"""What well-known actions mean for a replay: nothing, a toolchain, a linter's command line, or that nobody here knows. Pure.
+"""What well-known actions mean for a replay: nothing, a toolchain, a linter's command line, or unknown. Pure.
 
-An action of the repository itself is read from its own file, not here.
+Actions of the repository itself are read from their own files (`action_steps`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ Kind = Literal["nothing", "sets_up", "runs", "unknown"]
 @dataclass(frozen=True, slots=True)
 class Meaning:
     kind: Kind
-    why: str  # a clause for people: "the repository is there already"
-    command: str = ""  # shell text of one that `runs`
+    why: str  # a clause for people: "the repository is already checked out"
+    command: str = ""  # script of one that `runs`
     python: str | None = None  # the version that it sets up
     outputs: Mapping[str, str] | None = field(default_factory=dict)  # None: not known
-    note: str = ""  # what is not as in CI
-    folder: str = ""  # into which it puts the repository
-    runtime: tuple[str, str] | None = None  # another than Python that it sets up, and the version that is asked for
+    note: str = ""  # difference from CI
+    folder: str = ""  # into which it checks the repository out
+    runtime: tuple[str, str] | None = None  # a language other than Python that it sets up, and the requested version
 
 
 @dataclass(frozen=True, slots=True)
 class _Linter:
-    """A template of shell text over the step's inputs, with the action's own defaults for them."""
+    """A script template over the step's inputs, with the action's own defaults."""
 
     command: str
     defaults: Mapping[str, str]
-    installs: str = ""  # pinned to the input `version`, where that is one
+    installs: str = ""  # pinned to the input `version`, if it is a version
 
 
 _LINTERS = {
@@ -68,10 +68,10 @@ _TOOLCHAINS = {
 }
 _VERSIONS = {"Node.js": "node-version", "Go": "go-version", "Java": "java-version", "Rust": "toolchain"}  # inputs
 _NOTHING = {
-    "actions/cache": "nothing is cached by GitHub here",
-    "actions/cache/restore": "nothing is cached by GitHub here",
-    "actions/cache/save": "nothing is cached by GitHub here",
-    "swatinem/rust-cache": "nothing is cached by GitHub here",
+    "actions/cache": "no GitHub cache here",
+    "actions/cache/restore": "no GitHub cache here",
+    "actions/cache/save": "no GitHub cache here",
+    "swatinem/rust-cache": "no GitHub cache here",
     "actions/upload-artifact": "nothing is uploaded",
     "actions/upload-pages-artifact": "nothing is uploaded",
     "codecov/codecov-action": "nothing is uploaded",
@@ -80,13 +80,13 @@ _NOTHING = {
     "codacy/codacy-coverage-reporter-action": "nothing is uploaded",
     "github/codeql-action/upload-sarif": "nothing is uploaded",
     "step-security/harden-runner": "the sandbox has no network at all",
-    "jlumbroso/free-disk-space": "there is no hosted runner's disk",
+    "jlumbroso/free-disk-space": "the sandbox is not a hosted runner",
 }
 _NO_HISTORY = (
-    "history and tags are not there, as if only the last commit had been fetched: `git describe` finds nothing, and a version "
-    "that is made from tags is 0.1.dev… or the like"
+    "history and tags are missing, as after fetching only the last commit: `git describe` finds nothing, and versions made "
+    "from tags become 0.1.dev… or similar"
 )
-_VARIANT = re.compile(r"pypy|graalpy|3\.\d+t\b", re.IGNORECASE)  # what else setup-python can bring
+_VARIANT = re.compile(r"pypy|graalpy|3\.\d+t\b", re.IGNORECASE)  # other interpreters that setup-python can install
 
 
 def is_checkout(uses: str) -> bool:
@@ -94,7 +94,7 @@ def is_checkout(uses: str) -> bool:
 
 
 def meaning_of(uses: str, inputs: Mapping[str, str]) -> Meaning:
-    """Of a step that uses an action by name, with its `inputs` as values."""
+    """The meaning of an action by name, with the step's evaluated `inputs`."""
     name = uses.partition("@")[0].lower()
     if is_checkout(uses):
         return _checkout(inputs)
@@ -105,7 +105,7 @@ def meaning_of(uses: str, inputs: Mapping[str, str]) -> Meaning:
         return Meaning("nothing", _NOTHING[name], outputs=outputs)
     if name in _LINTERS and (command := _command(_LINTERS[name], inputs)):
         return Meaning("runs", "its command line is known", command=command)
-    return Meaning("unknown", f"what {uses.partition('@')[0]} does is not known here", outputs=None)
+    return Meaning("unknown", f"{uses.partition('@')[0]} is not a known action", outputs=None)
 
 
 def _checkout(inputs: Mapping[str, str]) -> Meaning:
@@ -114,13 +114,13 @@ def _checkout(inputs: Mapping[str, str]) -> Meaning:
         return Meaning("unknown", why, note=why)
     if inputs.get("path", ".").strip("./"):
         folder = inputs["path"][:100]
-        why = f"it puts the repository into the folder {folder}"
+        why = f"it checks the repository out into the folder {folder}"
         return Meaning("unknown", why, note=why, folder=folder)
     fetches = inputs.get("fetch-depth", "1").strip() not in ("", "1") or inputs.get("fetch-tags", "").lower() == "true"
     note = _NO_HISTORY if fetches else ""
     if inputs.get("submodules", "false").lower() not in ("", "false"):
-        return Meaning("nothing", "the repository is there already, without its submodules", note=note)
-    return Meaning("nothing", "the repository is there already", note=note)
+        return Meaning("nothing", "the repository is already checked out, without submodules", note=note)
+    return Meaning("nothing", "the repository is already checked out", note=note)
 
 
 def _toolchain(name: str, ref: str, inputs: Mapping[str, str]) -> Meaning:
@@ -130,21 +130,17 @@ def _toolchain(name: str, ref: str, inputs: Mapping[str, str]) -> Meaning:
         runtime = (tool, version) if version and not version.startswith("$") else None
         return Meaning("sets_up", f"the sandbox's own {tool} is used", runtime=runtime)
     wanted = inputs.get("python-version", "") if name in ("actions/setup-python", "astral-sh/setup-uv") else ""
-    # Several lines set up several; the first is the default.
+    # Several lines set up several versions; the first is the default.
     lines = [line.strip() for line in wanted.splitlines() if line.strip()]
     python = python_version(lines[0]) if lines else None
     said = f"Python {lines[0]}" if lines else tool
-    note = (
-        f"{lines[0][:40]} is asked for, and CPython without its variants runs here"
-        if lines and _VARIANT.search(lines[0])
-        else ""
-    )
+    note = f"{lines[0][:40]} is requested, but plain CPython runs here" if lines and _VARIANT.search(lines[0]) else ""
     outputs = {"cache-hit": "", "python-version": lines[0] if lines else ""}
-    return Meaning("sets_up", f"{said} is made ready by the sandbox", python=python, outputs=outputs, note=note)
+    return Meaning("sets_up", f"the sandbox provides {said}", python=python, outputs=outputs, note=note)
 
 
 def _pinned(ref: str) -> str:
-    """ "1.70" of an action whose tags are versions of what it sets up."""
+    """The version in the tag of an action whose tags are toolchain versions: "1.70"."""
     return ref if re.fullmatch(r"\d+\.\d+(?:\.\d+)?", ref) else ""
 
 
@@ -155,7 +151,7 @@ def python_version(text: str) -> str | None:
 
 
 def _command(linter: _Linter, inputs: Mapping[str, str]) -> str:
-    """Shell text that does what the action does; "" where an input is no plain text."""
+    """The script equivalent to the action; "" where an input has several lines."""
     given = {**linter.defaults, **inputs}
     values = {name: given[name] for name in linter.defaults}
     if any("\n" in value.strip() for value in values.values()):

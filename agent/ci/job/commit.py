@@ -1,7 +1,7 @@
 """The workspace as `actions/checkout` leaves it: a git repository of one commit, without history and without tags.
 
-The commit is made of the archive's files by the sandbox's own git, inside, before anything of the repository runs: no git of
-this side ever sees them, and nothing of a checkout's own `.git` comes along (its configuration may hold tokens).
+The sandbox's own git commits the archive's files before any code of the repository runs: git on this side never sees
+them, and a checkout's own `.git`, whose configuration may hold tokens, is never copied.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from agent.ci.job.contexts import PULLS, Run
 from agent.guest.text import one_line
 from sandbox.base import Command, DeadlinePassed, Sandbox
 
-SECONDS = 30.0  # a tree of 5,000 files takes one or two; what is larger by far goes without
+SECONDS = 30.0  # a tree of 5,000 files takes one or two; a much larger one is not committed
 _ALREADY, _NO_GIT = 10, 11
 _REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/[\w.-]{1,100}", re.ASCII)
-WITHOUT = "the workspace is no git repository here"
+WITHOUT = "the workspace is not a git repository here"
 
-# All content goes into one pack, as a fetch leaves it. Candidates are copies, in which inodes and times of change are others:
-# git is told to tell files apart by size and time alone, else the commands that do not refresh its index find changes.
+# All content goes into one pack, as after a fetch. Candidates are copies with other inodes and change times, so git compares
+# size and modification time alone; otherwise commands that do not refresh the index would report changes.
 _SCRIPT = f"""
 [ ! -e .git ] || exit {_ALREADY}
 git --version >/dev/null 2>&1 || exit {_NO_GIT}
@@ -57,11 +57,10 @@ _ENVIRONMENT = {
 }
 
 
-async def committed(sandbox: Sandbox, run: Run) -> str:
-    """Make the base one commit; `run` says its branch and repository, as far as they are known. The HEAD is detached as on a
-    pull request where there is no branch.
+async def commit_workspace(sandbox: Sandbox, run: Run) -> str:
+    """Commit the base. `run` gives its branch and repository, where known; without a branch, HEAD is detached.
 
-    Returns what is to be said of it, "" for nothing. Raises `SandboxError`.
+    Returns a note, or "". Raises `SandboxError`.
     """
     branch = "" if run.event in PULLS else run.branch
     origin = f"https://github.com/{run.repository}" if _REPOSITORY.fullmatch(run.repository) else ""
@@ -69,13 +68,13 @@ async def committed(sandbox: Sandbox, run: Run) -> str:
     try:
         ended = await sandbox.amend(Command(argv, SECONDS, env=_ENVIRONMENT))
     except DeadlinePassed:
-        why = f"making one of so many files took longer than {SECONDS:.0f} s"
+        why = f"committing so many files took longer than {SECONDS:.0f} s"
     else:
         if ended.exit_code in (0, _ALREADY):
             return ""
         if ended.exit_code == _NO_GIT:
             return f"{WITHOUT}: the sandbox has no git"
         said = ended.stderr.decode(errors="replace").strip().splitlines()
-        why = f"git could not make one ({one_line(said[-1], 200) if said else f'exit code {ended.exit_code}'})"
+        why = f"git failed ({one_line(said[-1], 200) if said else f'exit code {ended.exit_code}'})"
     await sandbox.amend(Command(("/bin/rm", "-rf", ".git"), SECONDS))
     return f"{WITHOUT}: {why}"

@@ -1,6 +1,6 @@
-"""What the expressions of a step can see: the run's facts, and what the steps before it have left.
+"""The contexts of a step's expressions: facts about the run, and what earlier steps left.
 
-Knows names and values, not files. What only GitHub knows is `Unknown`, never an empty text that might decide something.
+Knows names and values, not files. What only GitHub knows is `Unknown`, never an empty text that might decide a condition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAMES = re.compile(r"\bGITHUB_[A-Z_]+\b")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is known of the failed run beside its files. "" where it is not known."""
+    """What is known about the failed run besides its files; "" for unknown."""
 
     workflow: str = ""  # name of the workflow
     job: str = ""  # id of the job
@@ -36,8 +36,8 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """The contexts of one place in a job that change on the way."""
+class StepContexts:
+    """The contexts that change from step to step."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     steps: Mapping[str, Value] = field(default_factory=dict)  # id → {outputs, outcome, conclusion}
@@ -45,10 +45,10 @@ class Seen:
     action_path: str = ""
 
 
-def scope_of(
-    run: Run, matrix: Mapping[str, Value], seen: Seen, files: Files, ports: Mapping[str, Value] | None = None
+def build_scope(
+    run: Run, matrix: Mapping[str, Value], seen: StepContexts, files: Files, ports: Mapping[str, Value] | None = None
 ) -> Scope:
-    """`ports` are those of the job's services, as `job.services` has them."""
+    """`ports`: the ports of the job's services, as in `job.services`."""
     job: dict[str, Value] = {"status": "success", "services": ports or {}}
     contexts: dict[str, Value] = {
         "github": _github(run, seen),
@@ -69,29 +69,29 @@ def scope_of(
     return Scope(contexts, files=files)
 
 
-def with_an_empty_token(scope: Scope, named: Sequence[str]) -> Scope:
-    """For a text that asks for the run's own token and for the `named` secrets: the token may be empty, others stay unknown."""
+def with_empty_token(scope: Scope, named: Sequence[str]) -> Scope:
+    """A scope with an empty `GITHUB_TOKEN`; the other `named` secrets stay unknown."""
     secrets: dict[str, Value] = {name: Unknown(f"secrets.{name}") for name in named if name.upper() != TOKEN}
     return Scope({**scope.contexts, "secrets": {**secrets, TOKEN: ""}}, scope.status, scope.files)
 
 
-def variables(run: Run) -> dict[str, str]:
-    """What GitHub sets for every step, with the values that the contexts have; what is not known is not set.
+def default_variables(run: Run) -> dict[str, str]:
+    """The variables that GitHub sets for every step, as far as they are known.
 
     https://docs.github.com/actions/reference/workflows-and-actions/variables#default-environment-variables
     """
-    github = _github(run, Seen())
+    github = _github(run, StepContexts())
     known = {f"GITHUB_{name.upper()}": value for name, value in github.items() if name in _SHOWN and isinstance(value, str)}
     runner = {"OS": "Linux", "ARCH": "X64", "NAME": "selfheal", "ENVIRONMENT": "self-hosted", "TEMP": TEMP, "TOOL_CACHE": TOOLS}
     return {"CI": "true", "GITHUB_ACTIONS": "true", **known, **{f"RUNNER_{name}": value for name, value in runner.items()}}
 
 
-def unknown_in(text: str, env: Mapping[str, str]) -> list[str]:
-    """Variables that a runner of GitHub sets, that a step's `text` names, and that nobody here knows."""
+def unknown_variables(text: str, env: Mapping[str, str]) -> list[str]:
+    """The variables of GitHub's runner that a step's `text` names and that are unknown here."""
     return sorted({name for name in _NAMES.findall(text) if name.partition("_")[2].lower() in _SHOWN and name not in env})
 
 
-# Of the context `github`, what is a variable too; others are set where a step is started.
+# The keys of the `github` context that are variables too; others are set where a step starts.
 _SHOWN = frozenset({
     "actor", "actor_id", "api_url", "base_ref", "event_name", "event_path", "graphql_url", "head_ref", "job", "ref", "ref_name",
     "ref_protected", "ref_type", "repository", "repository_id", "repository_owner", "repository_owner_id", "retention_days",
@@ -99,7 +99,7 @@ _SHOWN = frozenset({
 })  # fmt: skip
 
 
-def _github(run: Run, seen: Seen) -> dict[str, Value]:
+def _github(run: Run, seen: StepContexts) -> dict[str, Value]:
     def known(value: str, name: str) -> Value:
         return value or Unknown(f"github.{name}")
 

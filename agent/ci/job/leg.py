@@ -1,4 +1,4 @@
-"""What is replayed, and what a walk through its steps gives: values that readers, players and pages share."""
+"""What is replayed, and the result of traversing its steps: values shared by readers, replays and pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from agent.ci.expressions import Value
 from agent.ci.job.contexts import Run
-from agent.ci.job.services import Wanted
+from agent.ci.job.services import JobServices
 from agent.ci.workflows.model import Job, Workflow
 from agent.contract.verdicts import Check, CheckRun
 from agent.report.endings import Ending
@@ -19,36 +19,36 @@ Does = Literal["runs", "fails", "installs", "sets up", "nothing", "left out", "s
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One run of one job: what is to be replayed."""
+    """One run of one job, to be replayed."""
 
     workflow: Workflow
     job: Job
     source: str  # for people: "workflow ci.yml, job tests (3.12)"
     run: Run = field(default_factory=Run)
     matrix: Mapping[str, Value] = field(default_factory=dict)
-    inputs: Mapping[str, Value] = field(default_factory=dict)  # of a workflow that is called
-    wanted: Wanted = field(default_factory=Wanted)  # its services
-    failed_step: str | None = None  # as GitHub shows it; None: it is to be found
+    inputs: Mapping[str, Value] = field(default_factory=dict)  # of a called workflow
+    wanted: JobServices = field(default_factory=JobServices)  # its services
+    failed_step: str | None = None  # as GitHub shows it; None: unknown
     conclusions: tuple[tuple[str, str], ...] = ()  # of the steps in CI: the names that GitHub shows, in their order
-    needs: str = ""  # what its services ask for and only GitHub has
-    notes: tuple[str, ...] = ()  # what was guessed of it, and what is different of where it runs
-    image: str | None = None  # that it runs in; None where it has none
+    needs: str = ""  # what its services need and only GitHub has
+    notes: tuple[str, ...] = ()  # guesses, and differences from CI
+    image: str | None = None  # of its container
     python: str | None = None  # of that image
     is_windows: bool = False  # in CI
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What becomes of one step, for people. `number` is "3", or "3.1" within an action of the repository."""
+class StepOutcome:
+    """What happens to one step, for people. `number` is "3", or "3.1" within an action of the repository."""
 
     number: str
     title: str
     does: Does
-    detail: str = ""  # its command, or why it is not run
+    detail: str = ""  # its command, or why it does not run
 
 
 class Performed(NamedTuple):
-    """What running a step gave, and what it left for those after it."""
+    """The run of a step, and what it left for later steps."""
 
     run: CheckRun
     outputs: Mapping[str, Value]
@@ -60,51 +60,51 @@ class Performed(NamedTuple):
 
 
 class Perform(Protocol):
-    """Runs one step after the others, in one workspace; `anew`: together with those before it, in a fresh one.
+    """Runs the next step in a shared workspace; with `fresh`, together with the earlier steps in a new one.
 
     Raises `SandboxError`.
     """
 
-    async def __call__(self, check: Check, *, anew: bool) -> Performed: ...
+    async def __call__(self, check: Check, *, fresh: bool) -> Performed: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The step that shows the failure, with the steps before it that it cannot do without."""
+class FailingStep:
+    """The step that shows the failure, with the earlier steps that it needs."""
 
     check: Check
-    tool: str  # what the check's command calls
-    seen: CheckRun | None = None  # red, where it was run
+    tool: str  # the program that the check runs
+    seen: CheckRun | None = None  # the failed run, if it ran
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Only running the steps can tell `what`."""
+class RunRequired:
+    """Only running the steps can show `what`."""
 
     what: str  # for people, behind "to see"
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NoCheck:
     """No step of the job tests or checks anything."""
 
 
-End = Found | Asked | Ending | Nothing
+End = FailingStep | RunRequired | Ending | NoCheck
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
-    """Where the walk led, and what was seen on the way."""
+class TraversalResult:
+    """Where the traversal ended, and what it recorded."""
 
     end: End
-    told: tuple[Told, ...]
+    steps: tuple[StepOutcome, ...]
     packages: Packages
     notes: tuple[str, ...] = ()
-    runtimes: Mapping[str, str] = field(default_factory=dict)  # of other languages: name → version that is asked for
+    runtimes: Mapping[str, str] = field(default_factory=dict)  # other languages: name → requested version
 
     @property
     def check(self) -> Check | None:
-        return self.end.check if isinstance(self.end, Found) else None
+        return self.end.check if isinstance(self.end, FailingStep) else None
 
     @property
     def ending(self) -> Ending | None:
@@ -112,4 +112,4 @@ class Walked:
 
     @property
     def asks(self) -> str:
-        return self.end.what if isinstance(self.end, Asked) else ""
+        return self.end.what if isinstance(self.end, RunRequired) else ""

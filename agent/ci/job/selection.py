@@ -1,4 +1,4 @@
-"""From what CI, or a person, says of a job to the leg that is replayed: its workflow, its matrix values, its services."""
+"""Selects the leg to replay from what CI or a person names: its workflow, matrix values and services."""
 
 from __future__ import annotations
 
@@ -13,81 +13,81 @@ from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, value_o
 from agent.ci.expressions.scope import no_files
 from agent.ci.expressions.values import text
 from agent.ci.job.actions import python_version
-from agent.ci.job.contexts import Run, Seen, scope_of
+from agent.ci.job.contexts import Run, StepContexts, build_scope
 from agent.ci.job.leg import Leg
-from agent.ci.job.services import Wanted, read_services
-from agent.ci.obstacles import Needs
+from agent.ci.job.refusals import Unavailable
+from agent.ci.job.services import JobServices, read_services
 from agent.ci.project.detection import Project
-from agent.ci.workflows.document import Problem
+from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Job, Workflow
 from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, name_of, pick
-from agent.ci.workflows.reuse import find
+from agent.ci.workflows.reuse import resolve_job
 from agent.ci.workflows.workflow_file import read_workflow
 from agent.guest.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
 class FailedJob:
-    """A job that failed in CI: what is known of it. Texts come from outside and are data only."""
+    """A job that failed in CI. Its texts come from outside and are data only."""
 
     name: str  # as GitHub shows it, "tests (3.11)"
     workflow: str | None  # text of its workflow file at the failing commit
     workflow_path: str = ""
-    failed_step: str | None = None  # as GitHub shows it; None: it is not known, so it is looked for
+    failed_step: str | None = None  # as GitHub shows it; None: unknown
     conclusions: tuple[tuple[str, str], ...] = ()  # of its steps: the names that GitHub shows, in their order
     run: Run = field(default_factory=Run)
-    told: tuple[str, ...] = ()  # ids of what its log tells as failing
-    seed: int | None = None  # of chance, as its log tells it
-    began: datetime | None = None  # when its failing step did
+    reported_ids: tuple[str, ...] = ()  # that its log reports
+    seed: int | None = None  # of random numbers, from its log
+    started: datetime | None = None  # its failing step
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenJob:
-    """A job that a person names, and values of its matrix."""
+    """A job that a person names, with values of its matrix."""
 
     workflow: str  # text
     workflow_path: str
     job: str | None = None  # id, or the name that GitHub shows; None: the only one
     matrix: Mapping[str, str] = field(default_factory=dict)
-    step: str | None = None  # that is red, as GitHub shows it; None: it is looked for
+    step: str | None = None  # that fails, as GitHub shows it; None: unknown
     run: Run = field(default_factory=Run)
 
 
-def image_of(asked: FailedJob | ChosenJob) -> str | None:
-    """The image that a job runs in, as far as its workflow file alone tells."""
-    leg = leg_of(asked, Project.of_texts({}), ".")
-    return None if isinstance(leg, Problem) else leg.image
+def read_image(asked: FailedJob | ChosenJob) -> str | None:
+    """The image that a job runs in, from its workflow file alone."""
+    leg = select_leg(asked, Project.of_texts({}), ".")
+    return None if isinstance(leg, WorkflowProblem) else leg.image
 
 
-def leg_of(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | Problem:
-    """`root` is the path of the repository as its steps see it."""
+def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | WorkflowProblem:
+    """The leg that is asked for; `root` is the path of the repository as its steps see it."""
     if asked.workflow is None:
-        return Problem("The workflow file is not known.")
+        return WorkflowProblem("The workflow file is unknown.")
     workflow = read_workflow(asked.workflow)
-    if isinstance(workflow, Problem):
+    if isinstance(workflow, WorkflowProblem):
         return workflow
     run = asked.run if isinstance(asked, FailedJob) else replace(asked.run, event=_event(workflow))
     run = replace(run, workflow=workflow.name or asked.workflow_path, root=root)
 
     def evaluate(template: str, contexts: Mapping[str, Value]) -> Value:
-        scope = scope_of(run, {}, Seen(), no_files)
+        scope = build_scope(run, {}, StepContexts(), no_files)
         return value_of(template, Scope({**scope.contexts, **contexts}))
 
-    def choose(workflow: Workflow, inputs: Mapping[str, Value]) -> JobLeg | Problem:
+    def choose(workflow: Workflow, inputs: Mapping[str, Value]) -> JobLeg | WorkflowProblem:
         if isinstance(asked, FailedJob):
             return find_leg(workflow, asked.name, evaluate, inputs)
         return pick(workflow, asked.job, asked.matrix, evaluate)
 
-    found = find(workflow, asked.workflow_path, choose, evaluate, _reader(project))
-    if isinstance(found, Problem):
+    found = resolve_job(workflow, asked.workflow_path, choose, evaluate, _reader(project))
+    if isinstance(found, WorkflowProblem):
         return found
     target = found.target
     shown = asked.name if isinstance(asked, FailedJob) else _shown((*found.calls, target), evaluate, found.inputs)
     render = partial(_rendered, evaluate, {"matrix": target.leg.values, "inputs": found.inputs})
     try:
         wanted, needs = _services(target, evaluate, found.inputs), ""
-    except Needs as stands:
-        wanted, needs = Wanted(), stands.what
+    except Unavailable as stands:
+        wanted, needs = JobServices(), stands.what
     image = render(target.job.container.image) if target.job.container is not None else None
     return Leg(
         workflow=found.workflow,
@@ -117,9 +117,9 @@ def _shown(chain: Sequence[JobLeg], evaluate: Evaluate, inputs: Mapping[str, Val
 
 
 def _place(job: Job, render: Callable[[str], str]) -> list[str]:
-    """What is different of where the job runs."""
+    """Differences between the job's system and the sandbox."""
     other = _other_system(job, render)
-    return [f"the job runs on {one_line(other, 60)} in CI, and on Linux here"] if other else []
+    return [f"the job runs on {one_line(other, 60)} in CI, but on Linux here"] if other else []
 
 
 def _other_system(job: Job, render: Callable[[str], str]) -> str | None:
@@ -134,17 +134,17 @@ def _python(image: str) -> str | None:
 
 
 def _event(workflow: Workflow) -> str:
-    """One that starts the workflow, the most usual of them."""
+    """The most usual event that starts the workflow."""
     return next((event for event in ("push", "pull_request", *workflow.events) if event in workflow.events), "push")
 
 
-def _services(target: JobLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -> Wanted:
-    """The job's services, their texts evaluated. Raises `Needs`: a server with a made-up password would be another one."""
+def _services(target: JobLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -> JobServices:
+    """The job's services, evaluated. Raises `Unavailable`: an unknown password or image cannot be made up."""
 
     def render(template: str) -> str:
         value = evaluate(template, {"matrix": target.leg.values, "inputs": inputs})
         if isinstance(value, Unknown):
-            raise Needs(value.what)
+            raise Unavailable(value.what)
         return text(value)
 
     asked: dict[str, object] = {}

@@ -1,7 +1,6 @@
-"""What the `services:` of a workflow's job ask for: servers that a sandbox may have, and those that it cannot have.
+"""Reads the `services:` of a job: the servers that a sandbox may have, and those that are not supported.
 
-Knows image names and the form of the mapping, whose expressions are resolved already; starts nothing, and does not know what
-a sandbox really has.
+Knows image names and the form of the mapping, after expressions were evaluated; starts nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ SERVICES = 20  # that one job may ask for
 NAME_LIMIT, VALUE_LIMIT = 100, 4000  # characters
 Kind = Literal["postgresql", "mysql", "redis"]
 PORTS: Mapping[Kind, int] = {"postgresql": 5432, "mysql": 3306, "redis": 6379}
-# Name of the image without its owner → what it is, and what it has beyond that.
+# Image name without its owner → the server, and what the image adds to it.
 IMAGES: Mapping[str, tuple[Kind, str]] = {
     "postgres": ("postgresql", ""),
     "postgresql": ("postgresql", ""),
@@ -33,18 +32,18 @@ IMAGES: Mapping[str, tuple[Kind, str]] = {
     "valkey": ("redis", ""),
 }
 _OWNERS = ("", "library", "bitnami", "bitnamilegacy", "cimg", "circleci", "mysql", "postgis", "pgvector", "ankane", "valkey")
-# Bitnami's images have names of their own for some of the official ones' variables.
+# Bitnami's names for variables of the official images.
 _BITNAMI = {
     "POSTGRESQL_USERNAME": "POSTGRES_USER",
     "POSTGRESQL_PASSWORD": "POSTGRES_PASSWORD",
     "POSTGRESQL_DATABASE": "POSTGRES_DB",
 }
-_FREE_PORTS = 20_000  # from here on, where GitHub would choose one
+_FREE_PORTS = 20_000  # from here on, where GitHub would choose a port
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A service that no sandbox of ours has. `why` is a clause: "there is no server for elasticsearch:8 here"."""
+class UnsupportedService:
+    """A service that no sandbox has. `why` is a clause: "elasticsearch:8 is not supported"."""
 
     name: str
     image: str
@@ -52,11 +51,11 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a job's services come to. `ports` are by service, container port → port on localhost."""
+class JobServices:
+    """The services of a job. `ports`: service → container port → port on localhost."""
 
     services: tuple[Service, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[UnsupportedService, ...] = ()
     notes: tuple[str, ...] = ()
     ports: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -67,32 +66,32 @@ class Wanted:
         return f"The job needs services that the sandbox does not have: {named}." if named else ""
 
 
-def read_services(mapping: object, *, in_container: bool = False) -> Wanted:
+def read_services(mapping: object, *, in_container: bool = False) -> JobServices:
     """`mapping` is the value of `services:`, resolved. In a container's job they are reached by name, at their own ports."""
     if not mapping:
-        return Wanted()
+        return JobServices()
     if not isinstance(mapping, Mapping):
-        return Wanted(refusals=(Refusal("services", "", "`services:` is not a mapping"),))
+        return JobServices(refusals=(UnsupportedService("services", "", "`services:` is not a mapping"),))
     if len(mapping) > SERVICES:
-        return Wanted(refusals=(Refusal("services", "", f"more than {SERVICES} of them"),))
-    reading = _Reading(in_container)
+        return JobServices(refusals=(UnsupportedService("services", "", f"more than {SERVICES} of them"),))
+    reading = _ServiceReader(in_container)
     for name, asked in mapping.items():
         reading.add(one_line(str(name), NAME_LIMIT), asked)
-    return Wanted(tuple(reading.services), tuple(reading.refusals), tuple(reading.notes), reading.ports)
+    return JobServices(tuple(reading.services), tuple(reading.refusals), tuple(reading.notes), reading.ports)
 
 
-def ports_context(wanted: Wanted) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+def ports_context(wanted: JobServices) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """`job.services`: service → {"ports": {"5432": "5432"}}."""
     return {name: {"ports": dict(ports)} for name, ports in wanted.ports.items()}
 
 
-class _Reading:
+class _ServiceReader:
     """The services of one job, one after the other: no two share a port."""
 
     def __init__(self, in_container: bool) -> None:
         self.in_container = in_container
         self.services: list[Service] = []
-        self.refusals: list[Refusal] = []
+        self.refusals: list[UnsupportedService] = []
         self.notes: list[str] = []
         self.ports: dict[str, Mapping[str, str]] = {}
 
@@ -103,7 +102,7 @@ class _Reading:
             return  # GitHub starts nothing either
         owner, repository = _repository(image)
         if repository not in IMAGES:
-            self.refusals.append(Refusal(name, image, f"there is no server for {image} here"))
+            self.refusals.append(UnsupportedService(name, image, f"{image} is not supported"))
             return
         kind, beyond = IMAGES[repository]
         words = [*_words(asked.get("options")), *_words(asked.get("entrypoint")), *_words(asked.get("command"))]
@@ -117,32 +116,32 @@ class _Reading:
         if beyond:
             self.notes.append(f"service {name}: {beyond} of {image} may be missing")
         if owner not in _OWNERS:
-            self.notes.append(f"service {name}: {image} is taken for an ordinary {repository}")
+            self.notes.append(f"service {name}: {image} is treated as a plain {repository}")
         if asked.get("volumes"):
-            self.notes.append(f"service {name}: its volumes are left out")
+            self.notes.append(f"service {name}: its volumes are ignored")
 
     def _port(self, name: str, kind: Kind, asked: object) -> int | None:
-        """Where it listens. A server here has one port; in a container's job that is its own."""
+        """The port to listen on. A server here has one; in a container job it is the default port."""
         own = PORTS[kind]
         listed = asked if isinstance(asked, list) else [] if asked is None else [asked]
         pairs = [pair for pair in map(_pair, listed[:SERVICES]) if pair is not None]
         if len(pairs) != len(listed):
-            self.refusals.append(Refusal(name, "", f"its ports are not understood: {one_line(str(listed), 100)}"))
+            self.refusals.append(UnsupportedService(name, "", f"its ports cannot be read: {one_line(str(listed), 100)}"))
             return None
         taken = {service.port for service in self.services}
         if self.in_container:
             pairs = [(own, own)]
         elif not pairs:
-            self.notes.append(f"service {name}: it has no ports in the workflow; here it listens on {own}")
+            self.notes.append(f"service {name}: the workflow gives it no ports; it listens on {own}")
             pairs = [(own, own)]
         inside, outside = next((pair for pair in pairs if pair[0] == own), pairs[0])
         free = (own, *range(_FREE_PORTS, _FREE_PORTS + SERVICES))
         port = outside or next(port for port in free if port not in taken)
         if port in taken:
-            self.refusals.append(Refusal(name, "", f"another service has port {port}"))
+            self.refusals.append(UnsupportedService(name, "", f"another service uses port {port}"))
             return None
         if len(pairs) > 1:
-            self.notes.append(f"service {name}: of its ports only {inside} can be reached, as {port}")
+            self.notes.append(f"service {name}: only its port {inside} is reachable, as {port}")
         self.ports[name] = {str(inside): str(port)}
         return port
 
@@ -171,9 +170,9 @@ def _variables(env: object) -> dict[str, str]:
 
 def _options(words: list[str]) -> dict[str, str]:
     """Variables that are set on the command line: `-e NAME=value`, `--env NAME=value`, `--env=NAME=value`."""
-    told = [after for word, after in pairwise(words) if word in ("-e", "--env")]
-    told += [word.removeprefix("--env=") for word in words if word.startswith("--env=")]
-    return {name: value for name, equals, value in (text.partition("=") for text in told) if equals}
+    given = [after for word, after in pairwise(words) if word in ("-e", "--env")]
+    given += [word.removeprefix("--env=") for word in words if word.startswith("--env=")]
+    return {name: value for name, equals, value in (text.partition("=") for text in given) if equals}
 
 
 def _words(text: object) -> list[str]:

@@ -1,11 +1,10 @@
-"""Reads the log of a red job: what failed, of which class, told by which line.
+"""Reads the log of a failed job: what failed, in which class, by which line.
 
-`read_log` for a whole log, `LogTap` for one that arrives in pieces; `excerpt` cuts a log to a hint for people and models.
-A log is written by whoever's code ran in the job: what is read from it says what to look for, and is never a verdict.
+A log is a hint for the repair, never a verdict.
 """
 
-from agent.ci.logs.classification import LogTap, read_log
-from agent.ci.logs.cutting import excerpt
-from agent.ci.logs.model import Cause, LogReading, ToldFailure, is_infrastructure, told_ids
+from agent.ci.logs.classification import read_log
+from agent.ci.logs.model import Cause, LoggedFailure, LogReading, failure_ids, is_infrastructure
+from agent.ci.logs.steps import excerpt
 
-__all__ = ["Cause", "LogReading", "LogTap", "ToldFailure", "excerpt", "is_infrastructure", "read_log", "told_ids"]
+__all__ = ["Cause", "LogReading", "LoggedFailure", "excerpt", "failure_ids", "is_infrastructure", "read_log"]

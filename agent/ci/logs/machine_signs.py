@@ -1,7 +1,7 @@
 """Signs that the machine ended a job, not the repository: time limits, memory, and the infrastructure table.
 
-A sign is the sentence of a known client, or of GitHub's runner, at the beginning of its line: "503" or "connection refused"
-somewhere in a line says nothing, as tests and programs print such things for reasons of their own.
+A sign is a message of a known client, or of GitHub's runner, at the start of a line. "503" or "connection refused" elsewhere
+means nothing, as tests print such words too.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 from agent.ci.logs.model import Cause
 
-NEAR = 250  # lines from the end of a step in which what ended it is looked for
+NEAR = 250  # lines from the end of a step that are searched
 _EXITS = {124: Cause.TIMEOUT, 137: Cause.OUT_OF_MEMORY, 143: Cause.TIMEOUT}
 
-# What the runner itself marks as an error at the end of a job.
+# Errors that the runner itself marks at the end of a job.
 _RUNNER: tuple[tuple[Cause, re.Pattern[str]], ...] = (
     (Cause.TIMEOUT, re.compile(
         r"^The (?:job running on runner .{1,200}|action .{1,300}) has (?:exceeded the maximum execution time|"
@@ -60,7 +60,7 @@ _MEMORY: tuple[re.Pattern[str], ...] = (
     re.compile(r"^terminate called after throwing an instance of 'std::bad_alloc'"),
 )  # fmt: skip
 
-# What clients print when a service, the network or the disk fails them.
+# Messages of clients when a service, the network or the disk fails.
 _TABLE: tuple[re.Pattern[str], ...] = (
     re.compile(
         r"^ERROR: (?:HTTP error (?:5\d\d|429) while getting|"
@@ -119,7 +119,7 @@ _TABLE: tuple[re.Pattern[str], ...] = (
     ),
 )  # fmt: skip
 
-# Trouble that a client tells on its way, and which alone ends nothing.
+# Trouble that a client reports and that alone ends nothing.
 _TROUBLE: tuple[re.Pattern[str], ...] = (
     re.compile(r"^WARNING: Retrying \(Retry\(total=\d+.{0,200} after connection broken by "),
     re.compile(r"^(?:npm warn|npm WARN) .{0,200}(?:ECONNRESET|ETIMEDOUT|EAI_AGAIN|network)"),
@@ -128,12 +128,12 @@ _TROUBLE: tuple[re.Pattern[str], ...] = (
 
 
 def by_runner(errors: Iterable[str]) -> tuple[Cause, str] | None:
-    """What the runner's own errors of a step say of its end."""
+    """The cause that the runner's own errors give."""
     return next(((cause, line) for line in errors for cause, sign in _RUNNER if sign.match(line)), None)
 
 
 def by_limits(lines: Sequence[str], exit_code: int | None) -> tuple[Cause, str] | None:
-    """A process that was killed, for its memory or its time."""
+    """A process killed for its memory or time."""
     for line in reversed(lines[-NEAR:]):
         if any(sign.match(line) for sign in _MEMORY):
             return Cause.OUT_OF_MEMORY, line
@@ -146,10 +146,10 @@ def by_limits(lines: Sequence[str], exit_code: int | None) -> tuple[Cause, str] 
 
 
 def by_table(lines: Sequence[str]) -> str | None:
-    """The line near the step's end in which a client says that the network, a service or the disk failed it."""
+    """The line near the step's end in which a client reports that the network, a service or the disk failed."""
     return next((line.strip() for line in reversed(lines[-NEAR:]) if any(sign.match(line) for sign in _TABLE)), None)
 
 
 def by_trouble(lines: Sequence[str]) -> str | None:
-    """Trouble of the network that explains why something then could not be found."""
+    """Network trouble that explains why something could not be found."""
     return next((line for line in reversed(lines[-NEAR:]) if any(sign.match(line) for sign in _TROUBLE)), None)

@@ -1,7 +1,7 @@
-"""Makes lines and steps of a raw job log: bounded, without stamps, colours, marks. Knows how GitHub writes logs, and no tool.
+"""Splits a raw job log into steps and lines, without time stamps, colours and marks. Knows GitHub's log format, and no tool.
 
-A log may have any size: its head and its tail are kept. A carriage return ends a line, as what it would overwrite may
-be what matters.
+Of a long log only the head and the tail are read. A carriage return ends a line, since the overwritten text may matter.
+`excerpt` cuts a log to a hint for people and models. The log is data from outside: cleaned, bounded, never trusted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from agent.guest.text import clean
 HEAD = 512 * 1024  # characters kept of a log's beginning
 TAIL = 3 * 1024 * 1024
 LINE = 2000  # characters kept of a line
+EXCERPT, EXCERPT_LINE = 6000, 400  # characters of an excerpt, of a line in it
 _CUT = "\n[…]\n"
 # "job\tstep\t" is what `gh run view --log` puts before each line.
 _STAMP = re.compile(r"^\ufeff?(?:[^\t\n]{0,200}\t[^\t\n]{0,200}\t\ufeff?)?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
@@ -25,11 +26,19 @@ _ENDINGS = re.compile(
     r"The (?:hosted |self-hosted )?runner\b|The job running on runner|The action .{1,300} has timed out|"
     r"Docker .{1,80} failed with exit code)"
 )
+# Where the part of a step that is worth reading starts, best first.
+_HEADS = (
+    re.compile(r"^=+ (?:FAILURES|ERRORS) =+$"),
+    re.compile(r"^=+ short test summary info =+$"),
+    re.compile(r"^Traceback \(most recent call last\):"),
+    re.compile(r"^(?:=+|-+)$"),
+    re.compile(r"\b(?:error|failed|failure)\b", re.IGNORECASE),
+)
 _ACTION = re.compile(r"^Run \.{0,2}/?[\w.-]+/[\w./-]+(?:@|$)")
 
 
 @dataclass(slots=True)
-class Step:
+class LogStep:
     """One step: what it printed, without the lines in which the runner shows the command itself."""
 
     title: str = ""
@@ -39,34 +48,9 @@ class Step:
     exit_code: int | None = None
 
 
-class Kept:
-    """The head and the tail of a log that arrives in pieces of bytes; memory is bounded whatever its size."""
-
-    def __init__(self) -> None:
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._cut = False
-
-    def feed(self, piece: bytes) -> None:
-        room = HEAD - len(self._head)
-        if room > 0:
-            self._head += piece[:room]
-            piece = piece[room:]
-        self._tail += piece[-TAIL:]
-        self._cut |= len(piece) > TAIL
-        if len(self._tail) > 2 * TAIL:  # not for each piece: moving the tail costs its length
-            del self._tail[:-TAIL]
-            self._cut = True
-
-    def text(self) -> str:
-        if not self._cut:
-            return bytes(self._head + self._tail).decode("utf-8", "replace")
-        return self._head.decode("utf-8", "replace") + _CUT + self._tail.decode("utf-8", "replace")
-
-
-def read_steps(log: str) -> list[Step]:
+def read_steps(log: str) -> list[LogStep]:
     """The steps of a log in their order; a log without GitHub's marks is one step without a title."""
-    steps = [Step()]
+    steps = [LogStep()]
     header = False  # inside the lines in which the runner shows a step's command
     pending: list[str] | None = None  # of a group that may be a step's beginning
     title = ""
@@ -77,7 +61,7 @@ def read_steps(log: str) -> list[Step]:
         if header and pending is not None:
             if mark == "endgroup":
                 if _begins_step(title, pending):
-                    steps.append(Step(title.removeprefix("Run ").strip()))
+                    steps.append(LogStep(title.removeprefix("Run ").strip()))
                 else:
                     steps[-1].lines += [title, *pending]
                 header, pending = False, None
@@ -93,7 +77,7 @@ def read_steps(log: str) -> list[Step]:
         if mark in ("endgroup", "debug", "notice"):
             continue
         if line == "Post job cleanup.":
-            steps.append(Step("Post job cleanup"))
+            steps.append(LogStep("Post job cleanup"))
         step = steps[-1]
         step.lines.append(text)
         if mark == "error":
@@ -107,13 +91,21 @@ def read_steps(log: str) -> list[Step]:
     return steps
 
 
-def failed_step(steps: list[Step]) -> Step:
+def failed_step(steps: list[LogStep]) -> LogStep:
     """The first step that the runner ended as failed; else the first with an error marked; else all of it."""
     for wanted in (lambda step: step.ended, lambda step: bool(step.errors)):
         found = next((step for step in steps if wanted(step)), None)
         if found is not None:
             return found
-    return Step("", [line for step in steps for line in step.lines])
+    return LogStep("", [line for step in steps for line in step.lines])
+
+
+def excerpt(log: str, limit: int = EXCERPT) -> str:
+    """At most `limit` characters: what the failing step printed, from where it reports the failure."""
+    lines = [line[:EXCERPT_LINE] for line in failed_step(read_steps(log)).lines]
+    starts = (next((at for at, line in enumerate(lines) if head.search(line)), None) for head in _HEADS)
+    start = next((at for at in starts if at is not None), 0)
+    return clean("\n".join(lines[start:]).strip(), limit)
 
 
 def _begins_step(title: str, shown: list[str]) -> bool:

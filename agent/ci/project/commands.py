@@ -1,4 +1,4 @@
-"""Reads shell text of a workflow: what it runs (tests, a linter, a build). Knows command lines; executes nothing."""
+"""Classifies shell text of a workflow: tests, a linter, a build. Knows command lines; executes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.ci.shell.words import assignments
 from agent.contract.verdicts import Check, Reader
 from sandbox.base import Packages
 
-# How a tool is called → what installs it, for those whose output is read as findings.
+# Program → its package, for tools whose output is read as findings.
 LINTERS = {
     "ruff": "ruff",
     "flake8": "flake8",
@@ -36,7 +36,7 @@ LINTERS = {
 }
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _SHELL = ("cd", "export", "set", "mkdir", ":", "true")
-# What is of use only to the commands behind it.
+# Commands that only affect the commands after them.
 _MOVES: tuple[list[str], ...] = (
     [],
     ["cd"],
@@ -50,15 +50,15 @@ _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--pro
 
 
 class Reading(NamedTuple):
-    """What a piece of shell text is about."""
+    """What a piece of shell text runs."""
 
     reader: Reader
     tool: str  # the program that decides the reader: "pytest", "ruff", "tox", "make", …
 
 
 def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> Reading:
-    """`script` gives the text of a file in the repository ("" when there is none): a Makefile or a shell script is looked into
-    to tell which runner it ends up in.
+    """`script` returns the text of a file in the repository ("" when there is none): a Makefile or a shell script is searched
+    for the test runner that it calls.
     """
     best = Reading("exit", "")
     for command in commands(text):
@@ -66,12 +66,12 @@ def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> R
         if found is not None and (_weight(found.reader) > _weight(best.reader) or not best.tool):
             best = found
     if best.reader == "exit" and (inner := _runner_in(text)) is not None:
-        return Reading(inner, inner)  # inside a string, or what could not be read
+        return Reading(inner, inner)  # inside a string, or in unread text
     return best
 
 
 def only_looks(text: str) -> bool:
-    """Whether it leaves nothing behind for a later step: every simple command is a tester, a linter, or moves its own shell."""
+    """Whether no later step depends on it: every simple command tests, lints, or only changes its own shell."""
     found = commands(text)
     read = [_classify(list(command.words), lambda path: "") for command in found]
     looks = [reading is not None and reading.reader in _LOOKING for reading in read]
@@ -83,7 +83,7 @@ def only_looks(text: str) -> bool:
 
 
 def tools_of(check: Check, tool: str) -> Packages:
-    """The program that a check calls, where a package brings it."""
+    """The package of the program that a check calls, if it has one."""
     needed = "pytest" if check.reader == "pytest" else LINTERS.get(tool, "")
     return Packages(requirements=(needed,) if needed else ())
 
@@ -117,7 +117,7 @@ def program(words: list[str]) -> tuple[str, list[str]]:
 def _classify(words: list[str], script: Callable[[str], str]) -> Reading | None:
     name, arguments = program(words)
     if name in _SHELL:
-        return None  # moves the shell, runs nothing
+        return None  # changes the shell, runs nothing
     if name in ("pytest", "py.test"):
         return Reading("pytest", "pytest")
     if name == "unittest":
@@ -140,7 +140,7 @@ def _classify(words: list[str], script: Callable[[str], str]) -> Reading | None:
 
 
 def _runner_in(script: str) -> Literal["pytest", "unittest"] | None:
-    """The test runner that a piece of shell seems to end up in."""
+    """The test runner that a piece of shell text seems to call."""
     if re.search(r"(?:^|[\s;&|(/@])(?:pytest|py\.test)(?=$|[\s;&|)])", script):
         return "pytest"
     return "unittest" if re.search(r"-m unittest\b", script) else None

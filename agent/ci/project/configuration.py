@@ -1,4 +1,4 @@
-"""A repository's own wishes, `.github/selfheal.yml`: text in, values or one clear sentence out.
+"""A repository's own configuration, `.github/selfheal.yml`: text in, values or one clear sentence out.
 
 Knows the file's format, not where it is read from (the default branch, never the head under repair). It may name what to run in
 the sandbox and narrow what Selfheal does; it widens nothing except that tests, or their snapshots, may be edited,
@@ -16,9 +16,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from agent.contract.budget import Budget
+from agent.contract.question import Autonomy
+from agent.contract.task import Policy
 from agent.guest.text import one_line
-from agent.question import Autonomy
-from agent.task import Policy
 from sandbox.base import KIB, Packages
 
 PATH = ".github/selfheal.yml"
@@ -35,7 +35,7 @@ class _Strict(BaseModel):
 
 
 class TestCommand(_Strict):
-    """One check that the repository names itself; without `kind` it is told from the command."""
+    """One check that the repository names itself; without `kind` it is detected from the command."""
 
     __test__ = False
 
@@ -105,17 +105,17 @@ class Configuration:
 
     enabled: bool = True
     tests: tuple[TestCommand, ...] = ()
-    packages: Packages | None = None  # None: found out
+    packages: Packages | None = None  # None: detected
     python: str | None = None
     allow_test_edits: bool = False
     snapshots: bool = False
     protected: tuple[str, ...] = ()
     rungs: tuple[str, ...] | None = None
-    autonomy: Autonomy | None = None  # how much a person is asked; never less than the operator says
+    autonomy: Autonomy | None = None  # never more than the operator allows
     budget: Narrowed = field(default_factory=Narrowed)
     branches: Branches = field(default_factory=Branches)
-    rerun: Literal["never", "once"] | None = None  # of failed jobs that are flaky; None: as the operator has it
-    guidance: str = ""  # for whoever repairs, quoted as data
+    rerun: Literal["never", "once"] | None = None  # of failed jobs that are flaky; None: the operator's setting
+    guidance: str = ""  # for the model, quoted as data
 
     def wants_branch(self, branch: str) -> bool:
         """Whether automatic attempts are wanted on `branch`."""
@@ -145,18 +145,18 @@ NO_CONFIGURATION = Configuration()
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Why the file is not used, for the person who wrote it."""
+class ConfigurationProblem:
+    """Why the file is not used, for its author."""
 
     sentence: str  # ".github/selfheal.yml, line 3, `test.0.run`: …"
     key: str = ""
     line: int | None = None
 
 
-def read_configuration(text: str) -> Configuration | Problem:
+def read_configuration(text: str) -> Configuration | ConfigurationProblem:
     """The configuration, or what is wrong with it: the first problem, with its key and line."""
     if len(text.encode("utf-8", "replace")) > SIZE_LIMIT:
-        return Problem(f"{PATH} is larger than {SIZE_LIMIT // KIB} KiB")
+        return ConfigurationProblem(f"{PATH} is larger than {SIZE_LIMIT // KIB} KiB")
     try:
         refusal = _refused(text)
         if refusal is not None:
@@ -193,24 +193,11 @@ def _configuration(file: _File) -> Configuration:
             projects=(f".[{','.join(install.extras)}]",) if install.extras else (),
             python=file.python,
         )
-    return Configuration(
-        enabled=file.enabled,
-        tests=file.test,
-        packages=packages,
-        python=file.python,
-        allow_test_edits=file.allow_test_edits,
-        snapshots=file.snapshots,
-        protected=file.protected,
-        rungs=file.rungs,
-        autonomy=file.autonomy,
-        budget=file.budget,
-        branches=file.branches,
-        rerun=file.rerun,
-        guidance=file.guidance,
-    )
+    same = {name: getattr(file, name) for name in _File.model_fields if name not in ("test", "install")}
+    return Configuration(**same, tests=file.test, packages=packages)
 
 
-def _refused(text: str) -> Problem | None:
+def _refused(text: str) -> ConfigurationProblem | None:
     """Aliases (which can grow without bound) and deep nesting, seen before anything is built from them."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -248,6 +235,6 @@ def _children(node: yaml.Node) -> Iterator[tuple[int | str, tuple[yaml.Node, yam
             yield index, (value, value)
 
 
-def _problem(key: str, line: int | None, what: str) -> Problem:
+def _problem(key: str, line: int | None, what: str) -> ConfigurationProblem:
     where = "".join([PATH, f", line {line}" if line else "", f", `{one_line(key, 100)}`" if key else ""])
-    return Problem(f"{where}: {what}", key, line)
+    return ConfigurationProblem(f"{where}: {what}", key, line)

@@ -1,4 +1,4 @@
-"""Finds out from a repository's files how it is tested and what that needs, where nothing else says so.
+"""Detects from a repository's files how to run its tests and what they need, where no workflow shows it.
 
 Reads a few well-known files as data; executes nothing. Knows Python packaging, not workflows.
 """
@@ -8,27 +8,26 @@ from __future__ import annotations
 import asyncio
 import configparser
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agent.ci.tables import strings
+from agent.ci.project.tables import read_toml, strings, table_at
 from agent.contract.verdicts import Check
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
-READ_LIMIT = 512 * KIB  # bytes of one file that is looked into
+READ_LIMIT = 512 * KIB  # bytes of one file that is read
 LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is long by nature
 TEST_FILES_READ = 40
-TELLING_FILES_READ = 60
-# Extras and groups that hold what tests need, by the names that people give them.
+CONFIGURATION_FILES_READ = 60
+# Common names of the extras and groups that tests need.
 TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development", "ci")
 
 _REQUIREMENTS = re.compile(
     r"^(?:requirements(?:[-_.](?:dev|test|tests|testing|ci))?|(?:dev|test|tests|testing|ci)[-_]requirements"
     r"|requirements/(?:base|main|dev|test|tests|testing|ci))\.(?:txt|in)$"
 )
-# What tells how a project is built and run, at the root or in a folder of a monorepo.
-_TELLS = re.compile(
+# Files that define how a project is built and run, at the root or in a folder of a monorepo.
+_CONFIGURES = re.compile(
     r"^(?:[^/]+/){0,2}(?:(?:GNU)?[Mm]akefile|[^/]+\.mk|\.?[Jj]ustfile|[Tt]askfile(?:\.dist)?\.ya?ml|tox\.(?:ini|toml)|noxfile\.py"
     r"|setup\.(?:py|cfg)|pyproject\.toml|hatch\.toml|Pipfile(?:\.lock)?|(?:uv|poetry|pdm)\.lock|poe_tasks\.toml"
     r"|package\.json|go\.mod|Cargo\.toml|pom\.xml|build\.gradle(?:\.kts)?|\.python-version|\.pre-commit-config\.yaml|action\.ya?ml)$"
@@ -39,20 +38,20 @@ _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$")
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The files that say how a repository is built and tested, read once. A file that cannot be read counts as missing."""
+    """The files that define how a repository is built and tested, read once. An unreadable file counts as missing."""
 
     paths: frozenset[str]
     pyproject: Mapping[str, object]
     setup_cfg: configparser.ConfigParser
     tox: configparser.ConfigParser
-    texts: Mapping[str, str]  # path → text of what was looked into: configuration of runners, test files, scripts
+    texts: Mapping[str, str]  # path → text of the files that were read: configuration of runners, test files, scripts
 
     @classmethod
     def of_texts(cls, texts: Mapping[str, str]) -> Project:
-        """One of which these files are known, and no more."""
+        """A project of which only these files are known."""
         return cls(
             paths=frozenset(texts),
-            pyproject=_toml(texts.get("pyproject.toml", "")),
+            pyproject=read_toml(texts.get("pyproject.toml", "")) or {},
             setup_cfg=_ini(texts.get("setup.cfg", "")),
             tox=_ini(texts.get("tox.ini", "")),
             texts=texts,
@@ -60,10 +59,7 @@ class Project:
 
     def table(self, *keys: str) -> Mapping[str, object]:
         """A table of pyproject.toml; empty where it is missing."""
-        node: object = self.pyproject
-        for key in keys:
-            node = node.get(key) if isinstance(node, dict) else None
-        return node if isinstance(node, dict) else {}
+        return table_at(self.pyproject, *keys)
 
 
 async def read_project(workspace: Workspace) -> Project:
@@ -71,15 +67,15 @@ async def read_project(workspace: Workspace) -> Project:
     paths = frozenset(entry.path for entry in await workspace.files() if not entry.link)
     tests = sorted(path for path in paths if _TEST_FILE.search(path))[:TEST_FILES_READ]
     scripts = sorted(path for path in paths if path.endswith(".sh") and path.count("/") <= 2)[:20]
-    told = sorted((path for path in paths if _TELLS.search(path)), key=lambda path: (path.count("/"), path))[
-        :TELLING_FILES_READ
+    named = sorted((path for path in paths if _CONFIGURES.search(path)), key=lambda path: (path.count("/"), path))[
+        :CONFIGURATION_FILES_READ
     ]
-    texts = {name: await _text(workspace, name) for name in (*told, *tests, *scripts)}
+    texts = {name: await _text(workspace, name) for name in (*named, *tests, *scripts)}
     return replace(await asyncio.to_thread(Project.of_texts, texts), paths=paths)
 
 
 def detect_check(project: Project) -> Check | None:
-    """How the repository's tests are most likely run; None when there are none."""
+    """The most likely way to run the repository's tests; None when there are none."""
     tests = [path for path in project.paths if _TEST_FILE.search(path)]
     configured = _pytest_is_configured(project)
     doctests = "--doctest-modules" in str(project.table("tool", "pytest", "ini_options").get("addopts", ""))
@@ -96,7 +92,7 @@ def detect_check(project: Project) -> Check | None:
 
 
 def detect_packages(project: Project) -> Packages:
-    """What the repository says that it and its tests need."""
+    """The packages that the repository and its tests declare."""
     files = sorted((path for path in project.paths if _REQUIREMENTS.match(path)), key=lambda path: (path.count("/"), path))
     compiled = {path for path in files if path.endswith(".txt")}
     files = [path for path in files if path in compiled or path.removesuffix(".in") + ".txt" not in compiled]
@@ -138,7 +134,7 @@ def _pytest_is_configured(project: Project) -> bool:
 
 
 def _is_installable(project: Project) -> bool:
-    """Whether it says how it is built; a `[project]` table alone often belongs to an application that nobody installs."""
+    """Whether it defines a build; a `[project]` table alone often belongs to an application that nobody installs."""
     return "build-system" in project.pyproject or "setup.py" in project.paths or project.setup_cfg.has_section("metadata")
 
 
@@ -171,13 +167,6 @@ async def _text(workspace: Workspace, path: str) -> str:
         return (await workspace.read(path, LOCK_LIMIT if path.endswith(".lock") else READ_LIMIT)).decode("utf-8", "replace")
     except (FileNotFoundError, LimitExceeded, ValueError):
         return ""
-
-
-def _toml(text: str) -> Mapping[str, object]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
 
 
 def _ini(text: str) -> configparser.ConfigParser:

@@ -1,7 +1,7 @@
-"""How a repository that is not Python's is tested, told by its package.json, go.mod, Cargo.toml, pom.xml or Gradle files.
+"""Detects the tests of a repository in another language by its package.json, go.mod, Cargo.toml, pom.xml or Gradle files.
 
-Pure: names of files and their texts go in. `read_command` asks what a single command line is, `detect` what fits a repository
-where nothing else says so.
+Pure: names of files and their texts go in. `read_command` classifies a single command line; `detect` chooses a check for a
+repository whose workflows show none.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from agent.contract.verdicts import Check, Reader
 from sandbox.base import Packages
 
-FOLDERS = 4  # with a package.json of their own that are looked at where the root has none
-ENVIRONMENT = {"CI": "true"}  # as every CI has it: no watching, and no recorded output is written anew
+FOLDERS = 4  # with a package.json of their own, read where the root has none
+ENVIRONMENT = {"CI": "true"}  # as in every CI: no watch mode, no rewriting of snapshots
 _RUNNERS = ("vitest", "jest", "mocha")
 _JS_TEST = re.compile(
     r"(?:^|/)(?:__tests__/.*|test/.*|tests/.*|[^/]*[.-](?:test|spec))\.[cm]?[jt]sx?$|(?:^|/)test\.[cm]?[jt]s$"
@@ -25,28 +25,35 @@ _PLACEHOLDER = "no test specified"  # of `npm init`
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """`check` runs the tests of the ecosystem that was found, `packages` is what they need, `notes` what was guessed."""
+class DetectedEcosystem:
+    """`check` runs the tests of the ecosystem that was found, `packages` is what they need, `notes` say what was guessed."""
 
     check: Check
     packages: Packages = field(default_factory=Packages)
     notes: tuple[str, ...] = ()
 
 
-def detect(paths: Collection[str], texts: Mapping[str, str]) -> Found | None:
+def detect(paths: Collection[str], texts: Mapping[str, str]) -> DetectedEcosystem | None:
     """`texts` holds the manifests at the root, or of folders, by their path. None where no ecosystem is recognised."""
     if "package.json" in texts and (found := _node("", texts["package.json"], paths)) is not None:
         return found
     if "go.mod" in texts and any(path.endswith("_test.go") for path in paths):
-        return Found(Check("tests", "go test ./...", "go"), notes=_offline("go.mod", paths, "vendor/modules.txt"))
+        return DetectedEcosystem(Check("tests", "go test ./...", "go"), notes=_offline("go.mod", paths, "vendor/modules.txt"))
     if "Cargo.toml" in texts:
-        return Found(Check("tests", "cargo test", "rust"), notes=_offline("Cargo.toml", paths, ".cargo/config.toml"))
+        return DetectedEcosystem(
+            Check("tests", "cargo test", "rust"), notes=_offline("Cargo.toml", paths, ".cargo/config.toml")
+        )
     if "pom.xml" in texts:
         command = "./mvnw -B -o test" if "mvnw" in paths else "mvn -B -o test"
-        return Found(Check("tests", command, "java"), notes=("Maven finds only what is in its own repository: no network",))
+        return DetectedEcosystem(
+            Check("tests", command, "java"),
+            notes=("Maven runs offline, with the dependencies in its local repository",),
+        )
     if "build.gradle" in texts or "build.gradle.kts" in texts:
         command = "./gradlew --offline test" if "gradlew" in paths else "gradle --offline test"
-        return Found(Check("tests", command, "exit"), notes=("Gradle finds only what is in its own cache: no network",))
+        return DetectedEcosystem(
+            Check("tests", command, "exit"), notes=("Gradle runs offline, with the dependencies in its cache",)
+        )
     for path in sorted(path for path in texts if path.endswith("/package.json"))[:FOLDERS]:
         if (found := _node(posixpath.dirname(path), texts[path], paths)) is not None:
             return found
@@ -95,32 +102,32 @@ def installs(words: Sequence[str]) -> Packages | None:
     return None
 
 
-def _node(folder: str, text: str, paths: Collection[str]) -> Found | None:
+def _node(folder: str, text: str, paths: Collection[str]) -> DetectedEcosystem | None:
     scripts, tables = _scripts(text), _tables(text)
     inner = scripts.get("test", "")
     own = [path for path in paths if path.startswith(f"{folder}/" if folder else "")]
     cwd, packages = folder or ".", Packages(node=(folder or ".",) if tables else ())
     if inner and _PLACEHOLDER not in inner:
         reader: Reader = "javascript" if _is_node_runner(inner) else "exit"
-        return Found(Check("tests", "npm test", reader, cwd=cwd, env=ENVIRONMENT), packages)
+        return DetectedEcosystem(Check("tests", "npm test", reader, cwd=cwd, env=ENVIRONMENT), packages)
     for runner, command in (("vitest", "npx vitest run"), ("jest", "npx jest"), ("mocha", "npx mocha")):
         if runner in tables:
-            note = f"package.json has no test script: `{command}` is run, as it depends on {runner}"
-            return Found(Check("tests", command, "javascript", cwd=cwd, env=ENVIRONMENT), packages, (note,))
+            note = f"package.json has no test script; `{command}` is run because it depends on {runner}"
+            return DetectedEcosystem(Check("tests", command, "javascript", cwd=cwd, env=ENVIRONMENT), packages, (note,))
     if any(_JS_TEST.search(path) for path in own):
-        note = "package.json has no test script and names no runner: node's own is used"
-        return Found(Check("tests", "node --test", "javascript", cwd=cwd, env=ENVIRONMENT), packages, (note,))
+        note = "package.json has no test script and names no runner; Node.js's own is used"
+        return DetectedEcosystem(Check("tests", "node --test", "javascript", cwd=cwd, env=ENVIRONMENT), packages, (note,))
     return None
 
 
 def _offline(manifest: str, paths: Collection[str], vendored: str) -> tuple[str, ...]:
     if vendored in paths:
         return ()
-    return (f"what {manifest} depends on is not fetched: only vendored dependencies, or none, are there",)
+    return (f"the dependencies in {manifest} are not fetched: only vendored ones are available",)
 
 
 def _is_node_runner(text: str) -> bool:
-    """Does the text of a script end up in a runner that can be listened to?"""
+    """Whether the text of a script calls a runner whose results can be collected."""
     if re.search(rf"(?<![\w.-])(?:{'|'.join(_RUNNERS)})(?![\w.-])", text):
         return True
     for command in re.split(r"[;&|]", text):
@@ -151,7 +158,7 @@ def _scripts(text: str) -> dict[str, str]:
 
 
 def _tables(text: str) -> frozenset[str]:
-    """The names of what it depends on."""
+    """The names of its dependencies."""
     tables = (_object(text).get(key) for key in ("dependencies", "devDependencies", "optionalDependencies", "workspaces"))
     return frozenset(str(name) for table in tables if isinstance(table, dict | list) for name in table)
 

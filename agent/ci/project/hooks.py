@@ -1,22 +1,23 @@
-"""Reads `.pre-commit-config.yaml` as commands that need none of pre-commit's own environments, which are fetched by git.
+"""Reads `.pre-commit-config.yaml` as shell commands, without pre-commit's own environments, which are fetched by git.
 
-Knows the hooks whose tool can be installed as a package, with the version that the file pins. Pure: text in, shell text out.
+Supports the hooks whose tool can be installed as a package, at the version that the file pins. Pure: text in, shell text out.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import yaml
 
+from agent.ci.project.tables import Table, strings, tables
 from sandbox.base import KIB
 
 PATH = ".pre-commit-config.yaml"
 SIZE_LIMIT = 64 * KIB
-# Hook → what installs it, and how it looks at everything without writing.
+# Hook → its package, and the command that checks all files without writing.
 _KNOWN = {
     "ruff": ("ruff", "ruff check {args} ."),
     "ruff-check": ("ruff", "ruff check {args} ."),
@@ -48,26 +49,26 @@ def read_hooks(text: str, only: str = "") -> Hooks:
         if only and name != only:
             continue
         package, template = _KNOWN.get(name, ("", ""))
-        # A command over all files would look at what the hook leaves out.
+        # A command over all files would check files that the hook skips.
         if package and not (hook.get("files") or hook.get("exclude") or hook.get("stages")):
-            arguments = [word for word in _strings(hook.get("args")) if word not in _WRITES]
+            arguments = [word for word in strings(hook.get("args")) if word not in _WRITES]
             parts.append(" ".join(template.format(args=shlex.join(arguments)).split()))
             installs.append(package + (f"=={revision}" if revision else ""))
         elif not revision and hook.get("language") == "system" and hook.get("pass_filenames") is False:
-            parts.append(" ".join([str(hook.get("entry") or "true"), shlex.join(_strings(hook.get("args")))]).strip())
+            parts.append(" ".join([str(hook.get("entry") or "true"), shlex.join(strings(hook.get("args")))]).strip())
         else:
             left_out.append(name)
     if len(parts) > 1:
-        # Each tells what it finds, as pre-commit's do.
+        # All of them run and report, as with pre-commit.
         lines = ["status=0", *(f"{part} || status=1" for part in parts), "exit $status"]
         return Hooks("\n".join(lines), tuple(dict.fromkeys(installs)), tuple(left_out))
     return Hooks("".join(parts), tuple(installs), tuple(left_out))
 
 
-def _hooks(text: str) -> Iterator[tuple[str, Mapping[str, object]]]:
+def _hooks(text: str) -> Iterator[tuple[str, Table]]:
     """Each hook with its repository's version ("" for the repository's own hooks)."""
     try:
-        # Aliases can grow without bound.
+        # Aliases can expand without bound.
         if len(text) > SIZE_LIMIT or any(
             isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)
         ):
@@ -77,15 +78,7 @@ def _hooks(text: str) -> Iterator[tuple[str, Mapping[str, object]]]:
         return
     if not isinstance(content, dict) or content.get("exclude") or content.get("files"):
         return
-    for repository in _tables(content.get("repos")):
+    for repository in tables(content.get("repos")):
         version = re.fullmatch(r"v?(\d+(?:\.\d+)*)(?:-\d+)?", str(repository.get("rev") or ""))
-        for hook in _tables(repository.get("hooks")):
+        for hook in tables(repository.get("hooks")):
             yield version[1] if version else "", hook
-
-
-def _tables(value: object) -> list[Mapping[str, object]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _strings(value: object) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else []

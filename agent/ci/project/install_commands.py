@@ -12,7 +12,7 @@ from agent.ci.shell.python_call import module_of
 from agent.ci.shell.words import assignments
 from sandbox.base import Packages
 
-_STOOD_IN_FOR = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch", "tox", "nox")
+_FOLLOWED = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch", "tox", "nox")
 _PIP_VALUED = (
     "--index-url", "-i", "--extra-index-url", "--find-links", "-f", "--trusted-host", "--target", "-t", "--platform",
     "--group", "--upgrade-strategy", "--only-binary", "--no-binary", "--config-settings", "-C", "--src", "--log",
@@ -39,19 +39,19 @@ def installs(words: list[str]) -> Packages | None:
         case ["pip" | "pip3", *_] | ["uv", "venv" | "lock" | "python", *_] | ["poetry", "lock" | "config", *_]:
             return Packages()
         case ["pipx", "install", *names] | ["uv", "tool", "install", *names]:
-            # Each has an environment of its own there; those that are followed or stood in for are not needed in this one.
+            # Each has an environment of its own there; tools that are followed here are not installed.
             wanted = (name for name in names if not name.startswith("-") and "$" not in name)
-            return Packages(requirements=tuple(name for name in wanted if re.split(r"[^\w-]", name)[0] not in _STOOD_IN_FOR))
+            return Packages(requirements=tuple(name for name in wanted if re.split(r"[^\w-]", name)[0] not in _FOLLOWED))
     return None
 
 
-def merge(one: Packages, other: Packages) -> Packages:
-    """Both, without doubles, in order; the first wanted version of Python."""
+def merge(*packages: Packages) -> Packages:
+    """All of them, without doubles, in order; the first wanted version of Python."""
     combined: dict[str, tuple[str, ...]] = {}
     for field in fields(Packages):
         if field.name != "python":
-            combined[field.name] = tuple(dict.fromkeys([*getattr(one, field.name), *getattr(other, field.name)]))
-    return Packages(**combined, python=one.python or other.python)
+            combined[field.name] = tuple(dict.fromkeys(item for one in packages for item in getattr(one, field.name)))
+    return Packages(**combined, python=next((one.python for one in packages if one.python), None))
 
 
 def _pip(arguments: list[str]) -> Packages:
@@ -73,13 +73,13 @@ def _pip(arguments: list[str]) -> Packages:
         elif argument in ("-e", "--editable"):
             projects.append(next(rest, ""))
         elif argument in _PIP_VALUED:
-            next(rest, "")  # where from, and how, is the operator's to say
+            next(rest, "")  # the operator configures the index
         elif argument.startswith("-"):
             continue  # the value of `--group` is read below
         elif re.match(r"^\.{1,2}(?:/|$|\[)", argument) or argument.startswith("/"):
             projects.append(argument)
         elif "://" in argument or "$" in argument or "*" in argument:
-            continue  # what is fetched from elsewhere, or is only known when run
+            continue  # from a URL, or only known when it is run
         elif argument not in ("pip", "setuptools", "wheel"):
             requirements.append(argument)
     return Packages(
@@ -92,7 +92,7 @@ def _pip(arguments: list[str]) -> Packages:
 
 
 def _is_known(word: str) -> bool:
-    """Not from elsewhere, and not only known when it is run."""
+    """Whether it is neither a URL nor only known when it is run."""
     return bool(word) and "://" not in word and "$" not in word and "`" not in word
 
 

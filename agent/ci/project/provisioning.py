@@ -1,6 +1,6 @@
-"""Reads command lines that make a machine ready: system packages, downloads, daemons.
+"""Recognizes command lines that set up a machine: system packages, downloads, daemons.
 
-The sandbox is as it is, and has no network: what such a line would bring is there already, or running it could only fail.
+They are not run: the sandbox has no network, and its system packages are fixed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BROWSERS = ("playwright", "puppeteer", "cypress")
 
 
 def provisions(words: Sequence[str]) -> bool:
-    """Whether one simple command only makes the machine ready."""
+    """Whether one simple command only sets up the machine."""
     if not words:
         return False
     name, rest = words[0].rpartition("/")[2], [word for word in words[1:] if not word.startswith("-")]

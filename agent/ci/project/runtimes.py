@@ -1,6 +1,6 @@
-"""The runtimes of other languages: which of them a plan needs, which versions the sandbox has, and what that is in place of.
+"""The runtimes of other languages: those that a plan needs, the versions in the sandbox, and how they differ from the wanted.
 
-The sandbox has the versions that it has; none is fetched. So it is said which one ran.
+The sandbox fetches no runtime, so a note names the version that ran.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from agent.contract.verdicts import Check
 from sandbox.base import Command, DeadlinePassed, Workspace
 
-SECONDS = 20.0  # for all of them; the slowest takes half a second
+SECONDS = 20.0  # for all of them
 _ASKED = {"Node.js": "node --version", "Go": "go version", "Rust": "rustc --version", "Java": "java -version"}
 _READERS = {"javascript": "Node.js", "go": "Go", "rust": "Rust", "java": "Java"}
 _PROGRAMS = {
@@ -23,14 +23,14 @@ _PROGRAMS = {
 
 
 def needed(checks: Sequence[Check], wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the runtimes that the checks call for, and of those that the job asks for in a certain version."""
+    """The runtimes that the checks call, and those that the job asks for by version."""
     called = {_READERS[check.reader] for check in checks if check.reader in _READERS}
     called |= {name for name, sign in _PROGRAMS.items() if any(sign.search(check.commands) for check in checks)}
     return tuple(name for name in _ASKED if name in called or name in wanted)
 
 
 async def versions(workspace: Workspace, names: Sequence[str]) -> dict[str, str]:
-    """Name → "20.20.2" as the runtimes say it themselves; "" for one that is not there. Raises `SandboxError`."""
+    """Name → "20.20.2" as the runtime reports it; "" for a missing one. Raises `SandboxError`."""
     if not names:
         return {}
     script = "\n".join(f"({_ASKED[name]}) 2>&1 | tr '\\n' ' '; echo" for name in names)
@@ -48,15 +48,15 @@ def _version(line: str) -> str:
     return found[1] if found else ""
 
 
-def told(wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, ...]:
-    """What is another version than the job asks for. Ranges and names ("lts/*", "stable") are met by any."""
+def version_notes(wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, ...]:
+    """Notes on versions other than the job asks for. Any version meets a range or a name ("lts/*", "stable")."""
     notes = []
     for name, version in wanted.items():
         exact = re.fullmatch(r"[v^~=]?\s*(\d+(?:\.\d+)*)(?:\.[xX*])*(?:-\w+)?", version.strip())
         if not there.get(name):
-            notes.append(f"{name} {version} is asked for, and the sandbox has none")
+            notes.append(f"{name} {version} is required, but the sandbox has no {name}")
         elif exact and not f"{there[name]}.".startswith(f"{exact[1]}."):
-            notes.append(f"{name} {there[name]} runs it in the place of {version}")
+            notes.append(f"{name} {there[name]} is used instead of {version}")
     return tuple(notes)
 
 

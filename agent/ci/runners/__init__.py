@@ -1,5 +1,5 @@
-"""What a runner's command line ends up in: tox, nox, make, just, task, hatch, pdm, poetry, uv, pipenv, poe, taskipy, rye.
+"""Reads the files of runners: tox, nox, make, just, task, hatch, pdm, poetry, uv, pipenv, poe, taskipy, rye.
 
-The sandbox has no network after its install step, so none of them can make environments of its own. Their files are read, never
-executed; `follow.py` is the door, every other file knows one runner. Knows nothing of workflows.
+The sandbox has no network after its install step, so a runner cannot create environments there. Its files are read, never
+executed. `dispatch` is the entry point; every other file knows one runner. Knows nothing of workflows.
 """

@@ -1,6 +1,6 @@
-"""Whether a command of shell text runs, as far as that can be told without running it: True, False, or None for unknown.
+"""Decides without running shell text whether a command in it runs: True, False, or None for unknown.
 
-Follows the conditions around a command (`if`, `&&`, `||`, loops, functions), and knows which files the repository has.
+Evaluates the conditions around a command (`if`, `&&`, `||`, loops, functions) against the repository's files.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from agent.ci.runners.context import Place, TooMuch
+from agent.ci.runners.context import ShellContext, Unfollowed
 from agent.ci.shell.pieces import Piece
 
-_COMBINATIONS = 64  # of the values of loops around one command
-_LOOK = 50  # steps that going through all paths counts as
-# Commands whose status is an answer; of others, what follows after `&&` is taken to run.
-_ASKING = ("test", "[", "[[", "((", "command", "which", "type", "hash", "grep", "diff", "python", "python3")
+_COMBINATIONS = 64  # of loop values around one command
+_LOOK = 50  # steps that one search through all paths costs
+# Commands that test something. Any other command is assumed to succeed, so what follows its `&&` runs.
+_TESTING = ("test", "[", "[[", "((", "command", "which", "type", "hash", "grep", "diff", "python", "python3")
 
 Known = bool | None
 
@@ -34,56 +34,55 @@ def _not(one: Known) -> Known:
 
 @dataclass
 class _Frame:
-    """One compound command around."""
+    """A compound command around the piece."""
 
     kind: str
-    here: Place
+    here: ShellContext
     outer: Known  # whether the compound command itself runs
-    holds: Known = True  # whether the branch does that is being read
+    runs: Known = True  # whether the current branch does
     earlier: Known = False  # whether a branch before it did
     condition: Known = None
-    is_condition: bool = False  # what is read decides, and is not decided on
+    is_condition: bool = False  # inside the condition itself
     variable: str = ""
     values: list[str] = field(default_factory=list)
 
 
-class Holding:
-    """What holds at the piece that was read last. `here` is where its commands run: whoever reads `cd` moves it."""
+class ConditionTracker:
+    """The state after the last piece. `here` is the context of its commands; the reader of `cd` moves it."""
 
-    def __init__(self, here: Place) -> None:
+    def __init__(self, here: ShellContext) -> None:
         self.here = here
         self._frames: list[_Frame] = []
         self._reach: Known = True  # of the next command, by the `&&` and `||` before it
         self._status: Known = None
-        self._asked = self._negated = self._is_function = False
+        self._tested = self._negated = self._is_function = False
 
-    def holds(self) -> Known:
-        """Whether a command runs that stands here."""
-        held = self._reach
-        if self._frames:
-            held = both(held, both(self._frames[-1].outer, self._frames[-1].holds))
-        return held
+    def runs(self) -> Known:
+        """Whether a command at this point runs."""
+        if not self._frames:
+            return self._reach
+        return both(self._reach, both(self._frames[-1].outer, self._frames[-1].runs))
 
     @property
     def is_condition(self) -> bool:
         return self._negated or any(frame.is_condition for frame in self._frames)
 
     def variables(self) -> Iterator[dict[str, str]]:
-        """What the variables of the loops around may be."""
+        """The combinations of the variables of the loops around."""
         loops = [frame for frame in self._frames if frame.variable]
         for values in itertools.islice(itertools.product(*(loop.values for loop in loops)), _COMBINATIONS):
             yield dict(zip((loop.variable for loop in loops), values, strict=True))
 
     def operator(self, text: str) -> None:
         if text == "&&":
-            self._reach = (None if self._asked else True) if self._status is None else self._status
+            self._reach = (None if self._tested else True) if self._status is None else self._status
         elif text == "||":
             self._reach = _not(self._status)
         elif text not in ("|", "|&"):
             self._reach, self._negated = True, False
 
     def command(self, words: list[str], *, is_done: bool) -> None:
-        """`is_done`: it is taken out, as it has succeeded already."""
+        """`is_done`: it was removed, because the install step does it."""
         if self._reach is False:
             return
         self._status = True if is_done or words[:1] in ([":"], ["true"]) else _answer(words, self.here)
@@ -91,10 +90,10 @@ class Holding:
             self._status, self._negated = _not(self._status), False
         if self._reach is None:
             self._status = None
-        self._asked = bool(words) and words[0] in _ASKING
+        self._tested = bool(words) and words[0] in _TESTING
 
     def word(self, piece: Piece) -> None:
-        """A word of the shell's own."""
+        """A reserved word of the shell."""
         name, frame = piece.words[0], self._frames[-1] if self._frames else None
         match name:
             case "if" | "while" | "until":
@@ -103,10 +102,10 @@ class Holding:
                 opened = self._open(name)
                 if name == "for" and len(piece.words) > 3:
                     opened.variable, opened.values = piece.words[1], self._globbed(piece.words[3:])
-                opened.holds = True if opened.values else None
+                opened.runs = True if opened.values else None
             case "{" | "(":
                 opened = self._open("function" if self._is_function else name)
-                opened.holds, self._is_function = (None if self._is_function else True), False
+                opened.runs, self._is_function = (None if self._is_function else True), False
             case "function":
                 self._is_function = True
             case "!":
@@ -116,12 +115,12 @@ class Holding:
                 return
             case "then" if frame:
                 frame.condition, frame.is_condition = self._status, False
-                frame.holds = both(_not(frame.earlier), frame.condition)
+                frame.runs = both(_not(frame.earlier), frame.condition)
             case "elif" | "else" if frame:
                 frame.earlier = _not(both(_not(frame.earlier), _not(frame.condition)))
-                frame.holds, frame.is_condition = _not(frame.earlier), name == "elif"
+                frame.runs, frame.is_condition = _not(frame.earlier), name == "elif"
             case "do" if frame:
-                frame.holds = frame.holds if frame.kind == "for" else None
+                frame.runs = frame.runs if frame.kind == "for" else None
                 frame.is_condition = False
             case "fi" | "done" | "esac" | "}" | ")" if frame:
                 self._close(self._frames.pop())
@@ -129,8 +128,8 @@ class Holding:
         self._reach = True
 
     def _open(self, kind: str) -> _Frame:
-        self._frames.append(_Frame(kind, self.here, self.holds()))
-        self._reach, self._asked, self._negated = True, False, False
+        self._frames.append(_Frame(kind, self.here, self.runs()))
+        self._reach, self._tested, self._negated = True, False, False
         return self._frames[-1]
 
     def _close(self, frame: _Frame) -> None:
@@ -138,12 +137,12 @@ class Holding:
             self.here = frame.here
         if frame.kind not in ("{", "("):
             self._status = None
-        self._asked, self._reach = False, True
+        self._tested, self._reach = False, True
 
     def _globbed(self, values: Sequence[str]) -> list[str]:
         found: list[str] = []
         for value in values[:_COMBINATIONS]:
-            if "*" in value and "$" not in value and _may_look(self.here):
+            if "*" in value and "$" not in value and _can_search(self.here):
                 pattern = self.here.path(value)
                 depth = pattern.count("/")
                 hits = [path for path in sorted(self.here.project.paths) if path.count("/") == depth]
@@ -155,17 +154,17 @@ class Holding:
         return found
 
 
-def _may_look(here: Place) -> bool:
-    """Whether all paths of the repository may be gone through once more."""
+def _can_search(here: ShellContext) -> bool:
+    """Whether the budget allows one more search through all paths."""
     try:
         here.steps.take(_LOOK)
-    except TooMuch:
+    except Unfollowed:
         return False
     return True
 
 
-def _answer(words: list[str], here: Place) -> Known:
-    """The status of `[ -f PATH ]` and its like."""
+def _answer(words: list[str], here: ShellContext) -> Known:
+    """The status of `[ -f PATH ]` and similar tests."""
     if words[:1] == ["false"]:
         return False
     if words[:1] in (["["], ["[["]):
@@ -181,7 +180,7 @@ def _answer(words: list[str], here: Place) -> Known:
     path = here.path(words[1])
     is_there = here.has(words[1]) if words[0] != "-d" else False
     if words[0] in ("-d", "-e", "-r") and not is_there:
-        if not _may_look(here):
+        if not _can_search(here):
             return None
         is_there = path == "." or any(one.startswith(f"{path}/") for one in here.project.paths)
     return is_there is not is_not

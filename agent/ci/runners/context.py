@@ -1,9 +1,9 @@
-"""What following a runner gives, and where it starts from: the words all runners share. Knows no runner."""
+"""Where a command line is read, and what following it gives: the types that all runners share. Knows no runner."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.ci.project.detection import Project
@@ -11,11 +11,13 @@ from sandbox.base import Packages
 
 DEPTH = 12  # runners that call runners
 TEXT_LIMIT = 64 * 1024  # characters of shell text that one command line may grow to
+_NESTED = 20  # named commands that call each other
+_NO_PACKAGES = Packages()
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What a command line comes to in the one prepared environment.
+    """What a command line runs in the one prepared environment.
 
     `command` is shell text for `bash -e` ("" where it only installs), to be run in `cwd` (relative to the repository's root)
     with `env`. Paths in `packages` are relative to the root. `notes` say what was approximated.
@@ -29,64 +31,83 @@ class Followed:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Unfollowed:
-    """A runner whose line cannot be followed; `reason` is a clause that names what stood in the way."""
+class Unfollowed(Exception):
+    """A line that cannot be followed; `reason` is a clause that names the cause. Runners raise it, `dispatch` returns it."""
 
-    reason: str
-
-
-class TooMuch(Exception):
-    """A file whose parts call each other so often that following them would not end in time."""
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 @dataclass(slots=True)
 class Steps:
-    """What may still be done for one text: files can be short and yet name an endless amount of work."""
+    """The work that one text may still cause: short files can name an endless amount of it."""
 
     left: int = 20_000
 
     def take(self, cost: int = 1) -> None:
-        """Raises `TooMuch`."""
+        """Raises `Unfollowed`."""
         self.left -= cost
         if self.left < 0:
-            raise TooMuch
+            raise Unfollowed("its parts call each other too often")
+
+    def enter(self, name: str, above: tuple[str, ...]) -> tuple[str, ...]:
+        """`above`, the named commands around, and `name`. Raises `Unfollowed` where a command calls itself."""
+        self.take()
+        if name in above:
+            raise Unfollowed(f"its command `{name[:60]}` calls itself")
+        if len(above) > _NESTED:
+            raise Unfollowed(f"its commands call each other more than {_NESTED} deep")
+        return (*above, name)
+
+
+def bounded(lines: Iterable[str]) -> str:
+    """The lines as one text. Raises `Unfollowed` where it is too long."""
+    text = "\n".join(lines)
+    if len(text) > TEXT_LIMIT:
+        raise Unfollowed("what it runs is too long")
+    return text
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a command line is read: the repository, and what the shell around it has set."""
+class ShellContext:
+    """The repository, and the state of the shell that a command line is read in."""
 
     project: Project
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = "."
-    python: str | None = None  # the Python that is wanted so far, "3.12"
+    python: str | None = None  # the version wanted so far, "3.12"
     depth: int = 0
-    steps: Steps = field(default_factory=Steps)  # shared by all that is reached from here
+    steps: Steps = field(default_factory=Steps)  # shared by everything reached from here
 
     def path(self, name: str) -> str:
-        """A path as seen from the root; one that leaves the repository is a path that no file has."""
+        """A path relative to the root; no file has a path that leaves the repository."""
         return posixpath.normpath(posixpath.join(self.cwd, name))
 
     def text(self, name: str) -> str:
-        """The text of a file that was looked into; "" where there is none."""
+        """The text of a file that was read; "" where there is none."""
         return self.project.texts.get(self.path(name), "")
 
     def has(self, name: str) -> bool:
         return self.path(name) in self.project.paths
 
-    def moved(self, cwd: str) -> Place:
+    def moved(self, cwd: str) -> ShellContext:
         return replace(self, cwd=self.path(cwd))
 
-    def with_env(self, env: Mapping[str, str]) -> Place:
+    def with_env(self, env: Mapping[str, str]) -> ShellContext:
         return replace(self, env={**self.env, **env})
 
     def added(self, env: Mapping[str, str]) -> dict[str, str]:
-        """What `env` has beyond the place's own."""
+        """The variables of `env` that differ from the context's own."""
         return {name: value for name, value in env.items() if self.env.get(name) != value}
 
+    def result(
+        self, command: str = "", packages: Packages = _NO_PACKAGES, python: str | None = None, notes: Iterable[str] = ()
+    ) -> Followed:
+        return Followed(command, packages, self.env, self.cwd, python, tuple(notes))
+
     def packages(self, seen: Packages) -> Packages:
-        """Packages whose paths are as seen from here, with paths as seen from the repository's root."""
+        """Packages with paths relative to here, with paths relative to the root."""
 
         def move(paths: tuple[str, ...]) -> tuple[str, ...]:
             parted = [path.partition("[") for path in paths]
@@ -101,5 +122,5 @@ class Place:
         )
 
 
-Result = Followed | Unfollowed | None  # None: the words are not a runner's
-Again = Callable[[str, Place], Followed]  # follows shell text that a runner's file holds
+Again = Callable[[str, ShellContext], Followed]  # follows shell text from a runner's file
+Runner = Callable[[Sequence[str], ShellContext, Again], Followed | None]  # None: its line stays as it is. Raises `Unfollowed`

@@ -9,20 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.ci.project.install_commands import merge
+from agent.ci.project.tables import Table, as_table, read_toml, strings, tables
 from agent.ci.runners import manifest
-from agent.ci.runners.context import TEXT_LIMIT, Again, Followed, Place, Result, Unfollowed
-from agent.ci.runners.manifest import Manifest, split_options
+from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
+from agent.ci.runners.manifest import Manifest
+from agent.ci.runners.named_scripts import NamedScripts
+from agent.ci.runners.options import split_options
 from agent.ci.runners.selection import one_of_each
-from agent.ci.runners.tox.config import toml
-from agent.ci.runners.tox.values import ToxError
-from agent.ci.tables import as_table, strings
 from sandbox.base import Packages
 
-_NESTED = 20
 _MATRIX = 300
+_ENV_RUN_VALUED = ("-e", "--env", "-i", "--include", "-x", "--exclude", "-f", "--filter")
+_TEST_VALUED = ("-py", "--python", "-i", "--include", "-x", "--exclude", "--retries", "--retry-delay")
 _FIELD = re.compile(r"\{(args|env|matrix|root|home|/)(?::([^{}:]*))?(?::([^{}]*))?\}")
-# What hatch itself says of the environment of `hatch test`.
-_TEST: Mapping[str, object] = {
+# hatch's own defaults for the environment of `hatch test`.
+_TEST: Table = {
     "dependencies": [
         *("coverage[toml]~=7.4", "pytest~=8.1", "pytest-mock~=3.12", "pytest-randomly~=3.15"),
         *("pytest-rerunfailures~=14.0", "pytest-xdist[psutil]~=3.5"),
@@ -34,85 +35,73 @@ _TEST: Mapping[str, object] = {
 }
 
 
-class HatchError(ValueError):
-    """What cannot be followed; the message is a clause."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Environment:
     """One environment, templates and matrix settled."""
 
     name: str
-    table: Mapping[str, object]
+    table: Table
     matrix: Mapping[str, str]
 
     @property
     def python(self) -> str | None:
-        told = self.matrix.get("python") or self.matrix.get("py") or str(self.table.get("python") or "")
-        found = re.match(r"(3\.\d{1,2})", told)
-        return found[1] if found else None
+        wanted = self.matrix.get("python") or self.matrix.get("py") or str(self.table.get("python") or "")
+        found = re.match(r"3\.\d{1,2}", wanted)
+        return found[0] if found else None
 
 
-def follow(words: Sequence[str], place: Place, again: Again) -> Result:
-    """`words` begin with "hatch"."""
-    before, rest = split_options(list(words[1:]), ("-e", "--env", "-p", "--project", "--config", "--data-dir", "--cache-dir"))
-    chosen = next(iter([*before.get("-e", []), *before.get("--env", [])]), "default")
-    found = manifest.read(place)
-    try:
-        environments = _tables(found, place)
-        match rest:
-            case ["run", *arguments]:
-                while arguments and arguments[0][:1] in "+-" and len(arguments) > 1:
-                    arguments = arguments[1:]  # choices of the matrix, which the one Python makes
-                return _run(arguments, chosen, environments, found, again)
-            case ["env", "run", *arguments]:
-                options, command = split_options(
-                    arguments, ("-e", "--env", "-i", "--include", "-x", "--exclude", "-f", "--filter")
-                )
-                name = next(iter([*options.get("-e", []), *options.get("--env", [])]), chosen)
-                return _run([f"{name}:{command[0]}", *command[1:]] if command else [], chosen, environments, found, again)
-            case ["env", "create", *names]:
-                environment, notes = _settled(next(iter(names), chosen), environments, place)
-                return Followed("", _packages(environment, found), place.env, place.cwd, environment.python, notes)
-            case ["test", *arguments]:
-                return _test(arguments, environments, found, again)
-            case ["fmt", *arguments]:
-                plain = [word for word in arguments if word not in ("--check", "-l", "--linter", "-f", "--formatter")]
-                only = {"-l", "--linter"} & set(arguments) or {"-f", "--formatter"} & set(arguments)
-                parts = ["ruff check ."] if not only or only & {"-l", "--linter"} else []
-                parts += ["ruff format --check ."] if not only or only & {"-f", "--formatter"} else []
-                inner = again("\n".join(" ".join([part, *plain]) for part in parts), place)
-                return replace(inner, packages=merge(Packages(requirements=("ruff",)), inner.packages))
-            case ["build", *_]:
-                return Followed("python -m build", Packages(requirements=("build",)), place.env, place.cwd)
-            case ["env" | "config" | "python" | "version" | "dep" | "self", *_]:
-                return Followed("", Packages(), place.env, place.cwd)
-    except (HatchError, RecursionError) as wrong:
-        return Unfollowed(str(wrong) or "its environments are nested too deeply")
+def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followed | None:
+    before, rest = split_options(words[1:], ("-e", "--env", "-p", "--project", "--config", "--data-dir", "--cache-dir"))
+    chosen = before.value("-e", "--env", default="default")
+    found = manifest.read(context)
+    environments = _tables(found)
+    match rest:
+        case ["run", *arguments]:
+            while arguments and arguments[0][:1] in "+-" and len(arguments) > 1:
+                arguments = arguments[1:]  # the one Python decides what is run of the matrix
+            return _run(arguments, chosen, environments, found, again)
+        case ["env", "run", *arguments]:
+            options, command = split_options(arguments, _ENV_RUN_VALUED)
+            if not command:
+                raise Unfollowed("it names no command")
+            name = options.value("-e", "--env", default=chosen)
+            return _run([f"{name}:{command[0]}", *command[1:]], chosen, environments, found, again)
+        case ["env", "create", *names]:
+            environment, notes = _select(next(iter(names), chosen), environments, context)
+            return context.result(packages=_packages(environment, found), python=environment.python, notes=notes)
+        case ["test", *arguments]:
+            return _test(arguments, environments, found, again)
+        case ["fmt", *arguments]:
+            lints, formats = {"-l", "--linter"} & set(arguments), {"-f", "--formatter"} & set(arguments)
+            plain = " ".join(word for word in arguments if word not in ("--check", "-l", "--linter", "-f", "--formatter"))
+            parts = ["ruff check . "] if lints or not formats else []
+            parts += ["ruff format --check . "] if formats or not lints else []
+            inner = again("\n".join((part + plain).strip() for part in parts), context)
+            return replace(inner, packages=merge(Packages(requirements=("ruff",)), inner.packages))
+        case ["build", *_]:
+            return context.result(*manifest.BUILD)
+        case ["env" | "config" | "python" | "version" | "dep" | "self", *_]:
+            return context.result()
     return None
 
 
-def _tables(found: Manifest, place: Place) -> dict[str, Mapping[str, object]]:
-    """Environments by name, with what templates give them."""
-    raw: dict[str, object] = {**found.table("tool", "hatch", "envs")}
-    if text := place.text("hatch.toml"):
-        try:
-            own = toml(text).get("envs")
-        except ToxError as wrong:
-            raise HatchError(str(wrong)) from wrong
-        raw |= own if isinstance(own, dict) else {}
+def _tables(found: Manifest) -> dict[str, Table]:
+    """Environments by name, with what they take from their templates."""
+    own = read_toml(found.context.text("hatch.toml"))
+    if own is None:
+        raise Unfollowed("hatch.toml is not valid TOML")
+    raw: dict[str, object] = {**found.table("tool", "hatch", "envs"), **as_table(own.get("envs"))}
     raw.setdefault("default", {})
     test = as_table(raw.get("hatch-test"))
     raw["hatch-test"] = {**_TEST, **test, "scripts": {**as_table(_TEST["scripts"]), **as_table(test.get("scripts"))}}
 
-    def settled(name: str, above: tuple[str, ...]) -> Mapping[str, object]:
+    def settled(name: str, above: tuple[str, ...]) -> Table:
         own = as_table(raw.get(name))
+        around = found.context.steps.enter(name, above)
         template = str(own.get("template") or ("default" if name not in ("default", "hatch-test") else name))
-        if name in above or len(above) > _NESTED:
-            raise HatchError(f"its environment {name[:60]} is a template of itself")
         if template == name or own.get("detached") is True or template not in raw:
             return own
-        base = {key: value for key, value in settled(template, (*above, name)).items() if key != "matrix"}
+        base = {key: value for key, value in settled(template, around).items() if key != "matrix"}
         scripts = {**as_table(base.get("scripts")), **as_table(own.get("scripts"))}
         env = {**as_table(base.get("env-vars")), **as_table(own.get("env-vars"))}
         return {**base, **own, "scripts": scripts, "env-vars": env}
@@ -120,16 +109,15 @@ def _tables(found: Manifest, place: Place) -> dict[str, Mapping[str, object]]:
     return {name: settled(name, ()) for name in raw}
 
 
-def _settled(name: str, environments: Mapping[str, Mapping[str, object]], place: Place) -> tuple[_Environment, tuple[str, ...]]:
+def _select(name: str, environments: Mapping[str, Table], context: ShellContext) -> tuple[_Environment, tuple[str, ...]]:
     """An environment of this name, of a matrix the one for the wanted Python, and notes on the others."""
     bare = name if name in environments else name.partition(".")[0]
     if bare not in environments:
-        raise HatchError(f"it has no environment {name[:60]}")
+        raise Unfollowed(f"it has no environment {name[:60]}")
     table = environments[bare]
     made: dict[str, dict[str, str]] = {}
-    rows = table.get("matrix")
-    for row in rows if isinstance(rows, list) else []:
-        axes = {str(key): strings(values) for key, values in as_table(row).items()}
+    for row in tables(table.get("matrix")):
+        axes = {str(key): strings(values) for key, values in row.items()}
         for combined in itertools.islice(itertools.product(*axes.values()), _MATRIX):
             values = dict(zip(axes, combined, strict=True))
             parts = [
@@ -141,80 +129,52 @@ def _settled(name: str, environments: Mapping[str, Mapping[str, object]], place:
     if name in made:
         return _Environment(name, table, made[name]), ()
     settled = [_Environment(one, table, values) for one, values in made.items()]
-    chosen, left_out = one_of_each(list(made), [(bare, one.python) for one in settled], place.python)
+    chosen, left_out = one_of_each(list(made), [(bare, one.python) for one in settled], context.python)
     notes = (f"environments of hatch's matrix are left out: {left_out}",) if left_out else ()
     return next(one for one in settled if one.name == chosen[0]), notes
 
 
-def _run(
-    words: Sequence[str], chosen: str, environments: Mapping[str, Mapping[str, object]], found: Manifest, again: Again
-) -> Result:
+def _run(words: Sequence[str], chosen: str, environments: Mapping[str, Table], found: Manifest, again: Again) -> Followed:
     if not words:
-        return Unfollowed("it names no command")
+        raise Unfollowed("it names no command")
     name, colon, command = words[0].rpartition(":")
     if not (colon and (name in environments or name.partition(".")[0] in environments)):
         name, command = chosen, words[0]
-    environment, notes = _settled(name, environments, found.place)
-    text = _script(environment, command, list(words[1:]), found.place, ())
-    return _followed(text, environment, notes, found, again)
+    environment, notes = _select(name, environments, found.context)
+    return _follow_script(environment, command, words[1:], notes, found, again)
 
 
-def _test(arguments: list[str], environments: Mapping[str, Mapping[str, object]], found: Manifest, again: Again) -> Result:
-    options, rest = split_options(
-        arguments, ("-py", "--python", "-i", "--include", "-x", "--exclude", "--retries", "--retry-delay")
-    )
-    place = found.place
-    if asked := next(
-        (match[1] for value in options.get("-py", []) + options.get("--python", []) if (match := re.match(r"(3\.\d+)", value))),
-        "",
-    ):
-        place = replace(place, python=asked)
-    environment, notes = _settled("hatch-test", environments, place)
-    covered = bool({"-c", "--cover", "--cover-quiet"} & options.keys())
+def _test(arguments: list[str], environments: Mapping[str, Table], found: Manifest, again: Again) -> Followed:
+    options, rest = split_options(arguments, _TEST_VALUED)
+    wanted = (re.match(r"3\.\d+", value) for value in options.values("-py", "--python"))
+    asked = next((match[0] for match in wanted if match), None)
+    found = replace(found, context=replace(found.context, python=asked or found.context.python))
+    environment, notes = _select("hatch-test", environments, found.context)
+    script = "run-cov" if options.has("-c", "--cover", "--cover-quiet") else "run"
     default = strings(environment.table.get("default-args")) or ["tests"]
     extra = strings(environment.table.get("extra-args"))
-    text = _script(environment, "run-cov" if covered else "run", [*extra, *(rest or default)], place, ())
-    inner = _followed(text, environment, notes, found, again)
-    return replace(inner, python=environment.python or asked or inner.python) if isinstance(inner, Followed) else inner
+    inner = _follow_script(environment, script, [*extra, *(rest or default)], notes, found, again)
+    return replace(inner, python=environment.python or asked or inner.python)
 
 
-def _followed(text: str, environment: _Environment, notes: tuple[str, ...], found: Manifest, again: Again) -> Followed:
-    env = {
-        key: _field(str(value), environment, [], found.place)
-        for key, value in as_table(environment.table.get("env-vars")).items()
-    }
-    inner = again(text, replace(found.place.with_env(env), python=environment.python or found.place.python))
-    if environment.table.get("overrides"):
-        notes = (*notes, f"overrides of hatch's environment {environment.name[:60]} are not read")
+def _follow_script(
+    environment: _Environment, name: str, arguments: Sequence[str], notes: tuple[str, ...], found: Manifest, again: Again
+) -> Followed:
+    """A script of an environment by its name; any other name begins a command line."""
+    context, table = found.context, environment.table
+    scripts = {key: [form] if isinstance(form, str) else form for key, form in as_table(table.get("scripts")).items()}
+    named = NamedScripts(scripts, context.steps, True, None, lambda text, given: _field(text, environment, given, context))
+    text = named.text(name, arguments) if name in scripts else shlex.join([name, *arguments])
+    env = {key: _field(str(value), environment, [], context) for key, value in as_table(table.get("env-vars")).items()}
+    inner = again(text, replace(context.with_env(env), python=environment.python or context.python))
+    if table.get("overrides"):
+        notes = (*notes, f"overrides of hatch's environment {environment.name[:60]} are not supported")
     packages = merge(_packages(environment, found), inner.packages)
     python = environment.python or inner.python
     return replace(inner, packages=replace(packages, python=python), python=python, notes=(*notes, *inner.notes))
 
 
-def _script(environment: _Environment, name: str, arguments: list[str], place: Place, above: tuple[str, ...]) -> str:
-    """A script by its name, with scripts that it names in turn; what is no script is a command line."""
-    place.steps.take()
-    scripts = as_table(environment.table.get("scripts"))
-    if name not in scripts:
-        return " ".join([name, *map(shlex.quote, arguments)]) if above else shlex.join([name, *arguments])
-    if name in above or len(above) > _NESTED:
-        raise HatchError(f"its script {name[:60]} calls itself")
-    given = scripts[name]
-    lines: list[str] = []
-    for line in [given] if isinstance(given, str) else strings(given):
-        careless = line.startswith("- ")
-        text = _field(line.removeprefix("- "), environment, arguments, place)
-        first, _, rest = text.partition(" ")
-        if first in scripts:
-            text = _script(environment, first, shlex.split(rest), place, (*above, name))
-        lines.append(f"{text} || true" if careless else text)
-    joined = "\n".join(lines)
-    if len(joined) > TEXT_LIMIT:
-        raise HatchError("what it runs is too long")
-    return joined
-
-
-def _field(text: str, environment: _Environment, arguments: list[str], place: Place) -> str:
+def _field(text: str, environment: _Environment, arguments: Sequence[str], context: ShellContext) -> str:
     """Context formatting: `{args:tests}`, `{env:NAME:default}`, `{matrix:django}`, `{root}`."""
 
     def fill(match: re.Match[str]) -> str:
@@ -222,9 +182,9 @@ def _field(text: str, environment: _Environment, arguments: list[str], place: Pl
         if kind == "args":
             return shlex.join(arguments) or ":".join(part for part in (name, default) if part)
         if kind in ("env", "matrix"):
-            known = place.env if kind == "env" else environment.matrix
+            known = context.env if kind == "env" else environment.matrix
             if name not in known and default is None:
-                raise HatchError(f"the value of `{match[0][:60]}` is not known")
+                raise Unfollowed(f"the value of `{match[0][:60]}` is not known")
             return known.get(name, default or "")
         return {"root": ".", "/": "/"}.get(kind, "~")
 
@@ -234,8 +194,10 @@ def _field(text: str, environment: _Environment, arguments: list[str], place: Pl
 def _packages(environment: _Environment, found: Manifest) -> Packages:
     table = environment.table
     requirements = [*strings(table.get("dependencies")), *strings(table.get("extra-dependencies"))]
-    requirements = [_field(item, environment, [], found.place) for item in requirements]
+    requirements = [_field(item, environment, [], found.context) for item in requirements]
     installed = table.get("skip-install") is not True and table.get("detached") is not True
-    project = found.project(strings(table.get("features"))) if installed else Packages()
-    groups = found.of_groups(strings(table.get("dependency-groups")))
-    return merge(project, merge(groups, Packages(requirements=tuple(item for item in requirements if "://" not in item))))
+    return merge(
+        found.project(strings(table.get("features"))) if installed else Packages(),
+        found.of_groups(strings(table.get("dependency-groups"))),
+        Packages(requirements=tuple(item for item in requirements if "://" not in item)),
+    )

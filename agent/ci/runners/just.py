@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.ci.runners.braces import Unfilled, filled
-from agent.ci.runners.context import TEXT_LIMIT, Again, Place, Result, Steps, Unfollowed
+from agent.ci.runners.context import TEXT_LIMIT, Again, Followed, ShellContext, Steps, Unfollowed, bounded
+from agent.ci.runners.placeholders import fill
+from agent.ci.shell.words import words as shell_words
 
 _FILES = ("justfile", "Justfile", ".justfile")
-_NESTED = 20
 _HEAD = re.compile(r"^@?([A-Za-z_][\w-]*)((?:\s+[*+$]?\w+(?:=(?:'[^']*'|\"[^\"]*\"|\w+))?)*)\s*:(?!=)(.*)$")
-
-
-class JustError(ValueError):
-    """What cannot be followed; the message is a clause."""
 
 
 @dataclass
@@ -26,27 +21,20 @@ class _Recipe:
     lines: list[str] = field(default_factory=list)
 
 
-def follow(words: Sequence[str], place: Place, again: Again) -> Result:
-    """`words` begin with "just"."""
-    text = next((text for name in _FILES if (text := place.text(name))), "")
+def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followed:
+    text = next((text for name in _FILES if (text := context.text(name))), "")
     if not text:
-        return Unfollowed(f"there is no justfile in {place.cwd}")
-    try:
-        variables, recipes, exported = _read(text, place)
-        given = [word for word in words[1:] if not word.startswith("-")] if len(words) > 1 else []
-        for word in list(given):
-            if found := re.match(r"^(\w+)=(.*)$", word):
-                variables[found[1]] = found[2]
-                given.remove(word)
-        name = given[0] if given else next(iter(recipes), "")
-        rest = list(words[words.index(name) + 1 :]) if name in words else []
-        lines = _lines(recipes, [name, *rest], variables, (), place.steps)
-    except (JustError, Unfilled, RecursionError) as wrong:
-        return Unfollowed(str(wrong) or "its recipes are nested too deeply")
-    return again("\n".join(lines), place.with_env({key: variables[key] for key in exported if key in variables}))
+        raise Unfollowed(f"there is no justfile in {context.cwd}")
+    variables, recipes, exported = _read(text, context)
+    given = [word for word in words[1:] if not word.startswith("-")]
+    variables |= {found[1]: found[2] for word in given if (found := re.match(r"^(\w+)=(.*)$", word))}
+    name = next((word for word in given if not re.match(r"\w+=", word)), None)
+    call = list(words[words.index(name) :]) if name else [next(iter(recipes), "")]
+    lines = _lines(recipes, call, variables, (), context.steps)
+    return again("\n".join(lines), context.with_env({key: variables[key] for key in exported if key in variables}))
 
 
-def _read(text: str, place: Place) -> tuple[dict[str, str], dict[str, _Recipe], list[str]]:
+def _read(text: str, context: ShellContext) -> tuple[dict[str, str], dict[str, _Recipe], list[str]]:
     variables: dict[str, str] = {}
     recipes: dict[str, _Recipe] = {}
     exported: list[str] = []
@@ -60,14 +48,14 @@ def _read(text: str, place: Place) -> tuple[dict[str, str], dict[str, _Recipe], 
         if not stripped or stripped.startswith(("#", "[", "set ", "alias ", "import ", "mod ")):
             continue
         if (found := re.match(r"^(export\s+)?(\w+)\s*:=\s*(.*)$", stripped)) is not None:
-            if (value := _value(found[3], variables, place)) is not None:
+            if (value := _value(found[3], variables, context)) is not None:
                 variables[found[2]] = value
             if found[1]:
                 exported.append(found[2])
         elif (head := _HEAD.match(stripped)) is not None:
             parameters = [_parameter(part) for part in re.findall(r"[*+$]?\w+(?:=(?:'[^']*'|\"[^\"]*\"|\w+))?", head[2])]
             needs = re.findall(r"\(([^)]*)\)|([\w-]+)", re.sub(r"&&|#.*", " ", head[3]))
-            current = recipes[head[1]] = _Recipe(parameters, [_plain(one or other) for one, other in needs])
+            current = recipes[head[1]] = _Recipe(parameters, [shell_words(one or other) for one, other in needs])
     return variables, recipes, exported
 
 
@@ -76,15 +64,8 @@ def _parameter(text: str) -> tuple[str, str | None]:
     return name, default.strip("'\"") if equals else None
 
 
-def _plain(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
-
-
-def _value(text: str, variables: Mapping[str, str], place: Place) -> str | None:
-    """A text, a variable, `env_var_or_default`, or several joined by `+`; None for what only running it tells."""
+def _value(text: str, variables: Mapping[str, str], context: ShellContext) -> str | None:
+    """A text, a variable, `env_var_or_default`, or several joined by `+`; None for any other expression."""
     parts: list[str] = []
     for part in text.split("+"):
         part = part.strip()
@@ -95,25 +76,20 @@ def _value(text: str, variables: Mapping[str, str], place: Place) -> str | None:
         elif (
             found := re.fullmatch(r"env(?:_var_or_default)?\(\s*['\"](\w+)['\"]\s*,\s*['\"]([^'\"]*)['\"]\s*\)", part)
         ) is not None:
-            parts.append(place.env.get(found[1], found[2]))
+            parts.append(context.env.get(found[1], found[2]))
         else:
             return None
-    joined = "".join(parts)
-    if len(joined) > TEXT_LIMIT:
-        raise JustError("a variable of it grows without end")
-    return joined
+    return bounded(["".join(parts)])
 
 
 def _lines(
     recipes: Mapping[str, _Recipe], call: list[str], variables: Mapping[str, str], above: tuple[str, ...], steps: Steps
 ) -> list[str]:
     name, *arguments = call or [""]
-    steps.take()
-    if name in above or len(above) > _NESTED:
-        raise JustError(f"its recipe {name[:60]} needs itself")
+    around = steps.enter(name, above)
     recipe = recipes.get(name)
     if recipe is None:
-        raise JustError(f"it has no recipe {name[:60]}")
+        raise Unfollowed(f"it has no recipe {name[:60]}")
     own = dict(variables)
     for parameter, default in recipe.parameters:
         if parameter[0] in "*+":
@@ -124,21 +100,23 @@ def _lines(
         elif default is not None:
             own[parameter] = default
         else:
-            raise JustError(f"its recipe {name[:60]} lacks the argument {parameter[:40]}")
+            raise Unfollowed(f"its recipe {name[:60]} needs the argument {parameter[:40]}")
     lines: list[str] = []
     for need in recipe.needs:
-        lines += _lines(recipes, [own.get(word, word) for word in need], own, (*above, name), steps)
+        lines += _lines(recipes, [own.get(word, word) for word in need], own, around, steps)
     if recipe.lines and recipe.lines[0].startswith("#!"):
         if not re.search(r"\b(?:ba|da)?sh\b", recipe.lines[0]):
-            raise JustError(f"its recipe {name[:60]} is a program of its own")
-        return [*lines, "(\n" + "\n".join(filled(line, own) for line in recipe.lines[1:]) + "\n)"]
+            raise Unfollowed(f"its recipe {name[:60]} is not a shell script")
+        return [*lines, "(\n" + "\n".join(fill(line, own) for line in recipe.lines[1:]) + "\n)"]
+    size = sum(map(len, lines))
     for line in recipe.lines:
         careless = re.match(r"^@?-", line) is not None
-        text = filled(line.lstrip("@-"), own).strip()
-        # Each line is a shell of its own.
+        text = fill(line.lstrip("@-"), own).strip()
+        # Each line has a shell of its own.
         text = f"(\n{text}\n)" if re.match(r"cd\b|export\b|set\b", text) and "&&" not in text else text
         lines.append(f"{text} || true" if careless else text)
-        if sum(map(len, lines)) > TEXT_LIMIT:
-            raise JustError("what it runs is too long")
+        size += len(lines[-1])
+        if size > TEXT_LIMIT:
+            raise Unfollowed("what it runs is too long")
     # Arguments that are left over are further recipes.
     return [*lines, *(_lines(recipes, arguments, variables, above, steps) if arguments and not above else [])]

@@ -1,37 +1,33 @@
-"""What a pyproject.toml says of the project's own dependencies: extras, groups, and how it would be installed.
+"""The project's own dependencies as pyproject.toml has them: extras, groups, and how the project is installed.
 
 Shared by the project managers; knows none of their command lines.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from packaging.utils import canonicalize_name
 
-from agent.ci.locked import Locked, LockError
-from agent.ci.runners.context import Place
-from agent.ci.runners.tox.config import toml
-from agent.ci.runners.tox.values import ToxError
-from agent.ci.tables import Table, strings
+from agent.ci.project.lockfiles import Locked, LockError
+from agent.ci.project.tables import Table, read_toml, strings, table_at
+from agent.ci.runners.context import ShellContext
 from sandbox.base import Packages
 from sandbox.install.python.requirements import group_members
+
+BUILD = ("python -m build", Packages(requirements=("build",)))
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The pyproject.toml of a place; an unreadable one is empty."""
+    """The pyproject.toml of a folder; an unreadable one is empty."""
 
-    place: Place
+    context: ShellContext
     content: Table
 
     def table(self, *keys: str) -> Table:
-        node: object = self.content
-        for key in keys:
-            node = node.get(key) if isinstance(node, dict) else None
-        return node if isinstance(node, dict) else {}
+        return table_at(self.content, *keys)
 
     @property
     def name(self) -> str:
@@ -49,70 +45,48 @@ class Manifest:
     def is_installable(self) -> bool:
         if self.table("tool", "uv").get("package") is False:
             return False
-        return "build-system" in self.content or self.place.has("setup.py") or self.place.has("setup.cfg")
+        return "build-system" in self.content or self.context.has("setup.py") or self.context.has("setup.cfg")
+
+    def dependencies(self, extras: Iterable[str]) -> list[str]:
+        """Those of `[project]`, with these extras."""
+        optional = self.table("project", "optional-dependencies")
+        return [
+            *strings(self.table("project").get("dependencies")),
+            *(text for extra in extras for text in strings(optional.get(extra))),
+        ]
 
     def project(self, extras: Iterable[str]) -> Packages:
         """The project itself, editable where it can be, with these extras."""
         named = list(dict.fromkeys(extra for extra in extras if extra))
         if self.is_installable:
-            return self.place.packages(Packages(projects=(f".[{','.join(named)}]" if named else ".",)))
-        listed = strings(self.table("project").get("dependencies"))
-        for extra in named:
-            listed += strings(self.table("project", "optional-dependencies").get(extra))
-        return Packages(requirements=tuple(listed))
+            return self.context.packages(Packages(projects=(f".[{','.join(named)}]" if named else ".",)))
+        return Packages(requirements=tuple(self.dependencies(named)))
 
     def of_groups(self, names: Iterable[str]) -> Packages:
-        """Dependency groups (PEP 735), with those they include; the root's are left to the sandbox."""
+        """Dependency groups (PEP 735), with those they include; the sandbox reads the root's itself."""
         wanted = tuple(name for name in dict.fromkeys(names) if name in self.groups)
-        if self.place.path(".") == ".":
+        if self.context.path(".") == ".":
             return Packages(groups=wanted)
         return Packages(requirements=tuple(group_members(self.table("dependency-groups"), wanted)))
 
-    def member(self, name: str) -> Place | None:
-        """Where the member of this name of a uv workspace lies."""
-        for path, text in self.place.project.texts.items():
-            if path.endswith("/pyproject.toml"):
-                folder = path.removesuffix("/pyproject.toml")
-                found = read(Place(self.place.project, cwd=folder)) if text else None
-                if found is not None and canonicalize_name(found.name) == canonicalize_name(name):
-                    return replace(self.place, cwd=folder)
+    def member(self, name: str) -> ShellContext | None:
+        """The folder of the workspace's member of this name."""
+        for path, text in self.context.project.texts.items():
+            if path.endswith("/pyproject.toml") and text:
+                there = replace(self.context, cwd=path.removesuffix("/pyproject.toml"))
+                if canonicalize_name(read(there).name) == canonicalize_name(name):
+                    return there
         return None
 
 
-def read(place: Place) -> Manifest:
-    try:
-        return Manifest(place, toml(place.text("pyproject.toml")))
-    except ToxError:
-        return Manifest(place, {})
+def read(context: ShellContext) -> Manifest:
+    return Manifest(context, read_toml(context.text("pyproject.toml")) or {})
 
 
 def locked(reading: Callable[[], Locked]) -> tuple[Packages, tuple[str, ...]]:
-    """What a lock file pins, and notes; nothing and a note where it cannot be read."""
+    """The pins of a lock file, and notes; no pins and a note where it cannot be read."""
     try:
         found = reading()
     except LockError as wrong:
-        return Packages(), (f"{wrong}; the project's own ranges are taken",)
+        return Packages(), (f"{wrong}; the project's own ranges are used",)
     return Packages(requirements=found.requirements), found.notes
-
-
-def split_options(arguments: list[str], valued: Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """The options before a command, and the command: `--group a pytest -x` → ({"--group": ["a"]}, ["pytest", "-x"])."""
-    options: dict[str, list[str]] = {}
-    rest = list(arguments)
-    known = set(valued)
-    while rest and rest[0].startswith("-"):
-        word = rest.pop(0)
-        if word == "--":
-            break
-        option, equals, value = word.partition("=")
-        if not equals and option in known:
-            value = rest.pop(0) if rest else ""
-        elif not equals and not word.startswith("--") and len(word) > 2 and word[:2] in known:
-            option, value = word[:2], word[2:]
-        options.setdefault(option, []).append(value)
-    return options, rest
-
-
-def names(values: Iterable[str]) -> list[str]:
-    """Names that may be joined by commas or spaces."""
-    return [name for value in values for name in re.split(r"[,\s]+", value) if name]

@@ -4,103 +4,106 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from agent.ci import locked
+from agent.ci.project import lockfiles
 from agent.ci.project.install_commands import merge
+from agent.ci.project.tables import Table, as_table, strings
 from agent.ci.runners import manifest
-from agent.ci.runners.context import Again, Followed, Place, Result, Unfollowed
-from agent.ci.runners.manifest import Manifest, names, split_options
-from agent.ci.tables import strings
+from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
+from agent.ci.runners.manifest import Manifest
+from agent.ci.runners.options import Options, split_options
 from sandbox.base import Packages
 
 _VALUED = ("--with", "--without", "--only", "-E", "--extras", "-C", "--directory", "-P", "--project")
 
 
-def follow(words: Sequence[str], place: Place, again: Again) -> Result:
-    """`words` begin with "poetry"."""
-    before, rest = split_options(list(words[1:]), _VALUED)
-    if folder := next(iter([*before.get("-C", []), *before.get("--directory", [])]), ""):
-        place = place.moved(folder)
+def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followed | None:
+    before, rest = split_options(words[1:], _VALUED)
+    context = context.moved(before.value("-C", "--directory", default="."))
     match rest:
         case ["run", *arguments]:
             _, command = split_options(arguments, _VALUED)
-            return again(shlex.join(command), place) if command else Unfollowed("it names no command")
+            if not command:
+                raise Unfollowed("it names no command")
+            return again(shlex.join(command), context)
         case ["install" | "sync", *arguments]:
             options, _ = split_options(arguments, _VALUED)
-            packages, notes = _packages(options, place)
-            return Followed("", packages, place.env, place.cwd, None, notes)
-        case ["poe", *arguments]:
-            return again(shlex.join(["poe", *arguments]), place)
+            packages, notes = _packages(options, context)
+            return context.result(packages=packages, notes=notes)
+        case ["poe", *_]:
+            return again(shlex.join(rest), context)
         case ["build", *_]:
-            return Followed("python -m build", Packages(requirements=("build",)), place.env, place.cwd)
+            return context.result(*manifest.BUILD)
         case ["config" | "lock" | "self" | "env" | "check" | "show" | "version" | "update" | "about", *_]:
-            return Followed("", Packages(), place.env, place.cwd)
+            return context.result()
     return None
 
 
-def _packages(options: dict[str, list[str]], place: Place) -> tuple[Packages, tuple[str, ...]]:
-    found = manifest.read(place)
+def _packages(options: Options, context: ShellContext) -> tuple[Packages, tuple[str, ...]]:
+    found = manifest.read(context)
     groups = found.table("tool", "poetry", "group")
-    tables: dict[str, Mapping[str, object]] = {
-        name: {**found.table("tool", "poetry", "group", name, "dependencies")} for name in groups
-    }
+    tables: dict[str, Table] = {name: as_table(as_table(group).get("dependencies")) for name, group in groups.items()}
     if old := found.table("tool", "poetry", "dev-dependencies"):
         tables["dev"] = {**tables.get("dev", {}), **old}
-    for name in found.groups:
-        listed = strings(found.table("dependency-groups").get(name))
-        tables[name] = {**tables.get(name, {}), **dict.fromkeys(listed, "*")}
-    optional = [name for name in tables if found.table("tool", "poetry", "group", name).get("optional") is True]
-    only = names(options.get("--only", []))
+    for name, listed in found.table("dependency-groups").items():
+        tables[name] = {**tables.get(name, {}), **dict.fromkeys(strings(listed), "*")}
+    only = options.names("--only")
     if only:
         chosen = only
     else:
-        chosen = [name for name in tables if name not in optional or "--all-groups" in options]
-        chosen += names(options.get("--with", []))
-        chosen = [name for name in chosen if name not in names(options.get("--without", []))]
-    if "--no-dev" in options:
+        optional = [name for name, group in groups.items() if as_table(group).get("optional") is True]
+        chosen = [name for name in tables if name not in optional or options.has("--all-groups")]
+        chosen += options.names("--with")
+        chosen = [name for name in chosen if name not in options.names("--without")]
+    if options.has("--no-dev"):
         chosen = [name for name in chosen if name != "dev"]
-    main = (not only and "--only-root" not in options) or "main" in only
-    extras = found.extras if "--all-extras" in options else names([*options.get("-E", []), *options.get("--extras", [])])
+    main = (not only and not options.has("--only-root")) or "main" in only
+    installs_project = main and not options.has("--no-root")
+    extras = found.extras if options.has("--all-extras") else options.names("-E", "--extras")
+    own = found.table("tool", "poetry", "dependencies") if main else {}
+    wanted = [tables[name] for name in chosen if name in tables]
+    project = found.project(extras) if installs_project else Packages()
     requirements: list[str] = []
     left_out: list[str] = []
-    own = {**found.table("tool", "poetry", "dependencies")} if main else {}
-    for table in ([own] if main and "--no-root" in options else []) + [tables[name] for name in chosen if name in tables]:
-        for name, told in table.items():
-            one = requirement(name, told)
+    for table in wanted if installs_project else [own, *wanted]:
+        for name, given in table.items():
+            one = requirement(name, given)
             (requirements if one else left_out).append(one or name)
-    project = found.project(extras) if (main and "--no-root" not in options) else Packages()
-    notes = tuple(f"{name[:60]} is fetched from elsewhere and left out" for name in left_out if name != "python")
-    packages = merge(project, Packages(requirements=tuple(requirements)))
-    if not (text := place.text("poetry.lock")):
-        return packages, notes
-    wanted = _roots(found, [own, *(tables[name] for name in chosen if name in tables)], extras, main)
-    pins, more = manifest.locked(lambda: locked.from_poetry(text, wanted, place.python))
+    notes = tuple(f"{name[:60]} comes from no package index and is left out" for name in left_out if name != "python")
+    if not (text := context.text("poetry.lock")):
+        return merge(project, Packages(requirements=tuple(requirements))), notes
+    roots = _roots(found, [own, *wanted], extras, main)
+    pins, more = manifest.locked(lambda: lockfiles.from_poetry(text, roots, context.python))
     return merge(pins, project), (*notes, *more)
 
 
-def requirement(name: str, told: object) -> str | None:
-    """A dependency of poetry's own table as PEP 508; None for what no index has, and for Python."""
+def requirement(name: str, given: object) -> str | None:
+    """A dependency of poetry's own table as PEP 508; None for Python, and for one from no package index."""
     if name == "python":
         return None
-    if isinstance(told, list):
-        told = told[0] if told else "*"
-    table = told if isinstance(told, dict) else {"version": told}
+    if isinstance(given, list):
+        given = given[0] if given else "*"
+    table = given if isinstance(given, dict) else {"version": given}
     if table.get("git") or table.get("path") or table.get("url") or table.get("optional") is True:
         return None
     extras = strings(table.get("extras"))
     markers = [str(table["markers"])] if table.get("markers") else []
     if isinstance(table.get("python"), str):
-        markers += [f"python_version {clause}" for clause in _clauses(str(table["python"]))]
+        versions = re.findall(r"(>=|<=|<|>|==|!=)\s*['\"]?(\d+(?:\.\d+)?)", _range(str(table["python"])))
+        markers += [f"python_version {sign} '{version}'" for sign, version in versions]
     text = name + (f"[{','.join(extras)}]" if extras else "") + _range(str(table.get("version") or "*"))
     text += f"; {' and '.join(markers)}" if markers else ""
+    return text if _parsed(text) else name
+
+
+def _parsed(text: str) -> Requirement | None:
     try:
-        Requirement(text)
+        return Requirement(text)
     except InvalidRequirement:
-        return name
-    return text
+        return None
 
 
 def _range(version: str) -> str:
@@ -126,32 +129,17 @@ def _range_of(part: str) -> str:
     return f">={version}{rest},<{'.'.join(map(str, above))}"
 
 
-def _clauses(text: str) -> list[str]:
-    found = re.findall(
-        r"(>=|<=|<|>|==|!=)\s*['\"]?(\d+(?:\.\d+)?)", ",".join(_range_of(part.strip()) for part in text.split(","))
-    )
-    return [f"{sign} '{version}'" for sign, version in found]
-
-
-def _roots(found: Manifest, tables: Sequence[Mapping[str, object]], extras: Sequence[str], main: bool) -> dict[str, list[str]]:
-    """The project's own dependencies as poetry.lock is to be entered with them."""
+def _roots(found: Manifest, tables: Sequence[Table], extras: Sequence[str], main: bool) -> dict[str, list[str]]:
+    """The project's own dependencies, each with its extras."""
     roots: dict[str, list[str]] = {}
     for table in tables:
-        for name, told in table.items():
-            optional = isinstance(told, dict) and told.get("optional") is True
-            if name != "python" and not optional:
-                roots.setdefault(re.split(r"[\s\[<>=!~;]", name)[0], []).extend(
-                    strings(told.get("extras")) if isinstance(told, dict) else []
-                )
+        for name, given in table.items():
+            options = as_table(given)
+            if name != "python" and options.get("optional") is not True:
+                roots.setdefault(re.split(r"[\s\[<>=!~;]", name)[0], []).extend(strings(options.get("extras")))
     if main:
-        listed = strings(found.table("project").get("dependencies"))
-        for extra in extras:
-            listed += strings(found.table("project", "optional-dependencies").get(extra))
-            listed += strings(found.table("tool", "poetry", "extras").get(extra))
-        for text in listed:
-            try:
-                parsed = Requirement(text)
-            except InvalidRequirement:
-                continue
-            roots.setdefault(parsed.name, []).extend(parsed.extras)
+        more = found.table("tool", "poetry", "extras")
+        for text in [*found.dependencies(extras), *(text for extra in extras for text in strings(more.get(extra)))]:
+            if parsed := _parsed(text):
+                roots.setdefault(parsed.name, []).extend(parsed.extras)
     return roots

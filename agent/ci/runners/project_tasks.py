@@ -4,76 +4,63 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agent.ci.project.install_commands import merge
-from agent.ci.runners import manifest, named_scripts, taskfile
-from agent.ci.runners.context import Again, Followed, Place, Result, Unfollowed
-from agent.ci.runners.manifest import split_options
-from agent.ci.runners.named_scripts import Tables
-from agent.ci.runners.tox.config import toml
-from agent.ci.runners.tox.values import ToxError
-from agent.ci.tables import strings
+from agent.ci.project.tables import as_table, read_toml, strings, variables
+from agent.ci.runners import manifest, taskfile
+from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
+from agent.ci.runners.named_scripts import NamedScripts
+from agent.ci.runners.options import split_options
 from sandbox.base import Packages
 
 
-def poe(words: Sequence[str], place: Place, again: Again) -> Result:
-    options, rest = split_options(list(words[1:]), ("-C", "--directory", "-e", "--executor"))
-    if folder := next(iter([*options.get("-C", []), *options.get("--directory", [])]), ""):
-        place = place.moved(folder)
-    table = manifest.read(place).table("tool", "poe")
-    if not table and (text := place.text("poe_tasks.toml")):
-        try:
-            table = toml(text)
-        except ToxError:
-            return Unfollowed("its poe_tasks.toml cannot be read")
+def poe(words: Sequence[str], context: ShellContext, again: Again) -> Followed:
+    options, rest = split_options(words[1:], ("-C", "--directory", "-e", "--executor"))
+    context = context.moved(options.value("-C", "--directory", default="."))
+    table = manifest.read(context).table("tool", "poe") or read_toml(context.text("poe_tasks.toml"))
+    if table is None:
+        raise Unfollowed("its poe_tasks.toml is not valid TOML")
     if not rest:
-        return Unfollowed("it names no task")
-    tasks, env = table.get("tasks"), table.get("env")
-    inside = place.with_env({str(key): str(value) for key, value in env.items()} if isinstance(env, dict) else {})
-    commands = tasks if isinstance(tasks, dict) else {}
-    return named_scripts.run(
-        Tables(commands, steps=place.steps, lists_names=True, hooks=None), rest[0], rest[1:], inside, again
-    )
+        raise Unfollowed("it names no task")
+    tasks = NamedScripts(as_table(table.get("tasks")), context.steps, lists_names=True, hooks=None)
+    return tasks.run(rest[0], rest[1:], context.with_env(variables(table.get("env"))), again)
 
 
-def task(words: Sequence[str], place: Place, again: Again) -> Result:
+def task(words: Sequence[str], context: ShellContext, again: Again) -> Followed:
     """taskipy's `task`, or go-task's where there is a Taskfile."""
-    tasks = manifest.read(place).table("tool", "taskipy", "tasks")
+    tasks = manifest.read(context).table("tool", "taskipy", "tasks")
     if not tasks:
-        return taskfile.follow(words, place, again)
-    _, rest = split_options(list(words[1:]), ())
-    return (
-        named_scripts.run(Tables(tasks, steps=place.steps), rest[0], rest[1:], place, again)
-        if rest
-        else Unfollowed("it names no task")
-    )
+        return taskfile.follow(words, context, again)
+    _, rest = split_options(words[1:], ())
+    if not rest:
+        raise Unfollowed("it names no task")
+    return NamedScripts(tasks, context.steps).run(rest[0], rest[1:], context, again)
 
 
-def rye(words: Sequence[str], place: Place, again: Again) -> Result:
-    found = manifest.read(place)
-    project = found.project(found.extras if "--all-features" in words else [])
+def rye(words: Sequence[str], context: ShellContext, again: Again) -> Followed | None:
+    found = manifest.read(context)
     listed = strings(found.table("tool", "rye").get("dev-dependencies"))
-    packages = merge(project, Packages(requirements=tuple(item for item in listed if "://" not in item)))
+    packages = merge(
+        found.project(found.extras if "--all-features" in words else []),
+        Packages(requirements=tuple(item for item in listed if "://" not in item)),
+    )
     match list(words[1:]):
-        case ["run", name, *arguments]:
-            scripts = found.table("tool", "rye", "scripts")
-            if name in scripts:
-                inner = named_scripts.run(Tables(scripts, steps=place.steps), name, arguments, place, again)
-            else:
-                inner = again(shlex.join([name, *arguments]), place)
+        case ["run", name, *arguments] if name in (scripts := found.table("tool", "rye", "scripts")):
+            inner = NamedScripts(scripts, context.steps).run(name, arguments, context, again)
+        case ["run", *command] if command:
+            inner = again(shlex.join(command), context)
         case ["test", *arguments]:
             plain = arguments[arguments.index("--") + 1 :] if "--" in arguments else []
-            inner = again(shlex.join(["pytest", *plain]), place)
+            inner = again(shlex.join(["pytest", *plain]), context)
         case ["sync" | "install", *_]:
-            return Followed("", packages, place.env, place.cwd)
+            return context.result(packages=packages)
         case ["lint" | "fmt" as what, *_]:
-            return again("ruff check" if what == "lint" else "ruff format --check", place)
+            return again("ruff check" if what == "lint" else "ruff format --check", context)
         case _:
             return None
-    if isinstance(inner, Unfollowed):
-        return inner
-    return Followed(inner.command, merge(packages, inner.packages), inner.env, inner.cwd, inner.python, inner.notes)
+    return replace(inner, packages=merge(packages, inner.packages))
 
 
-def invoke(words: Sequence[str], place: Place, again: Again) -> Result:
-    return Unfollowed("the tasks of invoke are Python code, which is not run to be read")
+def invoke(words: Sequence[str], context: ShellContext, again: Again) -> Followed:
+    raise Unfollowed("the tasks of invoke are Python code, which is not run to be read")

@@ -1,7 +1,7 @@
 """Reads shell text: simple commands, the operators between them, and the words that hold compound commands together.
 
-Every piece knows where it stands, so that a reader can replace one and leave the rest as it was written. Not a shell: nothing
-is expanded, and text that does not close what it opens is one opaque piece. One pass, in time that grows with the text alone.
+Every piece knows its position, so that a reader can replace one and keep the rest as written. Not a shell: nothing is expanded,
+and text with an unclosed quote or compound command is one opaque piece. One pass, in linear time.
 Grammar: https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html, and bash's `[[`, `((`, `function`, `<<<`.
 """
 
@@ -15,10 +15,10 @@ from agent.ci.shell.words import UnreadError, behind, unquoted
 
 _OPERATOR = re.compile(r"&&|\|\||\|&|;;&|;;|;&|[;&|\n]")
 _REDIRECTION = re.compile(r"(?:\d{1,4})?(?:<<<|<<-?|<>|<&|>>|>&|>\||<|>)|&>>?")
-_DEPTH = 200  # of compound commands; deeper ones are not read
+_DEPTH = 200  # of compound commands; deeper text is opaque
 _BLANK = re.compile(r"(?:[ \t\r]|\\\n)+")
 _PLAIN = re.compile(r"[^\s;&|()<>'\"`$\\]+")
-# Reserved words that a command follows, and how the compound is called that they open or go on with.
+# Reserved words before a command → the kind of compound command that they open or continue.
 _OPENING = {"if": "if", "while": "loop", "until": "loop", "{": "{", "(": "("}
 _MIDDLE = {"then": "if", "elif": "if", "else": "if", "do": "loop"}
 _CLOSING = {"fi": "if", "done": "loop", "esac": "case", "}": "{", ")": "("}
@@ -26,13 +26,13 @@ _CLOSING = {"fi": "if", "done": "loop", "esac": "case", "}": "{", ")": "("}
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`text` stands at `start` of what was read; `depth` counts the compound commands around it.
+    """`text` is at `start` of the whole text; `depth` counts the compound commands around it.
 
     - "command": a simple command; `words` without quotes and redirections, `redirections` as they are written.
-    - "operator": `text` is `&&`, `||`, `|`, `|&`, `;`, `&`, `;;` or a newline (before it stand the here-documents of its line).
-    - "word": a word of the shell's own (`if`, `then`, `(`, `for x in a b`, …); `words` begin with it, or with "pattern" for one
+    - "operator": `text` is `&&`, `||`, `|`, `|&`, `;`, `&`, `;;` or a newline (after the here-documents of its line).
+    - "word": a reserved word (`if`, `then`, `(`, `for x in a b`, …); `words` begin with it, or with "pattern" for one
       of a `case` and "function" for the head of one.
-    - "opaque": text that could not be read; `words` are only what lies between its blanks.
+    - "opaque": text that could not be read; `words` are split at blanks.
     """
 
     kind: Literal["command", "operator", "word", "opaque"]
@@ -41,7 +41,7 @@ class Piece:
     depth: int
     words: tuple[str, ...] = ()
     redirections: tuple[str, ...] = ()
-    is_computed: bool = False  # holds `$(…)` or backquotes, whose output only a shell knows
+    is_computed: bool = False  # contains `$(…)` or backquotes
 
     @property
     def end(self) -> int:
@@ -49,17 +49,17 @@ class Piece:
 
     @property
     def here_documents(self) -> tuple[str, ...]:
-        """The redirections whose text stands below the line."""
+        """The redirections whose text is below the line."""
         return tuple(one for one in self.redirections if re.match(r"\d*<<(?!<)", one))
 
 
 def pieces(text: str) -> list[Piece]:
-    """All of `text`, in order, save blanks and comments."""
+    """All of `text`, in order, without blanks and comments."""
     return _Reader(text).read()
 
 
 def commands(text: str) -> list[Piece]:
-    """The simple commands alone, also those inside compound commands; what could not be read counts as one."""
+    """The simple commands, also inside compound commands; unread text counts as one."""
     return [piece for piece in pieces(text) if piece.kind in ("command", "opaque") and piece.words]
 
 
@@ -73,8 +73,8 @@ class _Reader:
         self.text, self.at = text, 0
         self.found: list[Piece] = []
         self.open: list[str] = []  # compound commands around
-        self.waiting: list[tuple[str, bool]] = []  # here-documents of this line: what ends them, whether tabs before it count
-        self.line = 0  # how many pieces there were when the line outside of all compounds began
+        self.waiting: list[tuple[str, bool]] = []  # here-documents of this line: delimiter, whether it can be indented
+        self.line = 0  # number of pieces before the current top-level line
         self.line_start = 0
         self._new_command()
 
@@ -137,7 +137,7 @@ class _Reader:
             start = self._here_documents(start)
             self.at = start + 1
             if self.found and (self.found[-1].text in ("&&", "||", "|", "|&") or self.found[-1].words[:1] == ("function",)):
-                return  # the line goes on
+                return  # the line continues
         self.found.append(Piece("operator", self.text[start : self.at] or "\n", start, len(self.open)))
         if text.startswith(";;") or text == ";&":
             if self.open[-1:] != ["case"]:
@@ -147,7 +147,7 @@ class _Reader:
             self.line, self.line_start = len(self.found), self.at
 
     def _here_documents(self, newline: int) -> int:
-        """Where the line ends whose here-documents begin behind `newline`."""
+        """Where the here-documents end that begin behind `newline`."""
         at = newline
         for delimiter, is_indented in self.waiting:
             while at < len(self.text):
@@ -222,7 +222,7 @@ class _Reader:
         return True
 
     def _word(self, raw: str, end: int) -> None:
-        """A word that opens, goes on with or closes a compound command."""
+        """A word that opens, continues or closes a compound command."""
         start, self.at = self.at, end
         if raw in _CLOSING:
             opened = self.open.pop() if self.open else ""
@@ -236,7 +236,7 @@ class _Reader:
             self.open.append(_OPENING[raw])
 
     def _head(self, start: int, first: str, last: str = "") -> None:
-        """`for x in a b`, `case $x in`, `function f()`: up to `last`, or to where the line or the list ends."""
+        """`for x in a b`, `case $x in`, `function f()`: up to `last`, or to the end of the line or list."""
         given = [first]
         while True:
             if (blank := _BLANK.match(self.text, self.at)) is not None:
@@ -289,7 +289,7 @@ class _Reader:
                 raise UnreadError
 
     def _double_brackets(self, start: int) -> None:
-        """`[[ a && b < c ]]` is one command, whatever stands inside."""
+        """`[[ a && b < c ]]` is one command, whatever it contains."""
         given = ["[["]
         while given[-1] != "]]":
             while self.at < len(self.text) and self.text[self.at] in " \t\r\n;&|()<>":
@@ -301,7 +301,7 @@ class _Reader:
         self.start, self.raw, self.command_end = start, given, self.at
 
     def _raw_word(self) -> str:
-        """A word as it is written; "" where none stands here."""
+        """A word as it is written; "" where there is none."""
         text, start = self.text, self.at
         while self.at < len(text):
             letter = text[self.at]

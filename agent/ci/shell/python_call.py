@@ -1,4 +1,4 @@
-"""Reads how Python itself is called: its own options, and the module that it runs. Pure."""
+"""Reads a Python command line: its own options, and the module that it runs. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def is_python(word: str) -> bool:
 
 
 def module_of(words: list[str]) -> list[str] | None:
-    """`python -Im pip install x` → ["pip", "install", "x"]; None where it is no Python that runs a module."""
+    """`python -Im pip install x` → ["pip", "install", "x"]; None where it runs no module."""
     if not words or not is_python(words[0]):
         return None
     module, rest = without_options(words[1:])
@@ -20,7 +20,7 @@ def module_of(words: list[str]) -> list[str] | None:
 
 
 def without_options(words: list[str]) -> tuple[str, list[str]]:
-    """The module that Python's own options name ("" for none), and the words behind them."""
+    """The module that Python's own options name ("" for none), and the words after them."""
     rest = list(words)
     while rest and rest[0].startswith("-") and rest[0] != "-":
         found = re.match(r"-([A-Za-z?]*?)([cmWX])(.*)$", rest.pop(0), re.DOTALL)

@@ -1,6 +1,6 @@
-"""The words of shell text: where quotes and substitutions end, what a word means without them, assignments before a command.
+"""The words of shell text: the end of quotes and substitutions, unquoting, assignments before a command.
 
-Knows words only; `shell` knows what stands between them.
+Knows words only; `pieces` reads the syntax between them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 
 
 class UnreadError(Exception):
-    """Something is opened and not closed, or closed and not opened."""
+    """A quote or compound command is not closed, or not opened."""
 
 
 def words(text: str) -> list[str]:
-    """The words of one line that is no shell's (a list of options, say)."""
+    """The words of one line that is not shell text, such as a list of options."""
     try:
         return shlex.split(text, comments=True)
     except ValueError:
@@ -41,19 +41,19 @@ def assignments(given: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def in_one_line(text: str, limit: int) -> str:
-    """Shell text for a sentence: its lines behind each other, cut where it is too long."""
+    """Shell text for a sentence: its lines joined, cut to `limit` characters."""
     lines = [line for each in clean(text, 4 * limit).splitlines() if (line := " ".join(each.split()))]
     joined = re.sub(r"((?:^|\s)[({]|\b(?:then|do|else)|&&|\|);", r"\1", "; ".join(lines))
     return joined if len(joined) <= limit else f"{joined[: limit - 2]} …"
 
 
 def expanded(given: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """Words with the variables that are known filled in: `django==${DJANGO}`; others stay as they are."""
+    """Words with known variables substituted: `django==${DJANGO}`; others stay as they are."""
     return [re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda name: env.get(name[1] or name[2], name[0]), word) for word in given]
 
 
 def behind(text: str, at: int) -> int:
-    """Where the quoted or computed text ends that begins at `at`. Raises `UnreadError`."""
+    """The end of the quoted or substituted text that begins at `at`. Raises `UnreadError`."""
     closers: list[str] = []
     while True:
         if (plain := _NESTED_PLAIN.match(text, at)) is not None and closers:
@@ -96,7 +96,7 @@ def behind(text: str, at: int) -> int:
 
 
 def unquoted(raw: str) -> str:
-    """What a word means to the program that gets it, where no shell is needed to know it."""
+    """The word that the program receives, unless only a shell can compute it."""
     if "$(" in raw or "`" in raw or not any(letter in raw for letter in "'\"\\"):
         return raw
 

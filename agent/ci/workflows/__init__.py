@@ -1,13 +1,13 @@
 """GitHub Actions workflow and action files as typed values: text in, values out.
 
-Runs nothing, knows no API and evaluates no expression: values stay templates, and whoever needs one evaluated passes the
-renderer in. What a file says wrongly is a `Problem` with a sentence and a line, never an exception.
+Runs nothing, knows no API and evaluates no expression: values stay templates, and callers that need one evaluated pass in a
+function. A mistake in a file is a `WorkflowProblem` with a sentence and a line, never an exception.
 
     document          bounded YAML as GitHub reads it
-    shapes, schema    what may stand where, and which contexts an expression sees there
-    model             Workflow, Job, Step, Action
-    reading, composite, parts   from a document to the model
+    shapes, schema    which values are allowed where, and which contexts expressions see there
+    model             Workflow, Job, WorkflowStep, Action
+    workflow_file, action_file, fields   from a document to the model
     matrix            a job's legs
-    naming, guessing, step_names   which job, leg and step a shown name stands for
+    naming, shown_values, step_names   the job, leg and step that a shown name stands for
     reuse             the job that runs in a called workflow
 """

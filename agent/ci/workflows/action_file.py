@@ -1,28 +1,28 @@
-"""From the text of an `action.yml` to an `Action`, or to a `Problem`."""
+"""Reads the text of an `action.yml` into an `Action`, or a `WorkflowProblem`."""
 
 from __future__ import annotations
 
 from agent.ci.workflows import schema
-from agent.ci.workflows.document import Keys, Problem, Refused, read_document
+from agent.ci.workflows.document import Keys, WorkflowError, WorkflowProblem, read_document
 from agent.ci.workflows.fields import steps, text, word
 from agent.ci.workflows.model import Action, Input
 from agent.ci.workflows.shapes import check
 
 _STEPS = {"run": schema.COMPOSITE_RUN_STEP, "uses": schema.COMPOSITE_USES_STEP}
-# What GitHub runs, and what each kind must say: node12 and node16 are old, yet read.
+# Kinds of actions, and the key that each must have; node12 and node16 are old, but still read.
 _NEEDED = {"composite": "steps", "docker": "image", "node12": "main", "node16": "main", "node20": "main", "node24": "main"}
 
 
-def read_action(source: str) -> Action | Problem:
+def read_action(source: str) -> Action | WorkflowProblem:
     """The action that the text of a file describes."""
     document = read_document(source)
-    if isinstance(document, Problem):
+    if isinstance(document, WorkflowProblem):
         return document
     try:
         check(document, schema.ACTION)
         assert isinstance(document, Keys)
         return _action(document)
-    except Refused as refused:
+    except WorkflowError as refused:
         return refused.problem
 
 
@@ -31,11 +31,11 @@ def _action(root: Keys) -> Action:
     assert isinstance(runs, Keys)
     using = text(runs.get("using")) or ""
     if using not in _NEEDED:
-        raise Refused(f"Unexpected value '{using[:100]}' of runs.using.", runs.line)
+        raise WorkflowError(f"Unexpected value '{using[:100]}' of runs.using.", runs.line)
     if runs.get(_NEEDED[using]) is None:
-        raise Refused(f"Required property is missing: {_NEEDED[using]}.", runs.line)
+        raise WorkflowError(f"Required property is missing: {_NEEDED[using]}.", runs.line)
     if using != "composite" and runs.get("steps") is not None:
-        raise Refused("Unexpected value 'steps'.", runs.line)
+        raise WorkflowError("Unexpected value 'steps'.", runs.line)
     inputs, outputs = root.get("inputs"), root.get("outputs")
     return Action(
         using=using,

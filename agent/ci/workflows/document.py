@@ -1,4 +1,4 @@
-"""Bounded YAML as GitHub Actions reads it: nodes that know their line, or a `Problem`.
+"""Bounded YAML as GitHub Actions reads it: nodes that know their line, or a `WorkflowProblem`.
 
 YAML 1.2 core scalars (`on`, `yes` are text, `3.10` is the number 3.1), anchors and aliases, no merge keys, keys unique whatever
 their case. Size, depth and the number of nodes that aliases expand to are limited. Knows nothing of workflows.
@@ -24,8 +24,8 @@ Value: TypeAlias = "Word | list[Value] | dict[str, Value]"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Why something cannot be read or found: a whole sentence for a person, and the line of the file where there is one."""
+class WorkflowProblem:
+    """Why something cannot be read or found: a sentence for people, and the line in the file if there is one."""
 
     sentence: str
     line: int | None = None
@@ -34,12 +34,12 @@ class Problem:
         return self.sentence if self.line is None else f"line {self.line}: {self.sentence}"
 
 
-class Refused(Exception):
-    """Ends a reading early, inside this package only."""
+class WorkflowError(Exception):
+    """Ends reading early; never leaves this package."""
 
     def __init__(self, sentence: str, line: int | None = None) -> None:
         super().__init__(sentence)
-        self.problem = Problem(sentence, line)
+        self.problem = WorkflowProblem(sentence, line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeyValue:
     key: str
     line: int
     value: Node
@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    entries: tuple[Entry, ...]
+    entries: tuple[KeyValue, ...]
     line: int
 
     def get(self, key: str) -> Node | None:
@@ -73,20 +73,20 @@ class Keys:
 Node: TypeAlias = Scalar | Items | Keys
 
 
-def read_document(text: str) -> Node | Problem:
+def read_document(text: str) -> Node | WorkflowProblem:
     """The one YAML document of `text`."""
     if len(text) > SIZE_LIMIT or len(text.encode(errors="replace")) > SIZE_LIMIT:
-        return Problem(f"The file is larger than {SIZE_LIMIT // KIB} KiB.")
+        return WorkflowProblem(f"The file is larger than {SIZE_LIMIT // KIB} KiB.")
     try:
         return _Composer(text).document()
-    except Refused as refused:
+    except WorkflowError as refused:
         return refused.problem
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = " ".join(part for part in (error.context, error.problem) if part)
-        return Problem(f"The file is not valid YAML: {said}.", mark.line + 1 if mark else None)
+        return WorkflowProblem(f"The file is not valid YAML: {said}.", mark.line + 1 if mark else None)
     except (yaml.YAMLError, UnicodeError):
-        return Problem("The file is not valid YAML: it holds characters that YAML does not allow.")
+        return WorkflowProblem("The file is not valid YAML: it holds characters that YAML does not allow.")
 
 
 def text_of(value: Word) -> str:
@@ -107,12 +107,12 @@ def plain(node: Node) -> Value:
     return {entry.key: plain(entry.value) for entry in node.entries}
 
 
-# The C parser makes the size limit a matter of 0.2 seconds; wheels of all platforms carry it.
+# With the C parser the largest file takes 0.2 seconds; the wheels of all platforms have it.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Composer:
-    """From YAML events to nodes. An alias is the very node of its anchor, so a bomb costs no memory, only its count."""
+    """From YAML events to nodes. An alias is its anchor's node, so an alias bomb costs no memory; its size is counted."""
 
     def __init__(self, text: str) -> None:
         self._events = iter(yaml.parse(text, Loader=_LOADER))
@@ -122,12 +122,12 @@ class _Composer:
     def document(self) -> Node:
         self._next()  # the stream's start
         if isinstance(self._next(), yaml.StreamEndEvent):
-            raise Refused("The file is empty.")
+            raise WorkflowError("The file is empty.")
         node, _ = self._node(self._next(), 1)
         self._next()  # the document's end
         after = self._next()
         if not isinstance(after, yaml.StreamEndEvent):
-            raise Refused("The file holds more than one YAML document.", _line(after))
+            raise WorkflowError("The file holds more than one YAML document.", _line(after))
         return node
 
     def _next(self) -> Any:
@@ -137,15 +137,15 @@ class _Composer:
         """The node that begins with `event`, and how many nodes it expands to."""
         line = _line(event)
         if depth > DEPTH_LIMIT:
-            raise Refused(f"The file nests deeper than {DEPTH_LIMIT} levels.", line)
+            raise WorkflowError(f"The file nests deeper than {DEPTH_LIMIT} levels.", line)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor in self._open:
-                raise Refused(f"The anchor '{event.anchor}' holds an alias of itself.", line)
+                raise WorkflowError(f"The anchor '{event.anchor}' holds an alias of itself.", line)
             if event.anchor not in self._anchors:
-                raise Refused(f"The alias '{event.anchor}' has no anchor before it.", line)
+                raise WorkflowError(f"The alias '{event.anchor}' has no anchor before it.", line)
             return self._anchors[event.anchor]
         if isinstance(event, yaml.ScalarEvent):
-            # Long texts count for more: an alias of one costs no memory, but whoever reads it reads it in full.
+            # Long texts count for more: an alias of one costs no memory, but reading it takes time.
             found: tuple[Node, int] = Scalar(_word(event), line), 1 + len(event.value) // 100
         else:
             if event.anchor:
@@ -166,26 +166,26 @@ class _Composer:
         return Items(tuple(nodes), line), total
 
     def _keys(self, line: int, depth: int) -> tuple[Node, int]:
-        entries: list[Entry] = []
+        entries: list[KeyValue] = []
         seen: set[str] = set()
         total = 1
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             key, _ = self._node(event, depth + 1)
             if not isinstance(key, Scalar):
-                raise Refused("A key must be text.", _line(event))
+                raise WorkflowError("A key must be text.", _line(event))
             name = text_of(key.value)
             if name.upper() in seen:
-                raise Refused(f"'{name}' is already defined.", _line(event))
+                raise WorkflowError(f"'{name}' is already defined.", _line(event))
             seen.add(name.upper())
             node, size = self._node(self._next(), depth + 1)
-            entries.append(Entry(name, _line(event), node))
+            entries.append(KeyValue(name, _line(event), node))
             total = _within(total + size + 1, event)
         return Keys(tuple(entries), line), total
 
 
 def _within(total: int, event: Any) -> int:
     if total > NODE_LIMIT:
-        raise Refused(f"The file, with its aliases expanded, is larger than {NODE_LIMIT} values.", _line(event))
+        raise WorkflowError(f"The file, with its aliases expanded, is larger than {NODE_LIMIT} values.", _line(event))
     return total
 
 

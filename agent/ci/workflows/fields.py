@@ -1,6 +1,6 @@
-"""What workflows and actions have in common, from checked nodes to values: texts, flags, steps and their ids.
+"""Converts checked nodes of workflows and actions to values: texts, flags, steps and their ids.
 
-The shapes were checked before; what is left to refuse is what shapes cannot say. Raises `Refused`, inside this package only.
+Shapes were checked before; only what they cannot express is refused here. Raises `WorkflowError`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from agent.ci.workflows.document import Items, Keys, Node, Refused, Scalar, Word, text_of
-from agent.ci.workflows.model import Step
+from agent.ci.workflows.document import Items, Keys, Node, Scalar, Word, WorkflowError, text_of
+from agent.ci.workflows.model import WorkflowStep
 from agent.ci.workflows.shapes import Shape, check
 
 _ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,98}", re.ASCII)
@@ -49,36 +49,36 @@ def number(node: Node | None) -> float | str | None:
 
 
 def check_id(name: str, taken: set[str], line: int) -> None:
-    """Raises `Refused` for an id of a job or a step that GitHub would not take; adds it to `taken`."""
+    """Raises `WorkflowError` for an id of a job or a step that GitHub would not take; adds it to `taken`."""
     if not _ID.fullmatch(name):
-        raise Refused(
+        raise WorkflowError(
             f"The identifier '{name[:100]}' is invalid: it may hold letters, digits, '_' and '-' only,"
             " must begin with a letter or '_' and be shorter than 100 characters.",
             line,
         )
     if name.startswith("__"):
-        raise Refused(f"The identifier '{name}' is invalid: those that begin with '__' are reserved.", line)
+        raise WorkflowError(f"The identifier '{name}' is invalid: those that begin with '__' are reserved.", line)
     if name in taken:
-        raise Refused(f"The identifier '{name}' may not be used more than once.", line)
+        raise WorkflowError(f"The identifier '{name}' may not be used more than once.", line)
     taken.add(name)
 
 
-def steps(node: Node | None, shapes: Mapping[str, Shape]) -> tuple[Step, ...]:
+def steps(node: Node | None, shapes: Mapping[str, Shape]) -> tuple[WorkflowStep, ...]:
     """The steps of a job or an action; `shapes` has one for those with `run` and one for those with `uses`."""
     taken: set[str] = set()
     return tuple(_step(item, i, shapes, taken) for i, item in enumerate(node.nodes, 1)) if isinstance(node, Items) else ()
 
 
-def _step(node: Node, number_: int, shapes: Mapping[str, Shape], taken: set[str]) -> Step:
+def _step(node: Node, number_: int, shapes: Mapping[str, Shape], taken: set[str]) -> WorkflowStep:
     assert isinstance(node, Keys)
     kind = next((key for key in ("run", "uses") if node.get(key) is not None), None)
     if kind is None:
-        raise Refused("A step needs one of these properties: run, uses.", node.line)
+        raise WorkflowError("A step needs one of these properties: run, uses.", node.line)
     check(node, shapes[kind])
     own = node.get("id")
     if own is not None:
         check_id(text(own) or "", taken, own.line)
-    return Step(
+    return WorkflowStep(
         number=number_,
         id=text(own),
         name=text(node.get("name")),

@@ -2,7 +2,7 @@
 
 The rules are those of the runner's published `MatrixBuilder`: the product of the axes in the order they are written, without
 what an `exclude` matches; an `include` adds to every combination whose axes it matches, and is a leg of its own where it
-matches none. Values may be objects; the templates in them were evaluated before, and what only GitHub knows is `Unknown`.
+matches none. Values can be objects; their templates were evaluated before, and what only GitHub knows is `Unknown`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import prod
 
 from agent.ci.expressions import Unknown, Value
 from agent.ci.expressions.values import equal, text
-from agent.ci.workflows.document import Problem, Refused
+from agent.ci.workflows.document import WorkflowError, WorkflowProblem
 from agent.ci.workflows.shapes import OPENING
 
 LEG_LIMIT = 256  # GitHub's own
@@ -23,7 +23,7 @@ _FILTER_LIMIT = 1_000_000  # combinations times excludes and includes: about a s
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class MatrixLeg:
     """One run of a job: `values` is its `matrix` context, `shown` the values that its default name lists.
 
     `index` counts from 0 among `total` legs, as `strategy.job-index` and `strategy.job-total`.
@@ -46,18 +46,18 @@ def evaluated(value: Value, value_of: Callable[[str], Value]) -> Value:
     return value
 
 
-def legs(matrix: Value) -> tuple[Leg, ...] | Unknown | Problem:
+def legs(matrix: Value) -> tuple[MatrixLeg, ...] | Unknown | WorkflowProblem:
     """The legs of an evaluated matrix, in GitHub's order; one without values where there is no matrix.
 
-    `Unknown` where an axis, `include` or `exclude` is: then only the name that GitHub shows tells the values.
+    `Unknown` where an axis, `include` or `exclude` is; then only the name that GitHub shows has the values.
     """
     if matrix is None:
-        return (Leg({}),)
+        return (MatrixLeg({}),)
     if isinstance(matrix, Unknown):
         return matrix
     try:
         return _legs(matrix)
-    except Refused as refused:
+    except WorkflowError as refused:
         return refused.problem
 
 
@@ -73,9 +73,9 @@ def leaves(value: Value) -> Iterator[str]:
         yield text(value)
 
 
-def _legs(matrix: Value) -> tuple[Leg, ...] | Unknown:
+def _legs(matrix: Value) -> tuple[MatrixLeg, ...] | Unknown:
     if not isinstance(matrix, Mapping):
-        raise Refused("The matrix is not a mapping of axes to lists.")
+        raise WorkflowError("The matrix is not a mapping of axes to lists.")
     for part in matrix.values():
         if isinstance(part, Unknown):
             return part
@@ -85,12 +85,12 @@ def _legs(matrix: Value) -> tuple[Leg, ...] | Unknown:
     for exclude in excludes:
         for key in exclude:
             if key not in axes:
-                raise Refused(f"The exclude key '{key[:100]}' does not match any key within the matrix.")
+                raise WorkflowError(f"The exclude key '{key[:100]}' does not match any key within the matrix.")
     combinations = prod(map(len, axes.values()))
     if combinations > _PRODUCT_LIMIT:
-        raise Refused(f"The matrix has more than {LEG_LIMIT} legs.")
+        raise WorkflowError(f"The matrix has more than {LEG_LIMIT} legs.")
     if combinations * (len(includes) + len(excludes)) > _FILTER_LIMIT:
-        raise Refused(f"The matrix includes and excludes too much: {len(includes) + len(excludes)} times.")
+        raise WorkflowError(f"The matrix includes and excludes too much: {len(includes) + len(excludes)} times.")
 
     found: list[tuple[Mapping[str, Value], tuple[str, ...]]] = []
     matched = [False] * len(includes)
@@ -110,17 +110,17 @@ def _legs(matrix: Value) -> tuple[Leg, ...] | Unknown:
             values = {key: include[key] for key in sorted(include, key=lambda key: key not in axes)}
             found.append((values, tuple(leaves(values))))
     if not found:
-        raise Refused("The matrix has no legs.")
+        raise WorkflowError("The matrix has no legs.")
     if len(found) > LEG_LIMIT:
-        raise Refused(f"The matrix has {len(found)} legs; GitHub allows {LEG_LIMIT}.")
-    return tuple(Leg(values, shown, index, len(found)) for index, (values, shown) in enumerate(found))
+        raise WorkflowError(f"The matrix has {len(found)} legs; GitHub allows {LEG_LIMIT}.")
+    return tuple(MatrixLeg(values, shown, index, len(found)) for index, (values, shown) in enumerate(found))
 
 
 def _axis(name: str, values: Value) -> Sequence[Value]:
     if not isinstance(values, Sequence) or isinstance(values, str):
-        raise Refused(f"The axis '{name[:100]}' of the matrix is not a list.")
+        raise WorkflowError(f"The axis '{name[:100]}' of the matrix is not a list.")
     if not values:
-        raise Refused(f"The axis '{name[:100]}' of the matrix does not contain any values.")
+        raise WorkflowError(f"The axis '{name[:100]}' of the matrix does not contain any values.")
     return values
 
 
@@ -129,13 +129,13 @@ def _items(matrix: Mapping[str, Value], key: str) -> Sequence[Value]:
     if items is None:
         return ()
     if not isinstance(items, Sequence) or isinstance(items, str):
-        raise Refused(f"'{key}' of the matrix is not a list.")
+        raise WorkflowError(f"'{key}' of the matrix is not a list.")
     return items
 
 
 def _filter(item: Value, kind: str) -> Mapping[str, Value]:
     if not isinstance(item, Mapping) or not item:
-        raise Refused(f"An item of '{kind}' in the matrix is not a mapping with values.")
+        raise WorkflowError(f"An item of '{kind}' in the matrix is not a mapping with values.")
     return item
 
 

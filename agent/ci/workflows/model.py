@@ -1,7 +1,7 @@
-"""What a workflow or an action file says, as values.
+"""The contents of a workflow or an action file.
 
-Texts stay templates: `${{ … }}` is not evaluated here. A number or a truth value where text is wanted has become the text that
-GitHub makes of it; where any kind is allowed (matrix values, inputs of a called workflow) it is kept as read.
+Texts stay templates: `${{ … }}` is not evaluated. Numbers and booleans in the place of text are converted as
+GitHub does; where any type is allowed (matrix values, inputs of a called workflow), the value is kept as read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from agent.ci.workflows.document import Value, Word
 
-Texts = Mapping[str, str]
+StringMap = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class RunDefaults:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WorkflowStep:
     """One step: `run` or `uses` is set, the other is None."""
 
     number: int  # from 1, as written
@@ -32,8 +32,8 @@ class Step:
     condition: str | None = None  # with or without `${{ }}`, as written
     run: str | None = None
     uses: str | None = None
-    inputs: Texts = field(default_factory=dict)  # `with`
-    env: Texts = field(default_factory=dict)
+    inputs: StringMap = field(default_factory=dict)  # `with`
+    env: StringMap = field(default_factory=dict)
     shell: str | None = None
     working_directory: str | None = None
     continue_on_error: bool | str = False
@@ -46,14 +46,14 @@ class Container:
     """The image a job's steps run in, or that a service is; credentials are not kept."""
 
     image: str
-    env: Texts = field(default_factory=dict)
+    env: StringMap = field(default_factory=dict)
     ports: tuple[str, ...] | str = ()
     volumes: tuple[str, ...] | str = ()
     options: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceContainer:
     id: str
     container: Container
     entrypoint: str = ""
@@ -62,7 +62,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """`matrix` as read: a mapping, a template of a whole matrix, or None where there is none."""
+    """`matrix` as read: a mapping, a template of a whole matrix, or None."""
 
     matrix: Value = None
     fail_fast: bool | str = True
@@ -83,19 +83,19 @@ class Job:
     name: str | None = None
     needs: tuple[str, ...] = ()
     condition: str | None = None
-    env: Texts = field(default_factory=dict)
+    env: StringMap = field(default_factory=dict)
     defaults: RunDefaults = RunDefaults()
     strategy: Strategy | str = Strategy()  # text: a template of a whole strategy
     container: Container | None = None
-    services: tuple[Service, ...] = ()
-    steps: tuple[Step, ...] = ()
+    services: tuple[ServiceContainer, ...] = ()
+    steps: tuple[WorkflowStep, ...] = ()
     runs_on: RunsOn | None = None
     timeout_minutes: float | str | None = None
     continue_on_error: bool | str = False
-    outputs: Texts = field(default_factory=dict)
+    outputs: StringMap = field(default_factory=dict)
     uses: str | None = None
     inputs: Mapping[str, Word] = field(default_factory=dict)  # `with` of a call
-    secrets: Texts | None = None  # of a call; None: inherited
+    secrets: StringMap | None = None  # of a call; None: inherited
     line: int = 0
 
 
@@ -115,10 +115,10 @@ class Workflow:
     jobs: tuple[Job, ...]
     events: tuple[str, ...]
     name: str | None = None
-    env: Texts = field(default_factory=dict)
+    env: StringMap = field(default_factory=dict)
     defaults: RunDefaults = RunDefaults()
     call_inputs: tuple[Input, ...] = ()
-    call_outputs: Texts = field(default_factory=dict)
+    call_outputs: StringMap = field(default_factory=dict)
     dispatch_inputs: tuple[Input, ...] = ()
 
     def job(self, job_id: str) -> Job | None:
@@ -132,5 +132,5 @@ class Action:
     using: str
     name: str | None = None
     inputs: tuple[Input, ...] = ()
-    outputs: Texts = field(default_factory=dict)
-    steps: tuple[Step, ...] = ()
+    outputs: StringMap = field(default_factory=dict)
+    steps: tuple[WorkflowStep, ...] = ()

@@ -1,6 +1,6 @@
-"""Which job and which leg of its matrix a name stands for: the one that GitHub shows, or the one that a person gives.
+"""Finds the job and the leg of its matrix by a name: the one that GitHub shows, or the one that a person gives.
 
-GitHub's API tells of a run's jobs only the names. One is the job's `name`, rendered, where that holds an expression, else its
+GitHub's API has only the names of a run's jobs. A name is the job's `name`, rendered, where that holds an expression, else its
 name or id with the leg's values: "tests (3.12, ubuntu-latest)". A job of a called workflow is "caller / called".
 """
 
@@ -12,20 +12,20 @@ from typing import TypeAlias
 
 from agent.ci.expressions import ExpressionError, Unknown, Value
 from agent.ci.expressions.values import text, unknown_in
-from agent.ci.workflows.document import Problem
-from agent.ci.workflows.matrix import Leg, evaluated, leaves, legs
+from agent.ci.workflows.document import WorkflowProblem
+from agent.ci.workflows.matrix import MatrixLeg, evaluated, leaves, legs
 from agent.ci.workflows.model import Job, Strategy, Workflow
 from agent.ci.workflows.shapes import OPENING
 from agent.ci.workflows.shown_values import values_shown
 
 NAME_LIMIT = 100  # of a name that GitHub shows
 _LISTED = 20  # choices that a problem names
-_RUNS = 10_000  # of one workflow whose names are looked at
+_RUNS = 10_000  # of one workflow whose names are compared
 _DEPTH = 100  # of values
-_CALLS = 20  # that a shown name is taken apart into
+_CALLS = 20  # that a shown name is split into
 
-# A template and the contexts that stand where it is (`matrix`, `inputs`) → its value, of its own type where the template is
-# exactly one expression (`value_of`). May raise `ExpressionError`.
+# A template and its contexts (`matrix`, `inputs`) → its value, keeping the type of a single expression (`value_of`). May raise
+# `ExpressionError`.
 Evaluate: TypeAlias = Callable[[str, Mapping[str, Value]], Value]
 
 
@@ -33,18 +33,17 @@ Evaluate: TypeAlias = Callable[[str, Mapping[str, Value]], Value]
 class JobLeg:
     """A job and one leg of its matrix. `within` is the rest of the shown name: a job of the workflow that this one calls.
 
-    `rest` are values that a person gave and that are not of its own matrix, but of that job's. `note` says what was guessed,
-    for the evidence.
+    `rest`: values given by a person for that job's matrix. `note` names a guess, for the evidence.
     """
 
     job: Job
-    leg: Leg
+    leg: MatrixLeg
     within: str = ""
     note: str = ""
     rest: Mapping[str, str] = field(default_factory=dict)
 
 
-def legs_of(job: Job, evaluate: Evaluate, inputs: Mapping[str, Value]) -> tuple[Leg, ...] | Unknown | Problem:
+def legs_of(job: Job, evaluate: Evaluate, inputs: Mapping[str, Value]) -> tuple[MatrixLeg, ...] | Unknown | WorkflowProblem:
     """The legs of a job, its matrix evaluated."""
     contexts: dict[str, Value] = {"inputs": inputs}
     try:
@@ -52,22 +51,24 @@ def legs_of(job: Job, evaluate: Evaluate, inputs: Mapping[str, Value]) -> tuple[
             return legs(evaluated(job.strategy.matrix, lambda template: evaluate(template, contexts)))
         strategy = evaluate(job.strategy, contexts)
     except ExpressionError as error:
-        return Problem(f"The matrix of the job '{job.id}' cannot be evaluated: {error}.", job.line)
+        return WorkflowProblem(f"The matrix of the job '{job.id}' cannot be evaluated: {error}.", job.line)
     if isinstance(strategy, Mapping):
         return legs(strategy.get("matrix"))
     return (
-        strategy if isinstance(strategy, Unknown) else Problem(f"The strategy of the job '{job.id}' is no mapping.", job.line)
+        strategy
+        if isinstance(strategy, Unknown)
+        else WorkflowProblem(f"The strategy of the job '{job.id}' is no mapping.", job.line)
     )
 
 
-def name_of(job: Job, leg: Leg, evaluate: Evaluate, inputs: Mapping[str, Value]) -> str | Unknown | Problem:
+def name_of(job: Job, leg: MatrixLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -> str | Unknown | WorkflowProblem:
     """The name that GitHub shows for a leg of a job."""
     name = job.name or job.id
     if OPENING in name:
         try:
             value = evaluate(name, {"inputs": inputs, "matrix": leg.values or None})
         except ExpressionError as error:
-            return Problem(f"The name of the job '{job.id}' cannot be evaluated: {error}.", job.line)
+            return WorkflowProblem(f"The name of the job '{job.id}' cannot be evaluated: {error}.", job.line)
         if isinstance(value, Unknown):
             return value
         name = text(value) or job.id
@@ -78,10 +79,12 @@ def name_of(job: Job, leg: Leg, evaluate: Evaluate, inputs: Mapping[str, Value])
     return name if len(name) <= NAME_LIMIT else f"{name[: NAME_LIMIT - 3]}..."
 
 
-def find_leg(workflow: Workflow, shown: str, evaluate: Evaluate, inputs: Mapping[str, Value] | None = None) -> JobLeg | Problem:
+def find_leg(
+    workflow: Workflow, shown: str, evaluate: Evaluate, inputs: Mapping[str, Value] | None = None
+) -> JobLeg | WorkflowProblem:
     """The job and leg that GitHub shows as `shown`; a name that was cut ("…", "...") stands for what begins with it.
 
-    Where only GitHub knows the matrix or the name, the values are taken from the shown name, and `note` says so.
+    Where only GitHub knows the matrix or the name, the values come from the shown name, and `note` says so.
     """
     wanted = _squeezed(shown)
     sought: list[_Sought] = []
@@ -90,7 +93,7 @@ def find_leg(workflow: Workflow, shown: str, evaluate: Evaluate, inputs: Mapping
         sought.append(_sought(job, wanted, evaluate, inputs or {}))
         runs += len(sought[-1].names)
         if runs > _RUNS:
-            return Problem(f"The workflow has more than {_RUNS} runs of jobs.")
+            return WorkflowProblem(f"The workflow has more than {_RUNS} runs of jobs.")
     for choice in ([each for one in sought for each in one.found], [one.guess for one in sought if one.guess is not None]):
         if len(choice) == 1:
             return choice[0]
@@ -102,7 +105,7 @@ def find_leg(workflow: Workflow, shown: str, evaluate: Evaluate, inputs: Mapping
         if one.problem is not None:
             return one.problem
     names = [name for one in sought for name in one.names]
-    return Problem(f"No job of the workflow is shown as {shown[:200]!r}; there are: {_listing(names)}.")
+    return WorkflowProblem(f"No job of the workflow is shown as {shown[:200]!r}; there are: {_listing(names)}.")
 
 
 def pick(
@@ -111,13 +114,15 @@ def pick(
     matrix: Mapping[str, str],
     evaluate: Evaluate,
     inputs: Mapping[str, Value] | None = None,
-) -> JobLeg | Problem:
-    """The leg that a person asks for: a job by its id or shown name (None: the only one), its matrix values as text.
+) -> JobLeg | WorkflowProblem:
+    """The leg that a person selects: a job by its id or shown name (None: the only one), its matrix values as text.
 
-    A key may go into objects ("os.name"). Where several legs are left the first is taken, and `note` says so.
+    A key can address objects ("os.name"). Of several matching legs the first is taken, and `note` says so.
     """
     if job is None and len(workflow.jobs) > 1:
-        return Problem(f"The workflow has several jobs; choose one of: {_listing([each.id for each in workflow.jobs])}.")
+        return WorkflowProblem(
+            f"The workflow has several jobs; choose one of: {_listing([each.id for each in workflow.jobs])}."
+        )
     one = workflow.jobs[0] if job is None else workflow.job(job)
     within = ""
     if one is None:
@@ -125,63 +130,61 @@ def pick(
         if len(named) != 1:
             assert job is not None
             shown = find_leg(workflow, job, evaluate, inputs)
-            if isinstance(shown, Problem) or not matrix:
+            if isinstance(shown, WorkflowProblem) or not matrix:
                 return shown
             named, within = [shown.job], shown.within
         one = named[0]
     made = legs_of(one, evaluate, inputs or {})
-    if isinstance(made, Problem):
+    if isinstance(made, WorkflowProblem):
         return made
     if isinstance(made, Unknown):
-        note = (
-            f"The matrix of '{one.id}' depends on {made.what}, which only GitHub knows; its values are those that were given."
-        )
-        return JobLeg(one, Leg(dict(matrix), tuple(matrix.values())), within, note)
+        note = f"The matrix of '{one.id}' depends on {made.what}, which only GitHub knows; the given values are used."
+        return JobLeg(one, MatrixLeg(dict(matrix), tuple(matrix.values())), within, note)
     rest: dict[str, str] = {}
-    if one.uses is not None:  # what its own matrix does not have is of the job that it calls
+    if one.uses is not None:  # other keys belong to the called job
         rest = {key: value for key, value in matrix.items() if all(_value_at(leg.values, key) is None for leg in made)}
         matrix = {key: value for key, value in matrix.items() if key not in rest}
     left = [leg for leg in made if all(_value_at(leg.values, key) == value for key, value in matrix.items())]
     if not left:
         asked = ", ".join(f"{key}={value}" for key, value in matrix.items())
         choices = _listing([_values(leg) for leg in made])
-        return Problem(f"No leg of the job '{one.id}' has {asked[:200]}; there are: {choices}.")
+        return WorkflowProblem(f"No leg of the job '{one.id}' has {asked[:200]}; there are: {choices}.")
     note = f"{len(left)} legs of '{one.id}' fit; the first was taken: {_values(left[0])}." if len(left) > 1 else ""
     return JobLeg(one, left[0], within, note, rest)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """What one job has to say to a shown name."""
+    """The result of comparing one job with a shown name."""
 
     names: tuple[str, ...]
     found: tuple[JobLeg, ...] = ()
     guess: JobLeg | None = None
-    problem: Problem | None = None
+    problem: WorkflowProblem | None = None
 
 
 def _sought(job: Job, shown: str, evaluate: Evaluate, inputs: Mapping[str, Value]) -> _Sought:
     title = (job.name or job.id,)
     made = legs_of(job, evaluate, inputs)
-    if isinstance(made, Problem):
+    if isinstance(made, WorkflowProblem):
         return _Sought(title, problem=made)
     if isinstance(made, Unknown):
         return _Sought(title, guess=_guessed(job, (), shown))
-    told = [(leg, name_of(job, leg, evaluate, inputs)) for leg in made]
-    names = tuple(name for _, name in told if isinstance(name, str))
+    named = [(leg, name_of(job, leg, evaluate, inputs)) for leg in made]
+    names = tuple(name for _, name in named if isinstance(name, str))
     rests = [
-        (leg, _stands_for(shown, _squeezed(name), calls=job.uses is not None)) for leg, name in told if isinstance(name, str)
+        (leg, _stands_for(shown, _squeezed(name), calls=job.uses is not None)) for leg, name in named if isinstance(name, str)
     ]
     return _Sought(
         names or title,
         tuple(JobLeg(job, leg, rest) for leg, rest in rests if rest is not None),
-        _guessed(job, made, shown) if any(isinstance(name, Unknown) for _, name in told) else None,
-        next((name for _, name in told if isinstance(name, Problem)), None),
+        _guessed(job, made, shown) if any(isinstance(name, Unknown) for _, name in named) else None,
+        next((name for _, name in named if isinstance(name, WorkflowProblem)), None),
     )
 
 
 def _stands_for(shown: str, name: str, *, calls: bool) -> str | None:
-    """What of `shown` is left for a called workflow ("" for the whole), or None where it is not `name`."""
+    """The rest of `shown` for a called workflow ("" if none is left), or None if it does not start with `name`."""
     if shown == name:
         return ""
     if calls and shown.startswith(f"{name} / "):
@@ -192,8 +195,8 @@ def _stands_for(shown: str, name: str, *, calls: bool) -> str | None:
     return None
 
 
-def _guessed(job: Job, made: tuple[Leg, ...], shown: str) -> JobLeg | None:
-    """A leg whose values are read from the shown name, where the matrix or the name cannot be evaluated."""
+def _guessed(job: Job, made: tuple[MatrixLeg, ...], shown: str) -> JobLeg | None:
+    """A leg with values from the shown name, where the matrix or the name cannot be evaluated."""
     matrix = job.strategy.matrix if isinstance(job.strategy, Strategy) else None
     axes = [axis for axis in matrix if axis not in ("include", "exclude")] if isinstance(matrix, Mapping) else []
     parts = shown.split(" / ", _CALLS)
@@ -202,7 +205,7 @@ def _guessed(job: Job, made: tuple[Leg, ...], shown: str) -> JobLeg | None:
         if values is None:
             continue
         fits = [leg for leg in made if all(_value_at(leg.values, key) == value for key, value in values.items())]
-        leg = fits[0] if fits else Leg(values, tuple(leaves(values)))
+        leg = fits[0] if fits else MatrixLeg(values, tuple(leaves(values)))
         note = (
             f"Only GitHub knows the matrix or the name of '{job.id}' in full; its values are read from {shown[:NAME_LIMIT]!r}."
         )
@@ -225,7 +228,7 @@ def _described(found: JobLeg) -> str:
     return f"{found.job.id} ({_values(found.leg)})" if found.leg.values else found.job.id
 
 
-def _values(leg: Leg) -> str:
+def _values(leg: MatrixLeg) -> str:
     return ", ".join(f"{key}={' '.join(leaves(value))}" for key, value in leg.values.items()) or "no matrix"
 
 

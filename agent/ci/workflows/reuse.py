@@ -1,7 +1,6 @@
-"""From a job that calls a reusable workflow of the same repository to the job that runs in it.
+"""Resolves a job that calls a reusable workflow of the same repository to the job that runs in it.
 
-Where a called file comes from is the caller's matter: it gives a reader of paths. Workflows of other repositories are not
-fetched: they are a problem that names them.
+The caller passes in the function that reads files. Workflows of other repositories are not fetched; they are a problem.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TypeAlias
 
 from agent.ci.expressions import ExpressionError, Unknown, Value
 from agent.ci.expressions.values import text
-from agent.ci.workflows.document import Problem
+from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Input, Job, Workflow
 from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, pick
 from agent.ci.workflows.workflow_file import read_workflow
@@ -27,7 +26,7 @@ ReadFile: TypeAlias = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResolvedJob:
     """The job that runs: the last of the calls, in the workflow of `path`, with that workflow's `inputs`.
 
     `calls` are the jobs that called, from the outside; empty where the job stands in the first file.
@@ -40,75 +39,79 @@ class Found:
     calls: tuple[JobLeg, ...] = ()
 
 
-def find(
+def resolve_job(
     workflow: Workflow,
     path: str,
-    choose: Callable[[Workflow, Mapping[str, Value]], JobLeg | Problem],
+    choose: Callable[[Workflow, Mapping[str, Value]], JobLeg | WorkflowProblem],
     evaluate: Evaluate,
     read: ReadFile,
-) -> Found | Problem:
-    """The job that `choose` takes in `workflow`, followed through the workflows it calls.
+) -> ResolvedJob | WorkflowProblem:
+    """The job that `choose` selects in `workflow`, followed through the workflows it calls.
 
-    In a called workflow the rest of the shown name chooses; where nothing is left of it, its only job.
+    In a called workflow the rest of the shown name selects the job; without a rest, it is the only job.
     """
     inputs: Mapping[str, Value] = {}
     paths, calls = [normpath(path)], list[JobLeg]()
     target = choose(workflow, inputs)
-    while not isinstance(target, Problem) and target.job.uses is not None:
+    while not isinstance(target, WorkflowProblem) and target.job.uses is not None:
         called = called_path(target.job)
-        if isinstance(called, Problem):
+        if isinstance(called, WorkflowProblem):
             return called
         if called in paths:
-            return Problem(f"The workflow {called} calls itself, through {' → '.join(paths)}.", target.job.line)
+            return WorkflowProblem(f"The workflow {called} calls itself, through {' → '.join(paths)}.", target.job.line)
         if len(paths) >= NESTING_LIMIT:
-            return Problem(f"Workflows are called more than {NESTING_LIMIT} deep: {' → '.join(paths)}.", target.job.line)
+            return WorkflowProblem(
+                f"Workflows are called more than {NESTING_LIMIT} deep: {' → '.join(paths)}.", target.job.line
+            )
         inner = read_called(called, read)
-        if isinstance(inner, Problem):
+        if isinstance(inner, WorkflowProblem):
             return inner
         given = inputs_of(target, inner, evaluate, inputs)
-        if isinstance(given, Problem):
+        if isinstance(given, WorkflowProblem):
             return given
         paths.append(called)
         calls.append(target)
         workflow, inputs = inner, given
         target = _inside(workflow, target, evaluate, inputs)
-    return target if isinstance(target, Problem) else Found(target, workflow, paths[-1], inputs, tuple(calls))
+    return target if isinstance(target, WorkflowProblem) else ResolvedJob(target, workflow, paths[-1], inputs, tuple(calls))
 
 
-def called_path(job: Job) -> str | Problem:
+def called_path(job: Job) -> str | WorkflowProblem:
     """The path of the workflow that a job calls, or why it cannot be read here."""
     uses = job.uses or ""
     if not uses.startswith("./"):
-        return Problem(
-            f"The job '{job.id}' calls the workflow {uses[:200]!r} of another repository, which is not read.", job.line
+        return WorkflowProblem(
+            f"The job '{job.id}' calls the workflow {uses[:200]!r} of another repository, which is not fetched.", job.line
         )
     path = normpath(uses)
     if not path.startswith(_FOLDER) or "/" in path.removeprefix(_FOLDER) or "@" in path:
-        return Problem(f"The job '{job.id}' calls {uses[:200]!r}; only files directly in {_FOLDER} can be called.", job.line)
+        return WorkflowProblem(
+            f"The job '{job.id}' calls {uses[:200]!r}; only files directly in {_FOLDER} can be called.", job.line
+        )
     return path
 
 
-def read_called(path: str, read: ReadFile) -> Workflow | Problem:
+def read_called(path: str, read: ReadFile) -> Workflow | WorkflowProblem:
     source = read(path)
     if source is None:
-        return Problem(f"The called workflow {path} is not in the repository.")
+        return WorkflowProblem(f"The called workflow {path} is not in the repository.")
     workflow = read_workflow(source)
-    if isinstance(workflow, Problem):
-        return Problem(f"The called workflow {path} cannot be read: {workflow}", None)
+    if isinstance(workflow, WorkflowProblem):
+        return WorkflowProblem(f"The called workflow {path} cannot be read: {workflow}", None)
     if "workflow_call" not in workflow.events:
-        return Problem(f"The workflow {path} cannot be called: its 'on' has no workflow_call.")
+        return WorkflowProblem(f"The workflow {path} cannot be called: its 'on' has no workflow_call.")
     return workflow
 
 
 def inputs_of(
     caller: JobLeg, called: Workflow, evaluate: Evaluate, outer: Mapping[str, Value]
-) -> Mapping[str, Value] | Problem:
-    """The `inputs` context of a called workflow: what the call gives, of the types that are asked for, and the defaults."""
+) -> Mapping[str, Value] | WorkflowProblem:
+    """The `inputs` context of a called workflow: the inputs of the call, checked against their types, and the defaults."""
     job = caller.job
     declared = {one.id.lower(): one for one in called.call_inputs}
     for name in job.inputs:
         if name.lower() not in declared:
-            return Problem(
+            return WorkflowProblem(
                 f"The job '{job.id}' gives the input '{name[:100]}', which the called workflow does not have.", job.line
             )
     given = {name.lower(): value for name, value in job.inputs.items()}
@@ -116,7 +119,7 @@ def inputs_of(
     values: dict[str, Value] = {}
     for key, one in declared.items():
         if key not in given and one.required:
-            return Problem(
+            return WorkflowProblem(
                 f"The job '{job.id}' does not give the input '{one.id}', which the called workflow requires.", job.line
             )
         written = given.get(key, one.default)
@@ -124,15 +127,15 @@ def inputs_of(
             # A default sees nothing of the caller.
             value = evaluate(written, contexts if key in given else {}) if isinstance(written, str) else written
         except ExpressionError as error:
-            return Problem(f"The input '{one.id}' of the job '{job.id}' cannot be evaluated: {error}.", job.line)
+            return WorkflowProblem(f"The input '{one.id}' of the job '{job.id}' cannot be evaluated: {error}.", job.line)
         fitting = _typed(one, value)
-        if isinstance(fitting, Problem):
-            return Problem(f"{fitting.sentence} It comes from the job '{job.id}'.", job.line)
+        if isinstance(fitting, WorkflowProblem):
+            return WorkflowProblem(f"{fitting.sentence} It comes from the job '{job.id}'.", job.line)
         values[one.id] = fitting
     return values
 
 
-def _typed(one: Input, value: Value) -> Value | Problem:
+def _typed(one: Input, value: Value) -> Value | WorkflowProblem:
     if isinstance(value, Unknown):
         return value
     if value is None:
@@ -141,15 +144,21 @@ def _typed(one: Input, value: Value) -> Value | Problem:
         fitting: Value = text(value) if isinstance(value, str | int | float) else None
     else:
         fitting = value if _KINDS.get(type(value)) == one.type else None
-    return Problem(f"The input '{one.id}' must be a {one.type}, not {text(value)[:100]!r}.") if fitting is None else fitting
+    return (
+        WorkflowProblem(f"The input '{one.id}' must be a {one.type}, not {text(value)[:100]!r}.")
+        if fitting is None
+        else fitting
+    )
 
 
-def _inside(workflow: Workflow, caller: JobLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -> JobLeg | Problem:
+def _inside(workflow: Workflow, caller: JobLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -> JobLeg | WorkflowProblem:
     if caller.within and caller.rest:
         return pick(workflow, caller.within, caller.rest, evaluate, inputs)
     if caller.within:
         return find_leg(workflow, caller.within, evaluate, inputs)
     if len(workflow.jobs) > 1:
         names = ", ".join(job.id for job in workflow.jobs)
-        return Problem(f"The workflow that '{caller.job.id}' calls has several jobs; name one of: {names}.", caller.job.line)
+        return WorkflowProblem(
+            f"The workflow that '{caller.job.id}' calls has several jobs; name one of: {names}.", caller.job.line
+        )
     return pick(workflow, None, caller.rest, evaluate, inputs)

@@ -1,4 +1,4 @@
-"""Which shapes workflow and action files have.
+"""The shapes of workflow and action files.
 
 After GitHub's published schema (`workflow-v1.0.json` and `action-v1.0.json` of its language services), more tolerant where a
 key does not change what a job runs: events, permissions, concurrency and the like may hold anything.
@@ -6,46 +6,46 @@ key does not change what a job runs: events, permissions, concurrency and the li
 
 from __future__ import annotations
 
-from agent.ci.workflows.shapes import Place, Shape
+from agent.ci.workflows.shapes import Availability, Shape
 
-# Which contexts are there where, after the table of GitHub's documentation ("Context availability").
+# Which contexts are available where: the table "Context availability" of GitHub's documentation.
 _START = frozenset({"github", "inputs", "vars"})
 _PLANNED = _START | {"needs"}
 _JOB = _PLANNED | {"strategy", "matrix"}
 _RUNNING = _JOB | {"secrets", "steps", "job", "runner", "env"}
 _COMPOSITE = frozenset({"github", "inputs", "strategy", "matrix", "steps", "job", "runner", "env"})
-_STRATEGY_PLACE, _JOB_PLACE, _RUN_PLACE = Place(_PLANNED), Place(_JOB), Place(_JOB | {"env"})
-_STEP_PLACE, _COMPOSITE_PLACE = Place(_RUNNING, hashing=True), Place(_COMPOSITE, hashing=True)
-_ACTION_INPUTS = Place(frozenset({"inputs"}))
+_STRATEGY_PLACE, _JOB_PLACE, _RUN_PLACE = Availability(_PLANNED), Availability(_JOB), Availability(_JOB | {"env"})
+_STEP_PLACE, _COMPOSITE_PLACE = Availability(_RUNNING, hashing=True), Availability(_COMPOSITE, hashing=True)
+_ACTION_INPUTS = Availability(frozenset({"inputs"}))
 
-_ANY = Shape(anything=True, template=Place(_RUNNING | {"jobs"}, hashing=True))
+_ANY = Shape(anything=True, template=Availability(_RUNNING | {"jobs"}, hashing=True))
 _LATER = Shape(later=True)
 _LITERAL = Shape(text=True)
 _FILLED = Shape(filled=True)
 
 
-def _text(place: Place) -> Shape:
+def _text(place: Availability) -> Shape:
     return Shape(text=True, template=place)
 
 
-def _texts(place: Place) -> Shape:
+def _texts(place: Availability) -> Shape:
     """A mapping of names to text."""
     return Shape(others=_text(place))
 
 
-def _filled(place: Place) -> Shape:
+def _filled(place: Availability) -> Shape:
     return Shape(filled=True, template=place)
 
 
-def _word(place: Place) -> Shape:
+def _word(place: Availability) -> Shape:
     return Shape(text=True, number=True, flag=True, template=place)
 
 
-def _flag(place: Place) -> Shape:
+def _flag(place: Availability) -> Shape:
     return Shape(flag=True, template=place)
 
 
-def _number(place: Place) -> Shape:
+def _number(place: Availability) -> Shape:
     return Shape(number=True, template=place)
 
 
@@ -55,7 +55,7 @@ _JOB_DEFAULTS = Shape(keys={"run": Shape(keys={"shell": _filled(_RUN_PLACE), "wo
 _CONTAINER_KEYS = {
     "image": _filled(_JOB_PLACE),
     "options": _text(_JOB_PLACE),
-    "env": _texts(Place(_RUNNING)),
+    "env": _texts(Availability(_RUNNING)),
     "ports": Shape(items=_filled(_JOB_PLACE), template=_JOB_PLACE),
     "volumes": Shape(items=_filled(_JOB_PLACE), template=_JOB_PLACE),
     "credentials": _ANY,
@@ -77,17 +77,17 @@ _STRATEGY = Shape(
 )
 
 
-def _step_keys(place: Place) -> dict[str, Shape]:
+def _step_keys(place: Availability) -> dict[str, Shape]:
     return {
         "name": _text(place),
         "id": _FILLED,
-        "if": _text(Place(place.contexts - {"secrets"}, hashing=True, condition=True)),
+        "if": _text(Availability(place.contexts - {"secrets"}, hashing=True, condition=True)),
         "env": _texts(place),
         "continue-on-error": _flag(place),
     }
 
 
-# Which of the two a step is, is said by whether it has `run` or `uses`.
+# A step is one or the other by its key `run` or `uses`.
 _STEP_KEYS = {**_step_keys(_STEP_PLACE), "timeout-minutes": _number(_STEP_PLACE)}
 RUN_STEP = Shape(
     keys={**_STEP_KEYS, "run": _text(_STEP_PLACE), "shell": _FILLED, "working-directory": _text(_STEP_PLACE)}, required=("run",)
@@ -103,7 +103,7 @@ COMPOSITE_USES_STEP = Shape(keys={**_COMPOSITE_KEYS, "uses": _FILLED, "with": _t
 _ANY_JOB_KEYS = {
     "name": _text(_JOB_PLACE),
     "needs": Shape(filled=True, items=_FILLED),
-    "if": _text(Place(_PLANNED, condition=True, of_jobs=True)),
+    "if": _text(Availability(_PLANNED, condition=True, of_jobs=True)),
     "strategy": _STRATEGY,
     "permissions": _ANY,
     "concurrency": _ANY,
@@ -112,7 +112,7 @@ _LABELS = Shape(filled=True, template=_JOB_PLACE, items=_filled(_JOB_PLACE))
 _RUNS_ON = Shape(
     filled=True, template=_JOB_PLACE, items=_filled(_JOB_PLACE), keys={"group": _filled(_JOB_PLACE), "labels": _LABELS}
 )
-# Which of the two a job is, is said by whether it has `uses`.
+# A job is one or the other by its key `uses`.
 JOB = Shape(
     keys={
         **_ANY_JOB_KEYS,
@@ -122,9 +122,9 @@ JOB = Shape(
         "continue-on-error": _flag(_JOB_PLACE),
         "container": _CONTAINER,
         "services": Shape(others=_SERVICE),
-        "env": _texts(Place(_JOB | {"secrets"})),
+        "env": _texts(Availability(_JOB | {"secrets"})),
         "environment": _ANY,
-        "outputs": _texts(Place(_RUNNING)),
+        "outputs": _texts(Availability(_RUNNING)),
         "defaults": _JOB_DEFAULTS,
         "steps": Shape(items=Shape(others=_LATER)),
         "snapshot": _ANY,
@@ -136,7 +136,7 @@ CALLING_JOB = Shape(
         **_ANY_JOB_KEYS,
         "uses": _FILLED,
         "with": Shape(others=_word(_JOB_PLACE)),
-        "secrets": Shape(words=frozenset({"inherit"}), others=_word(Place(_JOB | {"secrets"}))),
+        "secrets": Shape(words=frozenset({"inherit"}), others=_word(Availability(_JOB | {"secrets"}))),
     },
     required=("uses",),
 )
@@ -151,7 +151,7 @@ _CALL = Shape(
                 keys={
                     "type": Shape(words=_INPUT_TYPES),
                     "required": Shape(flag=True),
-                    "default": _word(Place(_START)),
+                    "default": _word(Availability(_START)),
                     "description": _LITERAL,
                     "deprecationMessage": _LITERAL,
                 },
@@ -161,7 +161,7 @@ _CALL = Shape(
         "secrets": _ANY,
         "outputs": Shape(
             nothing=True,
-            others=Shape(keys={"value": _text(Place(_START | {"jobs"})), "description": _LITERAL}, required=("value",)),
+            others=Shape(keys={"value": _text(Availability(_START | {"jobs"})), "description": _LITERAL}, required=("value",)),
         ),
     },
 )
@@ -193,9 +193,9 @@ WORKFLOW = Shape(
             others=Shape(anything=True),
         ),
         "name": _LITERAL,
-        "run-name": _text(Place(_START)),
+        "run-name": _text(Availability(_START)),
         "defaults": _DEFAULTS,
-        "env": _texts(Place(_START | {"secrets"})),
+        "env": _texts(Availability(_START | {"secrets"})),
         "permissions": _ANY,
         "concurrency": _ANY,
         "jobs": Shape(others=Shape(others=_LATER)),
@@ -203,7 +203,7 @@ WORKFLOW = Shape(
     required=("on", "jobs"),
 )
 
-_INPUT_DEFAULT = Place(frozenset({"github", "strategy", "matrix", "job", "runner"}), hashing=True)
+_INPUT_DEFAULT = Availability(frozenset({"github", "strategy", "matrix", "job", "runner"}), hashing=True)
 ACTION = Shape(
     keys={
         "name": _FILLED,
@@ -221,7 +221,7 @@ ACTION = Shape(
                 others=_ANY,
             )
         ),
-        "outputs": Shape(others=Shape(keys={"value": _text(Place(_COMPOSITE)), "description": _LITERAL})),
+        "outputs": Shape(others=Shape(keys={"value": _text(Availability(_COMPOSITE)), "description": _LITERAL})),
         "branding": _ANY,
         "runs": Shape(
             keys={

@@ -1,6 +1,6 @@
-"""Holds a document against the shapes that its values must have, with the sentences that GitHub's own validation uses.
+"""Checks a document against shapes, with the messages of GitHub's own validation.
 
-A shape says all that may stand in one place. Knows nothing of workflows: which shapes there are is `schema`'s.
+A shape lists what one value may be. Knows nothing of workflows; their shapes are in `schema`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from agent.ci.expressions.errors import ExpressionError
 from agent.ci.expressions.functions import STATUS_FUNCTIONS, refusal
 from agent.ci.expressions.parser import parse
-from agent.ci.workflows.document import Items, Keys, Node, Refused, Scalar, text_of
+from agent.ci.workflows.document import Items, Keys, Node, Scalar, WorkflowError, text_of
 
 OPENING, CLOSING = "${{", "}}"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What expressions may use where they stand: contexts by name, `hashFiles`, and the status functions of an `if`.
+class Availability:
+    """What expressions in one place can use: contexts by name, `hashFiles`, and the status functions of an `if`.
 
-    A `condition` is an expression with or without `${{ }}`; that of a job may ask for the status of jobs by their ids.
+    A `condition` is an expression with or without `${{ }}`; a job's can query the status of jobs by their ids.
     """
 
     contexts: frozenset[str]
@@ -39,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What may stand in a place; every field that is set allows one more thing."""
+    """What a value may be; every field that is set allows one more kind."""
 
     text: bool = False
     filled: bool = False  # text that is not empty
@@ -47,9 +47,9 @@ class Shape:
     number: bool = False
     flag: bool = False
     nothing: bool = False
-    template: Place | None = None  # `${{ … }}`, whatever its value would be
+    template: Availability | None = None  # `${{ … }}`, whatever its value would be
     anything: bool = False
-    later: bool = False  # anything, which whoever reads it checks
+    later: bool = False  # anything; checked later
     items: Shape | None = None
     keys: Mapping[str, Shape] = field(default_factory=dict)
     required: tuple[str, ...] = ()
@@ -57,14 +57,14 @@ class Shape:
 
 
 def check(node: Node, shape: Shape) -> None:
-    """Raises `Refused` for the first thing that does not fit."""
+    """Raises `WorkflowError` for the first value that does not fit."""
     if shape.later:
         return
     if isinstance(node, Scalar):
         _check_scalar(node, shape)
     elif isinstance(node, Items):
         if shape.items is None and not shape.anything:
-            raise Refused("A sequence was not expected.", node.line)
+            raise WorkflowError("A sequence was not expected.", node.line)
         for item in node.nodes:
             check(item, shape if shape.items is None else shape.items)
     else:
@@ -72,18 +72,18 @@ def check(node: Node, shape: Shape) -> None:
 
 
 def expressions(text: str, line: int | None = None) -> Iterator[str]:
-    """The expressions of a template, without their braces. Raises `Refused` for one that does not end or is empty."""
+    """The expressions of a template, without their braces. Raises `WorkflowError` for one that does not end or is empty."""
     position = 0
     while (start := text.find(OPENING, position)) >= 0:
         quoted, end = False, start + len(OPENING)
         while quoted or not text.startswith(CLOSING, end):
             if end >= len(text):
-                raise Refused("The expression is not closed: a '${{' was found, but no '}}' after it.", line)
+                raise WorkflowError("The expression is not closed: a '${{' was found, but no '}}' after it.", line)
             quoted ^= text[end] == "'"
             end += 1
         inner = text[start + len(OPENING) : end].strip()
         if not inner:
-            raise Refused("An expression was expected between '${{' and '}}'.", line)
+            raise WorkflowError("An expression was expected between '${{' and '}}'.", line)
         yield inner
         position = end + len(CLOSING)
 
@@ -92,16 +92,16 @@ def _check_scalar(node: Scalar, shape: Shape) -> None:
     value, place = node.value, shape.template
     inner = list(expressions(value, node.line)) if isinstance(value, str) else []
     if inner and place is None and (shape.keys or shape.others is not None):
-        raise Refused("An expression in place of a whole mapping is not supported here.", node.line)
+        raise WorkflowError("An expression in place of a whole mapping is not supported here.", node.line)
     if inner and place is None:
-        raise Refused("A template expression is not allowed in this context.", node.line)
+        raise WorkflowError("A template expression is not allowed in this context.", node.line)
     bare = place is not None and place.condition and not inner and text_of(value).strip()
     for expression in [text_of(value)] if bare else inner:
         assert place is not None
         try:
             parse(expression, place.contexts, place.refusal)
         except ExpressionError as error:
-            raise Refused(f"The expression cannot be read: {error}.", node.line) from None
+            raise WorkflowError(f"The expression cannot be read: {error}.", node.line) from None
     if inner:
         return
     fits = (
@@ -114,19 +114,19 @@ def _check_scalar(node: Scalar, shape: Shape) -> None:
         or text_of(value) in shape.words
     )
     if not fits:
-        raise Refused(f"Unexpected value '{text_of(value)[:200]}'.", node.line)
+        raise WorkflowError(f"Unexpected value '{text_of(value)[:200]}'.", node.line)
 
 
 def _check_keys(node: Keys, shape: Shape) -> None:
     if not shape.keys and shape.others is None and not shape.anything:
-        raise Refused("A mapping was not expected.", node.line)
+        raise WorkflowError("A mapping was not expected.", node.line)
     for entry in node.entries:
         inner = shape.keys.get(entry.key, shape if shape.anything else shape.others)
         if OPENING in entry.key:
-            raise Refused("An expression as a key is not supported.", entry.line)
+            raise WorkflowError("An expression as a key is not supported.", entry.line)
         if inner is None:
-            raise Refused(f"Unexpected value '{entry.key[:200]}'.", entry.line)
+            raise WorkflowError(f"Unexpected value '{entry.key[:200]}'.", entry.line)
         check(entry.value, inner)
     for key in shape.required:
         if node.get(key) is None:
-            raise Refused(f"Required property is missing: {key}.", node.line)
+            raise WorkflowError(f"Required property is missing: {key}.", node.line)

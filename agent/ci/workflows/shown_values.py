@@ -1,6 +1,6 @@
-"""The values of a leg, read back from the name that GitHub shows, where the name or the matrix cannot be evaluated here.
+"""Reads the values of a leg from the name that GitHub shows, where the name or the matrix cannot be evaluated.
 
-Linear in the name: a template is hostile text, so no pattern is made of it.
+Linear in the name: a template is hostile text, so it never becomes a pattern.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _OF_MATRIX = re.compile(r"matrix\.([A-Za-z0-9_-]+)")
 
 
 def values_shown(template: str, axes: Sequence[str], shown: str) -> dict[str, str] | None:
-    """What `shown` says of the matrix, by key, or None where the template cannot have made it.
+    """The matrix values in `shown`, by key, or None if the template cannot have produced it.
 
-    A template without expressions is followed by the values of the axes in their order; in one with expressions each that is
-    only a value of the matrix stands for it, up to the first place where the text after it goes on.
+    After a template without expressions, the values of the axes follow in order. In one with expressions, a plain
+    `matrix.key` is read up to the first occurrence of the text after it.
     """
     template = " ".join(template.split())
     wanted = list(expressions(template))
@@ -43,8 +43,8 @@ def _listed(name: str, axes: Sequence[str], shown: str) -> dict[str, str] | None
         return {}
     if not shown.startswith(f"{name} (") or not shown.endswith(")"):
         return None
-    told = shown[len(name) + 2 : -1].split(", ")
-    return dict(zip(axes, told, strict=True)) if len(told) == len(axes) else {}
+    listed = shown[len(name) + 2 : -1].split(", ")
+    return dict(zip(axes, listed, strict=True)) if len(listed) == len(axes) else {}
 
 
 def _between(template: str, wanted: Sequence[str]) -> list[str]:

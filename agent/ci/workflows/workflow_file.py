@@ -1,28 +1,28 @@
-"""From the text of a workflow file to a `Workflow`, or to the first `Problem` that GitHub too would refuse it for."""
+"""Reads the text of a workflow file into a `Workflow`, or the first `WorkflowProblem` for which GitHub would refuse it too."""
 
 from __future__ import annotations
 
 from graphlib import CycleError, TopologicalSorter
 
 from agent.ci.workflows import schema
-from agent.ci.workflows.document import Entry, Keys, Node, Problem, Refused, Scalar, plain, read_document
+from agent.ci.workflows.document import Keys, KeyValue, Node, Scalar, WorkflowError, WorkflowProblem, plain, read_document
 from agent.ci.workflows.fields import check_id, flag, listed, number, steps, text, texts, word, words
-from agent.ci.workflows.model import Container, Input, Job, RunDefaults, RunsOn, Service, Strategy, Workflow
+from agent.ci.workflows.model import Container, Input, Job, RunDefaults, RunsOn, ServiceContainer, Strategy, Workflow
 from agent.ci.workflows.shapes import check, expressions
 
 _STEPS = {"run": schema.RUN_STEP, "uses": schema.USES_STEP}
 _NO_KEYS = Keys((), 0)
 
 
-def read_workflow(source: str) -> Workflow | Problem:
+def read_workflow(source: str) -> Workflow | WorkflowProblem:
     """The workflow that the text of a file describes."""
     document = read_document(source)
-    if isinstance(document, Problem):
+    if isinstance(document, WorkflowProblem):
         return document
     try:
         check(document, schema.WORKFLOW)
         return _workflow(_keys(document))
-    except Refused as refused:
+    except WorkflowError as refused:
         return refused.problem
 
 
@@ -31,7 +31,7 @@ def _workflow(root: Keys) -> Workflow:
     entries = _keys(root.get("jobs")).entries
     jobs = tuple(_job(entry, taken) for entry in entries)
     if not jobs:
-        raise Refused("The workflow must contain at least one job.", root.line)
+        raise WorkflowError("The workflow must contain at least one job.", root.line)
     _check_needs({job.id: job for job in jobs})
     on = root.get("on")
     call, dispatch = (_keys(_keys(on).get(event)) for event in ("workflow_call", "workflow_dispatch"))
@@ -47,7 +47,7 @@ def _workflow(root: Keys) -> Workflow:
     )
 
 
-def _job(entry: Entry, taken: set[str]) -> Job:
+def _job(entry: KeyValue, taken: set[str]) -> Job:
     check_id(entry.key, taken, entry.line)
     node = _keys(entry.value)
     calls = node.get("uses") is not None
@@ -90,16 +90,16 @@ def _container(node: Node | None) -> Container | None:
     keys = _keys(node)
     image = text(node if isinstance(node, Scalar) else keys.get("image")) or ""
     if not image:
-        raise Refused("Container image cannot be empty.", node.line)
+        raise WorkflowError("Container image cannot be empty.", node.line)
     ports, volumes = (_list_or_template(keys.get(key)) for key in ("ports", "volumes"))
     return Container(image, texts(keys.get("env")), ports, volumes, text(keys.get("options")) or "")
 
 
-def _service(entry: Entry) -> Service:
+def _service(entry: KeyValue) -> ServiceContainer:
     container = _container(entry.value)
     assert container is not None
     keys = _keys(entry.value)
-    return Service(entry.key, container, text(keys.get("entrypoint")) or "", text(keys.get("command")) or "")
+    return ServiceContainer(entry.key, container, text(keys.get("entrypoint")) or "", text(keys.get("command")) or "")
 
 
 def _list_or_template(node: Node | None) -> tuple[str, ...] | str:
@@ -127,11 +127,11 @@ def _input(name: str, node: Keys, line: int) -> Input:
     value = word(default)
     options = listed(node.get("options"))
     if kind == "boolean" and default is not None and not isinstance(value, bool) and not _is_template(value):
-        raise Refused(f"The default of the input '{name}' must be true or false.", default.line)
+        raise WorkflowError(f"The default of the input '{name}' must be true or false.", default.line)
     if kind == "choice" and not options:
-        raise Refused("Missing 'options' for choice input.", line)
+        raise WorkflowError("Missing 'options' for choice input.", line)
     if kind != "choice" and options:
-        raise Refused("Input type is not 'choice', but 'options' is defined.", line)
+        raise WorkflowError("Input type is not 'choice', but 'options' is defined.", line)
     return Input(name, kind, word(node.get("required")) is True, value, options)
 
 
@@ -140,17 +140,17 @@ def _is_template(value: object) -> bool:
 
 
 def _check_needs(jobs: dict[str, Job]) -> None:
-    """Raises `Refused` where jobs need unknown ones or each other in a circle."""
+    """Raises `WorkflowError` where jobs need unknown ones or each other in a circle."""
     for job in jobs.values():
         for need in job.needs:
             if need not in jobs:
-                raise Refused(f"Job '{job.id}' depends on unknown job '{need}'.", job.line)
+                raise WorkflowError(f"Job '{job.id}' depends on unknown job '{need}'.", job.line)
     try:
         TopologicalSorter({job.id: job.needs for job in jobs.values()}).prepare()
     except CycleError as error:
         needed, job_id = error.args[1][:2]  # each is needed by the next
         sentence = f"Job '{job_id}' depends on job '{needed}' which creates a cycle in the dependency graph."
-        raise Refused(sentence, jobs[job_id].line) from None
+        raise WorkflowError(sentence, jobs[job_id].line) from None
 
 
 def _keys(node: Node | None) -> Keys:

@@ -1,20 +1,27 @@
-"""Lets the tests of this process live at another time: their clock is shifted, and goes on as clocks do.
+"""Shifts the clock of this process's tests; it keeps running from there.
 
-Done once, before any code of the repository is imported: `time.time` and its relatives, and the classes `datetime.datetime` and
-`datetime.date` (with stand-ins that take real ones for their own, as freezegun does). What is not shifted: other processes that
-tests start, code of C extensions that asks the system itself, the times of files, and `sleep` and monotonic clocks, which
-measure and do not date. Code that was imported before (the test runner) keeps the real clock, so its durations stay right.
+Installed once, before any code of the repository is imported: `time.time` and its relatives, and the classes
+`datetime.datetime` and `datetime.date` (by stand-ins that accept real instances as their own, as in freezegun). Not shifted:
+other processes that tests start, C extensions that ask the system, the times of files, `sleep` and monotonic clocks. Code that
+was imported before (the test runner) keeps the real clock, so its durations stay right.
 """
+
+from __future__ import annotations
 
 import datetime
 import importlib.util
 import time
+from datetime import date as RealDate
+from datetime import datetime as RealDatetime
 
-REAL_DATETIME, REAL_DATE = datetime.datetime, datetime.date
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
-def install(epoch):
-    """Let the clock stand at `epoch` (seconds since 1970) now. Returns why that cannot be, or ""."""
+def install(epoch: float) -> str:
+    """Set the clock to `epoch` (seconds since 1970). Returns why that is impossible, or ""."""
     if importlib.util.find_spec("time_machine") is not None:
         # It writes into the C structures of the real functions, and would crash on ours.
         return "the clock cannot be shifted where time-machine is installed, which shifts it too"
@@ -24,84 +31,88 @@ def install(epoch):
     return ""
 
 
-def _shift_time(offset):
+def _shift_time(offset: float) -> None:
     now, now_ns = time.time, time.time_ns
     nanoseconds = int(offset * 10**9)
     for name in ("localtime", "gmtime", "ctime"):
         setattr(time, name, _at(getattr(time, name), lambda: now() + offset))
     real_asctime, real_strftime = time.asctime, time.strftime
     localtime = time.localtime
-    time.asctime = lambda moment=None: real_asctime(localtime() if moment is None else moment)
-    time.strftime = lambda form, moment=None: real_strftime(form, localtime() if moment is None else moment)
-    time.time = lambda: now() + offset
-    time.time_ns = lambda: now_ns() + nanoseconds
+    patched: Any = time
+    patched.asctime = lambda moment=None: real_asctime(localtime() if moment is None else moment)
+    patched.strftime = lambda form, moment=None: real_strftime(form, localtime() if moment is None else moment)
+    patched.time = lambda: now() + offset
+    patched.time_ns = lambda: now_ns() + nanoseconds
     for name, shift in (("clock_gettime", offset), ("clock_gettime_ns", nanoseconds)):
         if hasattr(time, name):
             setattr(time, name, _real_time_only(getattr(time, name), shift))
 
 
-def _at(real, now):
-    return lambda seconds=None: real(now() if seconds is None else seconds)
+def _at(real: Callable[[float], Any], now: Callable[[], float]) -> Callable[[float | None], Any]:
+    def at(seconds: float | None = None) -> Any:
+        return real(now() if seconds is None else seconds)
+
+    return at
 
 
-def _real_time_only(real, shift):
+def _real_time_only(real: Callable[[int], Any], shift: float) -> Callable[[int], Any]:
     return lambda clock: real(clock) + (shift if clock == time.CLOCK_REALTIME else 0)
 
 
-def _shift_datetime(offset):
+def _shift_datetime(offset: float) -> None:
     shift = datetime.timedelta(seconds=offset)
 
     class Kind(type):
         """Real ones count as instances of their stand-ins."""
 
-        def __instancecheck__(cls, value):
-            return isinstance(value, _REAL[cls]) if cls in _REAL else type.__instancecheck__(cls, value)
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, real_classes[cls]) if cls in real_classes else type.__instancecheck__(cls, value)
 
-        def __subclasscheck__(cls, other):
-            return issubclass(other, _REAL[cls]) if cls in _REAL else type.__subclasscheck__(cls, other)
+        def __subclasscheck__(cls, other: type) -> bool:
+            return issubclass(other, real_classes[cls]) if cls in real_classes else type.__subclasscheck__(cls, other)
 
-    class date(REAL_DATE, metaclass=Kind):  # noqa: N801 - as it is called where it stands
+    class date(RealDate, metaclass=Kind):  # noqa: N801 - the name it replaces
         @classmethod
-        def today(cls):
-            moment = REAL_DATETIME.now() + shift
+        def today(cls) -> Any:
+            moment = RealDatetime.now() + shift  # noqa: DTZ005 - local time, as the original
             return cls(moment.year, moment.month, moment.day)
 
-        def __repr__(self):
-            return _repr(self, REAL_DATE)
+        def __repr__(self) -> str:
+            return _repr(self, RealDate)
 
-    class datetime_(REAL_DATETIME, metaclass=Kind):  # noqa: N801
+    class datetime_(RealDatetime, metaclass=Kind):  # noqa: N801
         @classmethod
-        def now(cls, tz=None):
+        def now(cls, tz: datetime.tzinfo | None = None) -> Any:
             return cls.fromtimestamp(time.time(), tz)
 
         @classmethod
-        def today(cls):
+        def today(cls) -> Any:
             return cls.now()
 
         @classmethod
-        def utcnow(cls):
-            moment = REAL_DATETIME.fromtimestamp(time.time(), datetime.timezone.utc)
+        def utcnow(cls) -> Any:
+            moment = RealDatetime.fromtimestamp(time.time(), datetime.timezone.utc)
             return cls.combine(moment, moment.time())
 
-        def date(self):
+        def date(self) -> Any:
             return date(self.year, self.month, self.day)
 
-        def __repr__(self):
-            return _repr(self, REAL_DATETIME)
+        def __repr__(self) -> str:
+            return _repr(self, RealDatetime)
 
-    _REAL = {date: REAL_DATE, datetime_: REAL_DATETIME}
-    for cls, real in _REAL.items():
+    real_classes = {date: RealDate, datetime_: RealDatetime}
+    for cls, real in real_classes.items():
         # Named as the real one, so that what is pickled is found again.
         cls.__name__ = cls.__qualname__ = real.__name__
         cls.__module__ = real.__module__
         for bound in ("min", "max"):
             value = getattr(real, bound)
-            parts = value.timetuple()[:3] if real is REAL_DATE else (*value.timetuple()[:6], value.microsecond)
+            parts = value.timetuple()[:3] if real is RealDate else (*value.timetuple()[:6], value.microsecond)
             setattr(cls, bound, cls(*parts))
         setattr(datetime, real.__name__, cls)
 
 
-def _repr(value, real):
+def _repr(value: Any, real: Any) -> str:
     """A heap type's own would lack its module."""
-    text = real.__repr__(value)
+    text: str = real.__repr__(value)
     return text if text.startswith("datetime.") or type(value).__module__ != "datetime" else "datetime." + text

@@ -1,9 +1,10 @@
-"""A pytest plugin that tells what every test did, as it happens; runs in the process of the tests.
+"""A pytest plugin that reports what every test did, as it happens; runs in the process of the tests.
 
-Loaded by `-p` from the environment, so that any command that ends up in pytest is observed. It also sees to it that all
-verdicts are seen (no stop at the first failure, no interruption by a file that cannot be collected, no distribution over
-processes).
+Loaded by `-p` from the environment, so that any command that ends up in pytest is observed. It also ensures that every test
+gets a verdict: no stop at the first failure or at a file that cannot be collected, no distribution over processes.
 """
+
+from __future__ import annotations
 
 import atexit
 import importlib.util
@@ -11,11 +12,19 @@ import os
 
 import pytest
 
-from . import channel, conditions, failures, sentinel, witness
-from .seal import origin
-from .text import clean, identity
+from ..tamper import audit, canary, detector
+from ..tamper.snapshot import origin
+from ..text import clean, identity
+from ..wire import channel, failures
+from . import conditions
 
-# Hooks that say what is run and how it went.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any
+
+
+# Hooks that decide which tests run and with what result.
 _HOOKS = (
     "pytest_collection_modifyitems",
     "pytest_runtestloop",
@@ -30,8 +39,8 @@ _HOOKS = (
 )
 _RANK = {"passed": 0, "skipped": 1, "failed": 2, "error": 3}
 
-# Options of plugins that a workflow may name although they do not matter here: ignored where the plugin is missing.
-_OPTIONS = {
+# Options of plugins that a workflow may use although they do not matter here: ignored where the plugin is missing.
+_OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "pytest_cov": (
         ("--cov", "--cov-report", "--cov-config", "--cov-fail-under", "--cov-context", "--cov-precision"),
         ("--cov-branch", "--cov-append", "--no-cov", "--no-cov-on-fail", "--cov-reset"),
@@ -47,17 +56,16 @@ _OPTIONS = {
 }
 
 _channel = channel.connect()
-_witness = _conditions = None
 if _channel is not None:
     _channel.restore_environment()
-    _conditions = conditions.Conditions(_channel)
-    _witness = witness.Witness(_channel.root, _channel.mark)
-    sentinel.with_pytest()
+    _conditions = conditions.RunConditions(_channel)
+    _detector = detector.TamperDetector(_channel.root, _channel.mark)
+    canary.add_pytest_probes()
     _channel.send("hello", runner="pytest", version=pytest.__version__)
     atexit.register(_channel.send, "bye")
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("selfheal", "options of plugins that are not installed")
     for plugin, (valued, flags, inis) in _OPTIONS.items():
         if importlib.util.find_spec(plugin) is not None:
@@ -73,75 +81,77 @@ def pytest_addoption(parser):
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_load_initial_conftests(early_config):
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, Any, None]:
     outcome = yield
-    error = outcome.excinfo[1] if outcome.excinfo else None
+    error: Any = outcome.excinfo[1] if outcome.excinfo else None
     path = getattr(error, "path", None)  # of ConftestImportFailure
     if _channel is not None and path is not None:
         cause = getattr(error, "cause", None) or getattr(error, "excinfo", (None, error))[1]
-        name = failures.inside(str(path), _channel.root) or os.path.basename(str(path))
+        name = failures.relative_path(str(path), _channel.root) or os.path.basename(str(path))
         import traceback
 
         details = "".join(traceback.format_exception(type(cause), cause, cause.__traceback__))
-        _channel.send("verdict", id=identity(name), verdict="error", seconds=0.0, failure=_failure(cause, details))
+        _channel.send(
+            "verdict", id=identity(name), verdict="error", seconds=0.0, failure=_failure(cause, details, _channel.root)
+        )
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_cmdline_main(config):
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, None]:
     if _channel is not None and not config.option.collectonly:
         option = config.option
         option.maxfail = 0
         option.continue_on_collection_errors = True
-        in_one_process(option)
+        use_one_process(option)
         if _conditions.seed is not None and hasattr(option, "randomly_seed"):
             option.randomly_seed = _conditions.seed
-        config.pluginmanager.register(Collector(config, _channel, _witness), "selfheal-collector")
+        config.pluginmanager.register(Collector(config, _channel, _detector), "selfheal-collector")
     yield
 
 
-def in_one_process(option):
+def use_one_process(option: Any) -> None:
     """Switch pytest-xdist off where it is loaded; before the plugin's own `pytest_cmdline_main`."""
     if hasattr(option, "numprocesses"):
         option.numprocesses, option.dist, option.tx = None, "no", []
 
 
-def _failure(error, details):
+def _failure(error: BaseException, details: str, root: str) -> dict[str, Any]:
     return {
         "message": failures.message(failures.chain(error)[-1] if isinstance(error, pytest.Collector.CollectError) else error),
         "details": clean(details, failures.DETAILS_LIMIT),
-        "frames": failures.frames(error, _channel.root),
+        "frames": failures.frames(error, root),
     }
 
 
 class Collector:
     """Collects the reports of one session."""
 
-    def __init__(self, config, sender, witness):
-        self.channel, self.witness = sender, witness
-        self.prefix = _prefix(str(config.rootdir), sender.root)
+    def __init__(self, config: Any, channel: channel.Channel, detector: detector.TamperDetector) -> None:
+        self.channel, self.detector = channel, detector
+        self.prefix = _prefix(str(config.rootdir), channel.root)
         self.config = config
-        self.parts = {}  # node id -> [verdict, seconds, failure or None]
-        only = sender.only
-        self.only = only
-        # The files that hold what is wanted; what is wanted of a whole file or folder is named without "::".
+        self.parts: dict[str, list[Any]] = {}  # node id -> [verdict, seconds, failure or None]
+        self.only = only = channel.only
+        # The files of the wanted ids; an id without "::" is a whole file or folder.
         self.files = None if only is None else frozenset(i.split("::")[0] for i in only)
-        self.whole = frozenset() if only is None else frozenset(i for i in only if "::" not in i)
-        self.collected = set()
-        self.broken = set()
-        self.place, self.has_failed = None, False  # of the test that must fail
+        self.whole = frozenset(i for i in only or () if "::" not in i)
+        self.collected: set[str] = set()
+        self.broken: set[str] = set()
+        self.original: pytest.Item | None = None  # whose twin the canary is
+        self.has_run_canary = False
 
-    def identity(self, nodeid):
+    def identity(self, nodeid: str) -> str:
         return identity(self.prefix + nodeid)
 
     # Collection
 
-    def _file_is_wanted(self, path):
+    def _file_is_wanted(self, path: str) -> bool:
         if self.files is None or path in self.files:
             return True
         return any(_covers(one, path) for one in self.whole)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_make_collect_report(self, collector):
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, None]:
         skip = (
             self.files is not None
             and isinstance(collector, pytest.File)
@@ -150,16 +160,16 @@ class Collector:
             and not self._file_is_wanted(self.identity(collector.nodeid))
         )
         if skip:
-            collector.collect = list  # its own collection, and with it the import of the file, is not needed
+            collector.collect = list  # type: ignore[method-assign] # do not import the file
         outcome = yield
         if outcome.excinfo:
             return
         report = outcome.get_result()
         call = getattr(report, "call", None)
         if report.outcome == "failed" and call is not None and call.excinfo is not None:
-            report.selfheal_failure = _failure(call.excinfo.value, str(report.longrepr))
+            report.selfheal_failure = _failure(call.excinfo.value, str(report.longrepr), self.channel.root)
 
-    def pytest_collectreport(self, report):
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         name = self.identity(report.nodeid) or "."
         if report.outcome == "failed":
             self.broken.add(name)
@@ -170,21 +180,24 @@ class Collector:
             self.collected.add(name)
 
     @pytest.hookimpl(hookwrapper=True, trylast=True)
-    def pytest_collection_modifyitems(self, session, config, items):
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+    ) -> Generator[None, Any, None]:
         yield
-        kept, dropped = [], []
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
         for item in items:
             (kept if self._is_wanted(self.identity(item.nodeid)) else dropped).append(item)
         items[:] = _conditions.ordered(kept, lambda item: self.identity(item.nodeid))
         if dropped:
             config.hook.pytest_deselected(items=dropped)
 
-    def _is_wanted(self, name):
+    def _is_wanted(self, name: str) -> bool:
         return self.only is None or name in self.only or any(_covers(one, name.split("::")[0]) for one in self.whole)
 
-    def pytest_collection_finish(self, session):
-        self.witness.know_tests({self.identity(item.nodeid).split("::")[0] for item in session.items})
-        # A file that could not be collected at the base is green again as soon as it is.
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.detector.add_test_files({self.identity(item.nodeid).split("::")[0] for item in session.items})
+        # A file that could not be collected on the unchanged code passes as soon as it is collected.
         for name in self.whole - self.broken:
             if name in self.collected or name.rsplit("/", 1)[-1] == "conftest.py":
                 self.channel.send("verdict", id=name, verdict="passed", seconds=0.0, failure=None)
@@ -192,41 +205,41 @@ class Collector:
     # Running
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item):
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
         if not hasattr(self.config.option, "randomly_seed"):  # else pytest-randomly does it
-            _conditions.sow()
+            _conditions.seed_random()
 
-    def pytest_runtest_logstart(self, nodeid, location):
+    def pytest_runtest_logstart(self, nodeid: str, location: object) -> None:
         self.parts[nodeid] = ["passed", 0.0, None]
         self.channel.send("start", id=self.identity(nodeid))
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self, item, call):
-        self.witness.look()
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
+        self.detector.check()
         outcome = yield
         if outcome.excinfo or call.excinfo is None:
             return
         report = outcome.get_result()
         if report.outcome == "failed":
-            failure = _failure(call.excinfo.value, str(report.longrepr))
+            failure = _failure(call.excinfo.value, str(report.longrepr), self.channel.root)
             if not failure["frames"]:
-                path, line = item.reportinfo()[:2]
-                inside = failures.inside(str(path), self.channel.root)
-                if inside:
-                    failure["frames"] = [[inside, (line or 0) + 1, item.name]]
+                location, line = item.reportinfo()[:2]
+                path = failures.relative_path(str(location), self.channel.root)
+                if path:
+                    failure["frames"] = [[path, (line or 0) + 1, item.name]]
             report.selfheal_failure = failure
 
-    def pytest_runtest_logreport(self, report):
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         part = self.parts.get(report.nodeid)
         if part is not None:
-            self._take(part, report)
+            self._add_phase(part, report)
 
-    def _take(self, part, report):
-        """Let one phase's report count in what is told of its test."""
+    def _add_phase(self, part: list[Any], report: pytest.TestReport) -> None:
+        """Count the report of one phase (setup, call, teardown) towards its test's verdict."""
         if report.outcome not in ("passed", "failed", "skipped"):
             return  # "rerun" of a plugin: the last try decides
         part[1] += getattr(report, "duration", 0.0)
-        verdict = report.outcome
+        verdict: str = report.outcome
         if hasattr(report, "wasxfail") and verdict != "failed":
             verdict = "skipped"
         elif verdict == "failed" and report.when != "call":
@@ -242,55 +255,55 @@ class Collector:
                     "frames": [],
                 }
 
-    def pytest_runtest_logfinish(self, nodeid, location):
+    def pytest_runtest_logfinish(self, nodeid: str, location: object) -> None:
         part = self.parts.pop(nodeid, None)
         if part is not None:
             verdict, seconds, failure = part
             self.channel.send("verdict", id=self.identity(nodeid), verdict=verdict, seconds=seconds, failure=failure)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_runtestloop(self, session):
-        self.place = sentinel.place(session.items)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, None]:
+        self.original = canary.choose_original(session.items)
         yield
-        if not self.has_failed:
-            self._must_fail(session, None)
+        if not self.has_run_canary:
+            self._run_canary(session, None)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item, nextitem):
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, None]:
         yield
-        if item is self.place and not self.has_failed:
-            self._must_fail(item.session, nextitem)
+        if item is self.original and not self.has_run_canary:
+            self._run_canary(item.session, nextitem)
 
-    def _must_fail(self, session, nextitem):
-        self.has_failed = True
-        nodeid = "::".join([self.place.nodeid.split("::")[0] if self.place else "", self.channel.sentinel])
-        made = sentinel.reports(session, self.place, nextitem)
+    def _run_canary(self, session: pytest.Session, nextitem: pytest.Item | None) -> None:
+        self.has_run_canary = True
+        nodeid = "::".join([self.original.nodeid.split("::")[0] if self.original else "", self.channel.canary])
+        reports = canary.run(session, self.original, nextitem)
         self.pytest_runtest_logstart(nodeid, None)
-        if not made:
+        if not reports:
             self.parts[nodeid][0] = "error"
-        for report in made:
-            self._take(self.parts[nodeid], report)
+        for report in reports:
+            self._add_phase(self.parts[nodeid], report)
         self.pytest_runtest_logfinish(nodeid, None)
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session, exitstatus):
-        marks = set(self.witness.marks())
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        marks = set(self.detector.marks())
         for name in _HOOKS:
             for impl in getattr(self.config.hook, name).get_hookimpls():
                 path = origin(impl.function, self.channel.root)
                 if path:
                     marks.add("%s: hook %s" % (path, name))
-        self.channel.send("end", marks=sorted(marks)[: witness.LIMIT])
+        self.channel.send("end", marks=sorted(marks)[: audit.LIMIT])
 
 
-def _prefix(rootdir, root):
-    """What stands before pytest's own node ids so that they are relative to the repository's root."""
+def _prefix(rootdir: str, root: str) -> str:
+    """What makes pytest's node ids relative to the repository's root."""
     relative = os.path.relpath(os.path.realpath(rootdir), os.path.realpath(root)).replace(os.sep, "/")
     return "" if relative == "." or relative.startswith("..") else relative + "/"
 
 
-def _covers(whole, path):
-    """Whether `path` is the file `whole`, lies in the folder `whole`, or beside or under the conftest `whole`."""
+def _covers(whole: str, path: str) -> bool:
+    """Whether `path` is the file `whole`, lies in the folder `whole`, or next to or below the conftest `whole`."""
     if whole == "conftest.py" or whole == ".":
         return True
     if whole.endswith("/conftest.py"):

@@ -1,27 +1,30 @@
-"""A shuffled order of tests that a number names: the same for the same ids, whatever other tests run beside them.
+"""Shuffles tests by a seed: the same order for the same ids, whatever other tests run with them.
 
-Files are shuffled, the classes in them, and the tests in those, so that what is set up for a file or a class is set up once (as
-pytest-randomly does it). A number's negative is the reverse: of any two tests, each is first in one of the two. Read on both
-sides of the sandbox.
+Files are shuffled, then the classes in them, then the tests in those, so that fixtures of a file or a class are set up once (as
+in pytest-randomly). A negative seed reverses the order: of any two tests, each comes first under one of the two seeds. Used on
+both sides of the sandbox.
 """
+
+from __future__ import annotations
 
 import hashlib
 
-if False:  # for type checkers: old Pythons have no such names
+TYPE_CHECKING = False
+if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def ordered(ids: "Iterable[str]", seed: int) -> "list[str]":
-    """`ids` in the order that `seed` names."""
+def ordered(ids: Iterable[str], seed: int) -> list[str]:
+    """`ids` in the order that `seed` defines."""
     return sorted(ids, key=lambda name: _key(name, abs(seed)), reverse=seed < 0)
 
 
-def _key(name: str, seed: int) -> "list[tuple[str, str]]":
+def _key(name: str, seed: int) -> list[tuple[str, str]]:
     return [(_digest(seed, part), part) for part in _parts(name)]
 
 
-def _parts(name: str) -> "tuple[str, str, str]":
-    """Its file, its class, itself: "a.py::C::test", or "module.C.test" of unittest."""
+def _parts(name: str) -> tuple[str, str, str]:
+    """Its file, its class, its id: "a.py::C::test", or "module.C.test" of unittest."""
     separator = "::" if "::" in name else "."
     pieces = name.partition("[")[0].split(separator)
     file = pieces[:1] if separator == "::" else pieces[:-2]

@@ -1,4 +1,6 @@
-"""`python -m unittest …` with its results told over the channel; runs in the process of the tests."""
+"""`python -m unittest …` that reports its results over the channel; runs in the process of the tests."""
+
+from __future__ import annotations
 
 import atexit
 import io
@@ -10,92 +12,100 @@ import time
 import traceback
 import unittest
 
-from . import channel, conditions, failures, sentinel, witness
-from .text import clean, identity
+from ..tamper import canary, detector
+from ..text import clean, identity
+from ..wire import channel, failures
+from . import conditions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import TracebackType
+    from typing import Any
+
+    ErrorInfo = tuple[type[BaseException], BaseException, "TracebackType | None"]
 
 _LOADER = re.compile(r"^unittest\.loader\.(?:_FailedTest|ModuleImportFailure)\.")
 _HOLDER = re.compile(r"^(?:setUpClass|tearDownClass|setUpModule|tearDownModule) \((?P<where>[^)]*)\)")
 
 
-def main():
+def main() -> int:
     sys.path.insert(0, os.getcwd())
     return run()
 
 
-def run():
-    sender = channel.connect()
-    if sender is None:
+def run() -> int:
+    connected = channel.connect()
+    if connected is None:
         unittest.main(module=None, argv=["python -m unittest"] + sys.argv[1:])
         return 0
+    sender = connected
     sender.restore_environment()
-    chosen = conditions.Conditions(sender)
-    seen = witness.Witness(sender.root, sender.mark)
+    chosen = conditions.RunConditions(sender)
+    tampering = detector.TamperDetector(sender.root, sender.mark)
     sender.send("hello", runner="unittest")
     atexit.register(sender.send, "bye")
 
-    class Runner(unittest.TextTestRunner):
-        def __init__(self, *args, **kwargs):
+    class ObservedRunner(unittest.TextTestRunner):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
             kwargs["failfast"] = False
             super().__init__(*args, **kwargs)
 
-        def _makeResult(self):
-            self.made = Result(sender, seen, self.stream, self.descriptions, self.verbosity)
-            return self.made
+        def _makeResult(self) -> Result:
+            return Result(sender, tampering, self.stream, self.descriptions, self.verbosity)
 
-        def run(self, test):
-            broken = set()
+        def run(self, test: Any) -> Any:
+            broken: set[str] = set()
             if sender.only is not None:
                 test, broken = _choose(test, sender.only)
             if chosen.shuffle is not None:
-                test = unittest.TestSuite(chosen.ordered(_tests(test), _name))
-            seen.know_tests(set(_files(test, sender.root)))
-            Result.sow = staticmethod(chosen.sow)
-            Result.place = random.SystemRandom().randrange(test.countTestCases() or 1)
-            result = super().run(test)
+                ordered: list[Any] = chosen.ordered(_tests(test), _name)
+                test = unittest.TestSuite(ordered)
+            tampering.add_test_files(set(_files(test, sender.root)))
+            Result.seed_random = staticmethod(chosen.seed_random)
+            Result.canary_index = random.SystemRandom().randrange(test.countTestCases() or 1)
+            result: Any = super().run(test)
             for name in sender.only or ():
-                if (
-                    name not in result.told
-                    and name not in broken
-                    and any(other.startswith(name + ".") for other in result.told)
-                ):
+                is_missing = name not in result.reported and name not in broken
+                if is_missing and any(other.startswith(name + ".") for other in result.reported):
                     sender.send("verdict", id=name, verdict="passed", seconds=0.0, failure=None)
-            result.must_fail()
-            sender.send("end", marks=seen.marks())
+            result.run_canary()
+            sender.send("end", marks=tampering.marks())
             return result
 
-    unittest.main(module=None, argv=["python -m unittest"] + sys.argv[1:], testRunner=Runner)
+    unittest.main(module=None, argv=["python -m unittest"] + sys.argv[1:], testRunner=ObservedRunner)
     return 0
 
 
-def _name(test):
+def _name(test: unittest.TestCase) -> str:
     return identity(_LOADER.sub("", test.id()))
 
 
-def _tests(suite):
+def _tests(suite: Iterable[Any]) -> Iterator[unittest.TestCase]:
     for test in suite:
         if isinstance(test, unittest.TestSuite):
-            for inner in _tests(test):
-                yield inner
+            yield from _tests(test)
         elif test is not None:
             yield test
 
 
-def _files(suite, root):
+def _files(suite: Iterable[Any], root: str) -> Iterator[str]:
     """The files of the repository that hold these tests."""
     for name in {type(test).__module__ for test in _tests(suite)}:
-        path = failures.inside(getattr(sys.modules.get(name), "__file__", None) or "", root)
+        path = failures.relative_path(getattr(sys.modules.get(name), "__file__", None) or "", root)
         if path:
             yield path
 
 
-def _choose(suite, only):
+def _choose(suite: Iterable[Any], only: Iterable[str]) -> tuple[unittest.TestSuite, set[str]]:
     """The tests named by `only`, and those of a module, a class or a class's set-up that it names."""
     wholes = set(only)
     for name in only:
         holder = _HOLDER.match(name)
         if holder:
             wholes.add(holder.group("where"))
-    chosen, broken = unittest.TestSuite(), set()
+    chosen = unittest.TestSuite()
+    broken: set[str] = set()
     for test in _tests(suite):
         name = _name(test)
         parts = name.split(".")
@@ -107,73 +117,77 @@ def _choose(suite, only):
 
 
 class Result(unittest.TextTestResult):
-    """Prints as usual and tells each test's verdict when it is over."""
+    """Prints as usual and reports each test's verdict when it is over."""
 
-    place = 0  # the test that must fail runs after so many
-    has_failed = False
-    sow = staticmethod(lambda: None)
+    canary_index = 0  # the canary runs after so many tests
+    has_run_canary = False
+    seed_random = staticmethod(lambda: None)
 
-    def __init__(self, sender, seen, *args):
+    def __init__(self, sender: channel.Channel, tampering: detector.TamperDetector, *args: Any) -> None:
         super().__init__(*args)
-        self.sender, self.seen = sender, seen
-        self.told = set()
-        self.verdict, self.failure, self.started = "passed", None, None
+        self.sender, self.tampering = sender, tampering
+        self.reported: set[str] = set()
+        self.verdict = "passed"
+        self.failure: dict[str, Any] | None = None
+        self.started: float | None = None  # None: no test runs
 
-    def startTest(self, test):
+    def startTest(self, test: unittest.TestCase) -> None:
         super().startTest(test)
-        self.sow()
+        self.seed_random()
         self.verdict, self.failure, self.started = "passed", None, time.monotonic()
         self.sender.send("start", id=_name(test))
 
-    def stopTest(self, test):
+    def stopTest(self, test: unittest.TestCase) -> None:
         super().stopTest(test)
-        self.seen.look()
-        self._tell(_name(test), self.verdict, time.monotonic() - self.started, self.failure)
+        self.tampering.check()
+        seconds = 0.0 if self.started is None else time.monotonic() - self.started
+        self._report(_name(test), self.verdict, seconds, self.failure)
         self.started = None
-        if self.testsRun > self.place:
-            self.must_fail(type(test))
+        if self.testsRun > self.canary_index:
+            self.run_canary(type(test))
 
-    def must_fail(self, like=unittest.TestCase):
-        """Once: a test that fails, told as the real ones are, under a name that the supervisor chose for this run."""
-        if self.has_failed:
+    def run_canary(self, like: type = unittest.TestCase) -> None:
+        """Once: a test that fails, reported as the real ones are, under a name that the supervisor chose for this run."""
+        if self.has_run_canary:
             return
-        self.has_failed = True
+        self.has_run_canary = True
 
         if like.__module__ == "unittest.loader":  # it stands for a module that cannot be imported, and loses its prefix
             like = unittest.TestCase
-        where = {"__module__": like.__module__, "__qualname__": like.__qualname__, self.sender.sentinel: sentinel.fail}
-        aside = Result(self.sender, self.seen, unittest.runner._WritelnDecorator(io.StringIO()), False, 0)
-        aside.has_failed = True
-        type("Tests", (unittest.TestCase,), where)(self.sender.sentinel).run(aside)
+        name = self.sender.canary
+        where = {"__module__": like.__module__, "__qualname__": like.__qualname__, name: canary.fail}
+        aside = Result(self.sender, self.tampering, unittest.runner._WritelnDecorator(io.StringIO()), False, 0)
+        aside.has_run_canary = True
+        type("Tests", (unittest.TestCase,), where)(name).run(aside)
 
-    def addFailure(self, test, err):
+    def addFailure(self, test: unittest.TestCase, err: Any) -> None:
         super().addFailure(test, err)
-        self._red(test, "failed", err)
+        self._add_problem(test, "failed", err)
 
-    def addError(self, test, err):
+    def addError(self, test: unittest.TestCase, err: Any) -> None:
         super().addError(test, err)
-        # An exception in a test's own body is the test's "no"; a module that cannot be imported was never asked.
+        # An exception in a test's own body is a failed test; a module that cannot be imported never ran.
         loader = type(test).__name__ == "_FailedTest"
-        self._red(test, "error" if loader or self.started is None else "failed", err)
+        self._add_problem(test, "error" if loader or self.started is None else "failed", err)
 
-    def addSubTest(self, test, subtest, err):
+    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:
         super().addSubTest(test, subtest, err)
         if err is not None:
-            self._red(test, "failed", err)
+            self._add_problem(test, "failed", err)
 
-    def addSkip(self, test, reason):
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
         super().addSkip(test, reason)
         self._set("skipped", None)
 
-    def addExpectedFailure(self, test, err):
+    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:
         super().addExpectedFailure(test, err)
         self._set("skipped", None)
 
-    def addUnexpectedSuccess(self, test):
+    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
         super().addUnexpectedSuccess(test)
         self._set("failed", {"message": "unexpected success", "details": "", "frames": []})
 
-    def _red(self, test, verdict, err):
+    def _add_problem(self, test: unittest.TestCase, verdict: str, err: ErrorInfo) -> None:
         kind, error, trace = err
         failure = {
             "message": failures.message(error),
@@ -185,20 +199,20 @@ class Result(unittest.TextTestResult):
             failure["frames"] = [
                 [path, int(line), function]
                 for name, line, function in re.findall(r'File "([^"\n]+)", line (\d+)(?:, in (\S+))?', str(error))
-                for path in [failures.inside(name, self.sender.root)]
+                for path in [failures.relative_path(name, self.sender.root)]
                 if path
             ][-failures.FRAMES_LIMIT :]
         if self.started is None:
-            self._tell(_name(test), verdict, 0.0, failure)
+            self._report(_name(test), verdict, 0.0, failure)
         else:
             self._set(verdict, failure)
 
-    def _set(self, verdict, failure):
+    def _set(self, verdict: str, failure: dict[str, Any] | None) -> None:
         if self.verdict not in ("failed", "error"):
             self.verdict, self.failure = verdict, failure
 
-    def _tell(self, name, verdict, seconds, failure):
-        self.told.add(name)
+    def _report(self, name: str, verdict: str, seconds: float, failure: dict[str, Any] | None) -> None:
+        self.reported.add(name)
         self.sender.send("verdict", id=name, verdict=verdict, seconds=seconds, failure=failure)
 
 

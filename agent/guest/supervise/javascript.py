@@ -1,26 +1,27 @@
-"""How tests that Node runs are observed: what is preloaded there (`node_*`) written out, and the variable that names it.
+"""Has Node preload our hook (`node_*` files): writes the files out, as Node cannot read a zipapp, and sets the variable."""
 
-Node cannot read a zipapp. Knows nothing of what the files tell.
-"""
+from __future__ import annotations
 
 import os
 import pkgutil
 
+from .. import NAME
+
 VARIABLE = "NODE_OPTIONS"
 _HOOK = "node_hook.cjs"
-_FILES = (_HOOK, "node_telling.cjs", "node_test.mjs", "node_vitest.mjs", "node_jest.cjs", "node_mocha.cjs")
+_FILES = (_HOOK, "node_sender.cjs", "node_test.mjs", "node_vitest.mjs", "node_jest.cjs", "node_mocha.cjs")
 
 
-def install(folder):
-    """Write the files below `folder`; returns the path of the one to be preloaded."""
+def install(folder: str) -> str:
+    """Write the files below `folder`; returns the path of the one to preload."""
     there = os.path.join(folder, "node")
     os.mkdir(there)
     for name in _FILES:
         with open(os.path.join(there, name), "wb") as file:
-            file.write(pkgutil.get_data(__package__, name))
+            file.write(pkgutil.get_data(NAME, name) or b"")
     return os.path.join(there, _HOOK)
 
 
-def options(hook, others):
-    """What VARIABLE is to hold, with what it held before: ours first, as others may load code of the repository."""
+def options(hook: str, others: str | None) -> str:
+    """The value of VARIABLE with its former value `others`; ours comes first, as others may load code of the repository."""
     return " ".join(filter(None, ["--require=" + hook, others]))

@@ -1,7 +1,9 @@
-"""Who runs beside us, as the kernel tells it: nobody can say that of himself. Linux only.
+"""Identifies other processes by what the kernel says of them, which they cannot forge. Linux only.
 
-Who is at the other end of a connection; and who comes from us, however it tried to leave.
+Finds the process at the other end of a connection, and every descendant of ours, however it tried to detach.
 """
+
+from __future__ import annotations
 
 import os
 import signal
@@ -10,21 +12,37 @@ import struct
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+    from typing import Any
+
 _CREDENTIALS = struct.Struct("3i")
-_DEPTH = 200  # ancestors asked for
-_ADOPTS = 36  # PR_SET_CHILD_SUBREAPER
+_DEPTH = 200  # ancestors followed
+_SET_CHILD_SUBREAPER = 36
 _PATIENCE = 5.0  # seconds for all to end
 
 
-def pid_of(connection):
+def prctl() -> Callable[..., int] | None:
+    """The C library's `prctl`, or None where it cannot be called."""
+    try:
+        import ctypes
+
+        found: Any = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        return None
+    return found  # type: ignore[no-any-return]
+
+
+def pid_of(connection: socket.socket) -> int:
     """The process that connected."""
-    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return _CREDENTIALS.unpack(told)[0]
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(credentials)[0])
 
 
-def ancestors(pid):
-    """The process itself and those that it comes from, as far as they live. One that left its parent comes from nobody here."""
-    found = []
+def ancestors(pid: int) -> list[int]:
+    """The process itself and its living ancestors. The line ends at a process that left its parent."""
+    found: list[int] = []
     while pid > 1 and len(found) < _DEPTH:
         found.append(pid)
         try:
@@ -35,31 +53,27 @@ def ancestors(pid):
     return found
 
 
-def may_speak(pid, command, speakers):
-    """Whether `pid` was started by the process `command` and by nobody who speaks already: what tests start has no say."""
+def is_runner(pid: int, command: int, known: Iterable[int]) -> bool:
+    """Whether `pid` descends from `command` and from no process in `known`: what tests start is not trusted with verdicts."""
     line = ancestors(pid)
-    return command in line and not set(speakers).intersection(line)
+    return command in line and not set(known).intersection(line)
 
 
-def adopt(does):
-    """Whether children of ours that leave their parents become ours; returns whether that could be had.
+def set_subreaper(enabled: bool) -> bool:
+    """Have orphaned descendants become our children, or no longer; returns whether that worked.
 
-    A session of its own and an emptied environment hide a process from those who look for it, this does not.
+    A new session and an emptied environment do not hide a process from this.
     """
     if not sys.platform.startswith("linux"):
         return True  # nothing untrusted runs there
-    try:
-        import ctypes
-
-        return ctypes.CDLL(None).prctl(_ADOPTS, int(does), 0, 0, 0) == 0
-    except (ImportError, OSError, AttributeError):
-        return False
+    call = prctl()
+    return call is not None and call(_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0) == 0
 
 
-def end_all(spared=()):
-    """Kill everything that comes from us, while we adopt; returns whether nothing of it is left.
+def kill_descendants(spared: Collection[int] = ()) -> bool:
+    """Kill all our descendants, while we are the subreaper; returns whether none is left.
 
-    `spared` are servers, with those that run the same program for them: what else a server was asked to start is not spared.
+    `spared` are servers, with their children that run the same program: anything else that a server started is killed.
     """
     if not sys.platform.startswith("linux"):
         return True
@@ -84,8 +98,8 @@ def end_all(spared=()):
     return False
 
 
-def _descendants(pid, spared):
-    children = {}
+def _descendants(pid: int, spared: Collection[int]) -> list[int] | None:
+    children: dict[int, list[int]] = {}
     try:
         names = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -93,14 +107,15 @@ def _descendants(pid, spared):
     for name in names:
         try:
             with open("/proc/%s/stat" % name, "rb") as file:
-                state, parent = file.read().rpartition(b")")[2].split()[:2]
-            parent = int(parent)
+                state, ppid = file.read().rpartition(b")")[2].split()[:2]
+            parent = int(ppid)
         except (OSError, ValueError):
             continue
         if state == b"Z" and parent != pid:
-            continue  # it runs no more; who started it may want to know how it ended
+            continue  # a zombie, for its own parent to reap
         children.setdefault(parent, []).append(int(name))
-    found, waiting = [], [(pid, None)]
+    found: list[int] = []
+    waiting: list[tuple[int, str | None]] = [(pid, None)]
     while waiting:
         parent, server = waiting.pop()
         for child in children.get(parent, ()):
@@ -112,8 +127,8 @@ def _descendants(pid, spared):
     return found
 
 
-def _program(pid):
-    """Where its program lies, "" where nobody may know: it is another user's."""
+def _program(pid: int) -> str:
+    """The path of its program; "" where that is hidden, as for another user's process."""
     try:
         return os.readlink("/proc/%d/exe" % pid)
     except OSError:

@@ -1,7 +1,6 @@
-"""What comes before the tests of a check, for those who run them otherwise than by its command.
+"""Runs what comes before a check's tests, for subcommands that run the tests in their own way. Output is discarded."""
 
-Knows servers and steps, whose output nobody reads here; nothing of tests.
-"""
+from __future__ import annotations
 
 import contextlib
 import os
@@ -10,21 +9,27 @@ import subprocess
 import sys
 import time
 
-from . import clock, peers, services, starting
+from ..observe import clock
+from . import peers, programs, services
 
-SHARE = 0.5  # of the time for everything
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+SHARE = 0.5  # of the total time
 
 
-class Failed(Exception):
-    """The tests would not find what they need; the message says why."""
+class PreludeFailed(Exception):
+    """A server or a step that the tests need failed; the message says which."""
 
 
 @contextlib.contextmanager
-def played(request, root):
-    """Servers run and steps have run inside of this; the environment of this process is then that of the tests.
+def running(request: dict[str, Any], root: str) -> Iterator[None]:
+    """Start the servers, run the steps, and give this process the environment of the tests.
 
-    `request` has what `prelude_of` gives, and `seconds` for everything, from which the time that this took is taken off.
-    Raises Failed.
+    `request` has what `prelude_of` returns, and `seconds` for everything, from which the time spent here is subtracted.
+    Raises PreludeFailed.
     """
     conditions = request["conditions"]
     if conditions["clock"] is not None:
@@ -36,40 +41,40 @@ def played(request, root):
         return
     started = time.monotonic()
     deadline = started + SHARE * request["seconds"]
-    starter, servers = starting.Starter(dict(request, root=root, guest=sys.path[0])), services.Services()
+    starter, servers = programs.ProgramStarter(dict(request, root=root, guest=sys.path[0])), services.Services()
     try:
         servers.start(request["services"], deadline)
         for step in request["before"]:
             _run(step, starter, servers, deadline)
-            starter.take_over()
-        _enter(starter.surroundings())
+            starter.apply_outputs()
+        _replace_environment(starter.test_environment())
         request["seconds"] -= time.monotonic() - started
         yield
-    except services.Failed as failed:
-        raise Failed("the service %s could not be started: %s" % (failed.service, failed)) from None
+    except services.ServiceFailed as failed:
+        raise PreludeFailed("the service %s could not be started: %s" % (failed.service, failed)) from None
     finally:
         servers.stop()
         starter.close()
 
 
-def _run(step, starter, servers, deadline):
-    peers.adopt(True)
-    process = starter.step(step, output=subprocess.DEVNULL)
+def _run(step: dict[str, Any], starter: programs.ProgramStarter, servers: services.Services, deadline: float) -> None:
+    peers.set_subreaper(True)
+    process = starter.start_step(step, output=subprocess.DEVNULL)
     try:
         process.wait(max(0.1, min(step["timeout"], deadline - time.monotonic())))
     except subprocess.TimeoutExpired:
         if not step["may_fail"]:
-            raise Failed("the step %s before the tests took too long" % step["name"]) from None
+            raise PreludeFailed("the step %s before the tests timed out" % step["name"]) from None
     finally:
         process.kill()
         process.wait()
-        peers.end_all(servers.pids())  # and what it left running
-        peers.adopt(False)
+        peers.kill_descendants(servers.pids())  # and what it left running
+        peers.set_subreaper(False)
     if process.returncode and not step["may_fail"]:
-        raise Failed("the step %s before the tests did not pass" % step["name"])
+        raise PreludeFailed("the step %s before the tests failed" % step["name"])
 
 
-def _enter(environment):
+def _replace_environment(environment: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     for path in reversed(environment.get("PYTHONPATH", "").split(os.pathsep)):

@@ -1,62 +1,70 @@
-"""What the processes that run a check's tests have told: verdicts, why they are red, meddling, and who of them is believed.
+"""Collects what the processes that run a check's tests report: verdicts, failures, marks of tampering. Decides what to believe.
 
-Knows no program and no socket: it is given what came over each connection, and at last how the command has ended.
+Knows no program and no socket: it is given the bytes of each connection, and at last how the command ended.
 """
+
+from __future__ import annotations
 
 import json
 import secrets
 
-from .text import clean, identity
+from ..text import clean, identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 TESTS = 100000  # verdicts kept
-MARKS = 300  # of meddling, kept
+MARKS = 300  # marks of tampering kept
 FAILURES = 300  # failures kept with their details
 MESSAGE_BYTES = 262144  # of one message
 
 
-class Session:
-    """What one process that runs tests has told."""
+class RunnerSession:
+    """What one process that runs tests has reported."""
 
-    def __init__(self, pid=0, speaks=True):
-        self.pid, self.speaks = pid, speaks  # one that may not speak of tests can still tell of meddling
+    def __init__(self, pid: int = 0, is_trusted: bool = True) -> None:
+        self.pid, self.is_trusted = pid, is_trusted  # a process that is not trusted with verdicts can still report tampering
         self.buffer = bytearray()
-        self.greeted = self.ended = self.left = self.green = self.told = False
-        self.ready = self.idle = False  # of Node: its reporter was made; it was not asked to run tests
-        self.running = {}  # ids; several where the runner does several things at once
-        self.sentinel = None  # what was told of the test that must fail
-        self.key, self.is_foreign = None, False  # the first message's, and whether a later one came without it
+        self.greeted = self.ended = self.left = False
+        self.has_verdicts = self.has_passed = False
+        self.ready = self.idle = False  # Node: its reporter was made; it was not asked to run tests
+        self.running: dict[str, bool] = {}  # ids; several where the runner runs tests in parallel
+        self.canary: str | None = None  # its reported verdict
+        self.key: str | None = None  # of the first message
+        self.is_foreign = False  # a later message came without the key
 
-    def is_forged(self, is_whole):
-        """Whether failing tests are told as passed. Who tells of green tests to the end tells of the one that must fail too."""
-        return self.is_foreign or self.sentinel == "passed" or (is_whole and self.green and self.sentinel is None)
+    def is_forged(self, is_complete: bool) -> bool:
+        """Whether failing tests are reported as passed. A run that reports passes must also report the canary's failure."""
+        return self.is_foreign or self.canary == "passed" or (is_complete and self.has_passed and self.canary is None)
 
-    def has_told_all(self, has_sentinel):
-        """Whether it told of tests, or at least of the one that there always is, to the end."""
-        believable = self.sentinel in ("failed", "error") if has_sentinel else self.told
+    def is_complete(self, has_canary: bool) -> bool:
+        """Whether it reported its tests, or at least the canary, to the end."""
+        believable = self.canary in ("failed", "error") if has_canary else self.has_verdicts
         return self.greeted and self.ended and believable and not self.is_foreign
 
 
-class Hearing:
-    """All that was told in one run; `timeout` in seconds."""
+class ResultCollector:
+    """Everything reported in one run; `timeout` in seconds."""
 
-    def __init__(self, is_node, timeout):
+    def __init__(self, is_node: bool, timeout: float) -> None:
         self.is_node, self.timeout = is_node, timeout
-        self.has_sentinel = not is_node  # a runner of Node's cannot be given one more test without its exit code
-        self.sentinel = "test_" + secrets.token_hex(4)
-        self.sessions = []
-        self.verdicts = {}  # id -> [verdict, seconds]
-        self.failures = {}  # id -> {message, details, frames}
-        self.notes = []
-        self.marks = set()
+        self.has_canary = not is_node  # a failing test added to a Node runner would change its exit code
+        self.canary = "test_" + secrets.token_hex(4)
+        self.sessions: list[RunnerSession] = []
+        self.verdicts: dict[str, list[Any]] = {}  # id -> [verdict, seconds]
+        self.failures: dict[str, dict[str, Any]] = {}  # id -> {message, details, frames}
+        self.notes: list[str] = []
+        self.marks: set[str] = set()
 
-    def begin(self, pid=0, speaks=True):
-        """Somebody has connected."""
-        session = Session(pid, speaks)
+    def add_session(self, pid: int = 0, is_trusted: bool = True) -> RunnerSession:
+        """A process has connected."""
+        session = RunnerSession(pid, is_trusted)
         self.sessions.append(session)
         return session
 
-    def take(self, session, data):
-        """More bytes of its connection. A line that is no message of ours shows that somebody else writes there too."""
+    def receive(self, session: RunnerSession, data: bytes) -> None:
+        """Take more bytes of its connection. A line that is no message of ours shows that other code writes there too."""
         session.buffer += data
         if len(session.buffer) > 16 * MESSAGE_BYTES and b"\n" not in session.buffer:
             session.buffer.clear()
@@ -67,56 +75,56 @@ class Hearing:
                 return
             session.buffer = rest
             try:
-                message = json.loads(line.decode("ascii")) if len(line) <= MESSAGE_BYTES else None
+                message: Any = json.loads(line.decode("ascii")) if len(line) <= MESSAGE_BYTES else None
                 if session.key is None and message["kind"] == "hello":
                     session.key = str(message["key"])
                 if session.key is None or message["key"] != session.key:
                     raise ValueError("not one of ours")
-                self._message(session, message)
+                self._handle(session, message)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 session.is_foreign = True
 
-    def close(self, exit_code, timed_out):
-        """The command has ended, or its time was up: judge who told of it. Returns whether anyone died or lied."""
-        undone = forged = False
+    def close(self, exit_code: int | None, timed_out: bool) -> bool:
+        """Judge the sessions once the command has ended or timed out. Returns whether any died or forged its results."""
+        is_invalid = any_forged = False
         for session in self.sessions:
-            # An orderly exit without an end is a wrong use that pytest itself has told about, before any test.
-            is_orderly = session.left and not session.running and not session.green
-            if self.is_node:  # any code could leave so; only with a code that means failure it turns nothing green
-                is_orderly = session.idle or (is_orderly and exit_code)
+            # An orderly exit without an end is a usage error that pytest itself has reported, before any test.
+            is_orderly = session.left and not session.running and not session.has_passed
+            if self.is_node:  # any code could exit like this; with a failing exit code it lets nothing pass
+                is_orderly = session.idle or (is_orderly and bool(exit_code))
             died = session.greeted and not session.ended and not is_orderly
-            lied = session.is_forged(is_whole=self.has_sentinel and not timed_out and not died)
-            forged = forged or lied
-            undone = undone or died or lied
+            forged = session.is_forged(is_complete=self.has_canary and not timed_out and not died)
+            any_forged = any_forged or forged
+            is_invalid = is_invalid or died or forged
             why = "the process died while this ran (exit code %s)" % exit_code
             if timed_out:
                 why = "did not finish in %g s" % self.timeout
             for running in () if session.ended else session.running:
-                self._verdict(running, "error", 0.0, {"message": why, "details": "", "frames": []})
-        if forged:
-            self.notes.append("a test that must fail was not told as failed by its runner: nothing of this run is believed")
+                self._add_verdict(running, "error", 0.0, {"message": why, "details": "", "frames": []})
+        if any_forged:
+            self.notes.append("The canary test, which must fail, was not reported as failed: no result of this run counts.")
             self.verdicts, self.failures = {}, {}
-        return undone
+        return is_invalid
 
-    def is_observed(self):
-        """Whether anybody who runs tests was heard at all."""
+    def is_observed(self) -> bool:
+        """Whether any process that runs tests reported at all."""
         return any(session.ready if self.is_node else session.greeted for session in self.sessions)
 
-    def has_told_all(self):
-        return any(session.has_told_all(self.has_sentinel) for session in self.sessions)
+    def is_complete(self) -> bool:
+        return any(session.is_complete(self.has_canary) for session in self.sessions)
 
-    def _message(self, session, message):
+    def _handle(self, session: RunnerSession, message: dict[str, Any]) -> None:
         kind = message["kind"]
         if kind == "hello":
-            session.greeted = session.speaks
+            session.greeted = session.is_trusted
             session.idle = bool(message.get("idle"))
         elif kind == "mark":
-            self._mark([message["mark"]])
-        elif not session.speaks:
-            raise ValueError("not one that runs tests")
-        elif kind in ("start", "verdict") and str(message["id"]).endswith(("::" + self.sentinel, "." + self.sentinel)):
-            if kind == "verdict" and session.sentinel != "passed":
-                session.sentinel = str(message["verdict"])
+            self._add_marks([message["mark"]])
+        elif not session.is_trusted:
+            raise ValueError("a process that is not trusted with verdicts")
+        elif kind in ("start", "verdict") and str(message["id"]).endswith(("::" + self.canary, "." + self.canary)):
+            if kind == "verdict" and session.canary != "passed":
+                session.canary = str(message["verdict"])
         elif kind == "start":
             if not self.is_node:
                 session.running.clear()
@@ -128,25 +136,25 @@ class Hearing:
                 session.running.pop(identity(str(message["id"])), None)
             else:
                 session.running.clear()
-            session.told, session.green = True, session.green or message["verdict"] == "passed"
+            session.has_verdicts, session.has_passed = True, session.has_passed or message["verdict"] == "passed"
             seconds = min(max(0.0, float(message["seconds"])), self.timeout)
-            self._verdict(str(message["id"]), message["verdict"], seconds, message["failure"])
+            self._add_verdict(str(message["id"]), message["verdict"], seconds, message["failure"])
         elif kind == "ready":
             session.ready = True
         elif kind == "end":
             session.ended = True
-            self._mark(message["marks"])
+            self._add_marks(message["marks"])
         elif kind == "bye":
             session.left = True
         elif kind == "note":
             self.notes.append(clean(str(message["text"]), 500))
 
-    def _mark(self, marks):
+    def _add_marks(self, marks: list[object]) -> None:
         for mark in marks[:MARKS]:
             if len(self.marks) < MARKS:
                 self.marks.add(identity(str(mark)))
 
-    def _verdict(self, name, verdict, seconds, failure):
+    def _add_verdict(self, name: str, verdict: str, seconds: float, failure: dict[str, Any] | None) -> None:
         name = identity(name)
         rank = ("skipped", "passed", "failed", "error")
         known = self.verdicts.get(name)
@@ -154,7 +162,7 @@ class Hearing:
             if len(self.verdicts) >= TESTS:
                 return
         elif rank.index(verdict) <= rank.index(known[0]):
-            return  # the same test run twice by one command: the worse counts
+            return  # one command ran the same test twice: the worse verdict counts
         self.verdicts[name] = [rank[rank.index(verdict)], seconds]
         if verdict in ("failed", "error"):
             failure = dict(failure or {"message": "", "details": "", "frames": []})

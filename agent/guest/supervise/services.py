@@ -1,11 +1,13 @@
-"""Starts the servers that a check needs, anew for its run, and ends them with it.
+"""Starts the servers that a check needs, fresh for each run, and stops them at its end.
 
-`python guest.pyz services` tells what is there: stdin {services: [{kind, port, name, image, env}]}, stdout one JSON line
+`python guest.pyz services` reports what is available: stdin {services: [{kind, port, name, image, env}]}, stdout one JSON line
 [{version, problem}], in the same order.
 
-Servers run beside hostile tests and do what these ask of them. They get a folder and an environment of their own, no descriptor
-of ours, and no word about where tests are observed.
+Servers take commands from hostile tests. They get their own folder and environment, none of our descriptors, and nothing that
+shows where tests are observed.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -18,63 +20,71 @@ import sys
 import tempfile
 import time
 
-from .servers import KINDS, Unavailable, is_free
+from . import peers
+from .servers import KINDS, ServiceUnavailable, is_free
 
-PATIENCE = 60.0  # seconds that one server may take until it answers
-GOODBYE = 3.0  # seconds that one may take to end
-LOG = 4000  # bytes of its log that are told
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from .servers import ServerProgram
+
+START_SECONDS = 60.0  # of one server, until it answers
+STOP_SECONDS = 3.0
+LOG = 4000  # bytes of its log that are reported
 KEPT = ("PATH", "HOME", "TERM", "TMPDIR", "SELFHEAL_COMMAND")  # the last marks what belongs to a command of the sandbox
 
 
-def main():
+def main() -> int:
     request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
-    sys.stdout.write(json.dumps([_told(service) for service in request["services"]]) + "\n")
+    sys.stdout.write(json.dumps([_availability(service) for service in request["services"]]) + "\n")
     return 0
 
 
-def _told(service):
+def _availability(service: dict[str, Any]) -> dict[str, str]:
     try:
         server = _server(service, "")
         version = server.version()
         subprocess.check_call(["true"], preexec_fn=_as_user(_user()), env=_environment())
-    except Unavailable as why:
+    except ServiceUnavailable as why:
         return {"version": "", "problem": str(why)}
     except (OSError, subprocess.SubprocessError):
-        return {"version": "", "problem": "It does not run as root, and there is no way to another user in the sandbox."}
+        return {"version": "", "problem": "It does not run as root, and the sandbox cannot switch to another user."}
     return {"version": version, "problem": ""}
 
 
-class Services(object):
+class Services:
     """The servers of one run."""
 
-    def __init__(self):
-        self.running = []
-        self.folder = None
+    def __init__(self) -> None:
+        self.running: list[tuple[subprocess.Popen[bytes], int]] = []
+        self.folder: str | None = None
 
-    def start(self, services, deadline):
-        """Returns when all answer. `deadline` is in monotonic seconds. Raises Failed."""
+    def start(self, services: Sequence[dict[str, Any]], deadline: float) -> None:
+        """Returns when all answer. `deadline` is in monotonic seconds. Raises ServiceFailed."""
         for service in services:
-            started = _Start(service, min(deadline, time.monotonic() + PATIENCE))
+            started = _Start(service, min(deadline, time.monotonic() + START_SECONDS))
             try:
                 if self.folder is None:
                     self.folder = tempfile.mkdtemp(prefix="services-")
                     os.chmod(self.folder, 0o711)
                 self.running.append(started.process(tempfile.mkdtemp(dir=self.folder)))
                 started.wait(self.running[-1][0])
-            except Unavailable as why:
-                raise Failed(started.name, str(why), started.log()) from None
+            except ServiceUnavailable as why:
+                raise ServiceFailed(started.name, str(why), started.log()) from None
             except (OSError, subprocess.SubprocessError) as error:
-                raise Failed(started.name, "It could not be started: %s." % error, started.log()) from None
+                raise ServiceFailed(started.name, "It could not be started: %s." % error, started.log()) from None
 
-    def pids(self):
+    def pids(self) -> list[int]:
         return [process.pid for process, _ in self.running]
 
-    def stop(self):
+    def stop(self) -> None:
         for process, stop_signal in self.running:
             process.send_signal(stop_signal)
         for process, _ in self.running:
             try:
-                process.wait(GOODBYE)
+                process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 _kill(process)
         self.running = []
@@ -82,55 +92,56 @@ class Services(object):
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class Failed(Exception):
-    """`service` could not be started; `log` is the end of what it said."""
+class ServiceFailed(Exception):
+    """`service` could not be started; `log` is the end of its log."""
 
-    def __init__(self, service, why, log):
+    def __init__(self, service: str, why: str, log: bytes) -> None:
         Exception.__init__(self, why)
         self.service, self.log = service, log
 
 
-class _Start(object):
+class _Start:
     """The start of one server."""
 
-    def __init__(self, service, deadline):
+    def __init__(self, service: dict[str, Any], deadline: float) -> None:
         self.service, self.deadline = service, deadline
         self.name = str(service["name"] or service["kind"])
-        self.server, self.log_path = None, None
+        self.folder = self.log_path = ""
         self.user = _user()
 
-    def process(self, folder):
-        """Its process, and the signal that ends it well."""
+    def process(self, folder: str) -> tuple[subprocess.Popen[bytes], int]:
+        """Its process, and the signal that stops it."""
         self.log_path = os.path.join(folder, "log")
-        server = self.server = _server(self.service, os.path.join(folder, "own"))
+        self.folder = os.path.join(folder, "own")
+        server = self.server = _server(self.service, self.folder)
         os.mkdir(server.folder, 0o700)
         os.chmod(folder, 0o711)
         server.version()
         if not is_free(server.port):
-            raise Unavailable("Port %d is in use in the sandbox." % server.port)
+            raise ServiceUnavailable("Port %d is in use in the sandbox." % server.port)
         server.prepare(self.run)
         self._hand_over()
         with open(self.log_path, "ab") as log:
             return self._popen(server.argv(), stdout=log), server.stop_signal
 
-    def run(self, argv, stdin=b""):
+    def run(self, argv: list[str], stdin: bytes = b"") -> bytes:
         self._hand_over()
         process = self._popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         try:
-            said = process.communicate(stdin, max(0.1, self.deadline - time.monotonic()))[0]
+            output: bytes = process.communicate(stdin, max(0.1, self.deadline - time.monotonic()))[0]
         except subprocess.TimeoutExpired:
             _kill(process)
-            raise Unavailable("It was not ready in time.") from None
+            raise ServiceUnavailable("It was not ready in time.") from None
         with open(self.log_path, "ab") as log:
-            log.write(said)
+            log.write(output)
         if process.returncode:
-            raise Unavailable("%s ended with %d." % (os.path.basename(argv[0]), process.returncode))
-        return said
+            raise ServiceUnavailable("%s ended with %d." % (os.path.basename(argv[0]), process.returncode))
+        return output
 
-    def wait(self, process):
+    def wait(self, process: subprocess.Popen[bytes]) -> None:
         while time.monotonic() < self.deadline:
             if process.poll() is not None:
-                raise Unavailable("It ended with %d before it answered." % process.returncode)
+                raise ServiceUnavailable("It ended with %d before it answered." % process.returncode)
             try:
                 with socket.create_connection(("127.0.0.1", self.server.port), 1.0) as connection:
                     if self.server.is_ready(connection):
@@ -138,24 +149,24 @@ class _Start(object):
             except OSError:
                 pass
             time.sleep(0.02)
-        raise Unavailable("It did not answer in time.")
+        raise ServiceUnavailable("It did not answer in time.")
 
-    def log(self):
+    def log(self) -> bytes:
         try:
             with open(self.log_path, "rb") as file:
                 file.seek(max(0, os.path.getsize(self.log_path) - LOG))
                 return file.read()
-        except (OSError, TypeError):
+        except OSError:
             return b""
 
-    def _hand_over(self):
-        """What was written into its folder belongs to its user."""
+    def _hand_over(self) -> None:
+        """Give its user what was written into its folder."""
         if self.user is not None:
             for folder, _, files in os.walk(self.server.folder):
                 for path in [folder] + [os.path.join(folder, name) for name in files]:
                     os.lchown(path, *self.user)
 
-    def _popen(self, argv, stdin=subprocess.DEVNULL, stdout=None):
+    def _popen(self, argv: list[str], stdin: int = subprocess.DEVNULL, stdout: Any = None) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             argv,
             cwd=self.server.folder,
@@ -168,20 +179,20 @@ class _Start(object):
         )
 
 
-def _server(service, folder):
+def _server(service: dict[str, Any], folder: str) -> ServerProgram:
     if service["kind"] not in KINDS:
-        raise Unavailable("There is no %s in the sandbox." % service["kind"])
+        raise ServiceUnavailable("There is no %s in the sandbox." % service["kind"])
     return KINDS[service["kind"]](service, folder)
 
 
-def _environment():
+def _environment() -> dict[str, str]:
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment.update(LANG="C.UTF-8", TZ="UTC")
     return environment
 
 
-def _user():
-    """Whom a server runs as where we are root, which PostgreSQL refuses to be: (user id, group id), else None."""
+def _user() -> tuple[int, int] | None:
+    """The (user id, group id) that a server runs as if we are root, which PostgreSQL refuses to run as; else None."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -193,32 +204,23 @@ def _user():
     return 65534, 65534
 
 
-def _as_user(user):
+def _as_user(user: tuple[int, int] | None) -> Callable[[], None]:
     """What a child does before its program starts: become that user, and die with us."""
-    prctl = _prctl()
+    prctl = peers.prctl()
 
-    def prepare():
+    def prepare() -> None:
         if user is not None:
             os.setgroups([])
             os.setgid(user[1])
             os.setuid(user[0])
         if prctl is not None:
-            prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG; a change of the user would undo it
+            prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG; changing the user afterwards would reset it
 
     return prepare
 
 
-def _prctl():
-    try:
-        import ctypes
-
-        return ctypes.CDLL(None).prctl
-    except (ImportError, OSError, AttributeError):
-        return None
-
-
-def _kill(process):
-    """The server and its group."""
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the server and its group."""
     for kill in (os.killpg, os.kill):
         try:
             kill(process.pid, signal.SIGKILL)

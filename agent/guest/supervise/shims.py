@@ -1,13 +1,17 @@
 """Small programs put first on the PATH of a command, so that whatever it calls stays observed.
 
-A Python started through them finds the guest also where the command replaced PYTHONPATH or isolates it, `-m unittest` runs our
-own runner, project managers (`uv run pytest`) run the prepared environment instead of making one, and so does `pip install`.
+A Python started through them finds the guest even if the command replaces PYTHONPATH or isolates Python, `-m unittest` runs our
+own runner, and project managers (`uv run pytest`) and `pip install` use the prepared environment instead of making one.
 """
+
+from __future__ import annotations
 
 import os
 import shlex
 import stat
 import sys
+
+from .. import NAME
 
 _PYTHON = """#!/bin/sh
 case ":$PYTHONPATH:" in *:{guest}:*) ;; *) PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{guest}; export PYTHONPATH ;; esac
@@ -16,7 +20,7 @@ case ":$PYTHONPATH:" in *:{guest}:*) ;; *) PYTHONPATH="${{PYTHONPATH:+$PYTHONPAT
     while [ "$count" -gt 0 ]; do
         argument=$1; shift
         case "$previous:$argument" in
-            -m:unittest | -[!-]*m:unittest) argument={package}.unittest_run ;;
+            -m:unittest | -[!-]*m:unittest) argument={package}.observe.unittest_run ;;
             :-I*) argument={isolated}${{argument#-I}} PYTHONPATH={guest} ;;
         esac
         set -- "$@" "$argument"; previous=$argument; count=$((count - 1))
@@ -25,7 +29,7 @@ fi
 exec {program} "$@"
 """
 
-# What pip would do is done already, as far as it can be without a network; it still tells what there is.
+# Packages are installed already, and there is no network. pip can still list them.
 _PIP = """own=yes pip=
 for argument in "$@"; do
     case "$own:$argument" in
@@ -44,15 +48,15 @@ case "$pip" in
 esac
 """
 
-# pip by its own name is the module of the Python that the command gets.
+# `pip` runs the module of the Python that the command gets.
 _PIP_PROGRAM = """#!/bin/sh
 exec {python} -m pip "$@"
 """
 
-# An isolated Python (`python -Im pytest`) would not find the guest: it becomes one that differs by nothing else (from 3.11).
+# An isolated Python (`python -Im pytest`) would not find the guest: use the options that -I implies, but without -E.
 _ISOLATED = "-sP" if sys.version_info >= (3, 11) else "-s"
 
-# `uv run --group dev pytest -q` → `pytest -q`; everything else that a manager does (sync, lock, install) is already done.
+# `uv run --group dev pytest -q` → `pytest -q`; everything else that a manager does (sync, lock, install) is done already.
 _MANAGER = """#!/bin/sh
 while [ $# -gt 0 ] && [ "$1" != run ]; do shift; done
 [ $# -gt 0 ] || exit 0
@@ -72,8 +76,8 @@ case "$1" in *.py) set -- python "$@" ;; esac
 exec "$@"
 """
 
-# What makes other runners tell of every test, and each by its name.
-_TELLING = {
+# Options that make other runners report every test by its name.
+_VERBOSE = {
     "cargo": """#!/bin/sh
 PATH=${{PATH#{shims}:}}; export PATH
 version=
@@ -92,7 +96,7 @@ _MANAGERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _PROGRAMS = ("pytest", "py.test", "coverage")
 
 
-def install(folder, guest):
+def install(folder: str, guest: str) -> str:
     """Write the shims below `folder`; returns their folder, to be put before the interpreter's own on the PATH."""
     own = os.path.dirname(sys.executable)
     shims = os.path.join(folder, "bin")
@@ -105,7 +109,7 @@ def install(folder, guest):
     for name, program in names.items():
         program = shlex.quote(program)
         pip = "" if name in _PROGRAMS else _PIP.format(program=program)
-        text = _PYTHON.format(guest=shlex.quote(guest), program=program, package=__package__, isolated=_ISOLATED, pip=pip)
+        text = _PYTHON.format(guest=shlex.quote(guest), program=program, package=NAME, isolated=_ISOLATED, pip=pip)
         _write(os.path.join(shims, name), text)
     for name in ("pip", "pip3", "pip%d.%d" % sys.version_info[:2]):
         _write(os.path.join(shims, name), _PIP_PROGRAM.format(python=shlex.quote(os.path.join(shims, "python"))))
@@ -114,14 +118,14 @@ def install(folder, guest):
     return shims
 
 
-def tell(shims, reader):
-    """Have the runner that `reader` reads tell more, where it is called by its name."""
+def install_verbose(shims: str, reader: str) -> None:
+    """Have the runner whose output `reader` reads report every test, where the command calls it by its name."""
     name = {"rust": "cargo", "go": "go"}.get(reader)
     if name:
-        _write(os.path.join(shims, name), _TELLING[name].format(shims=shims))
+        _write(os.path.join(shims, name), _VERBOSE[name].format(shims=shims))
 
 
-def _write(path, text):
+def _write(path: str, text: str) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     os.chmod(path, stat.S_IRWXU)

@@ -1,28 +1,30 @@
-"""How a step of a job is run, and what it leaves to the steps after it: `GITHUB_ENV`, `GITHUB_PATH`, `GITHUB_OUTPUT`.
+"""How a step of a job runs, and what it passes to later steps: `GITHUB_ENV`, `GITHUB_PATH`, `GITHUB_OUTPUT`.
 
-Knows files and words, not what a step is for. Read on both sides of the sandbox: what comes out of it is hostile text.
+Used on both sides of the sandbox. What steps write is hostile text.
 """
+
+from __future__ import annotations
 
 import os
 import re
 import shutil
 import sys
 
-LIMIT = 1 << 20  # bytes that are read of one file
+LIMIT = 1 << 20  # bytes read of one file
 FILES = ("env", "path", "output", "state", "step_summary")
-LONGEST = 100000  # bytes of a text that is an argument: the system has a bound
-# GitHub refuses the first too: https://docs.github.com/actions/reference/workflow-commands. By the second kind we tell our own
-# what to do. Others that have programs run code (BASH_ENV, LD_PRELOAD, …) are set by honest jobs as well: what a change makes
-# of them is told by `deciding`.
+LONGEST = 100000  # bytes of a text that is passed as an argument: the system has a limit
+# GitHub refuses the first too: https://docs.github.com/actions/reference/workflow-commands. The second kind controls our own
+# programs. Honest jobs also set variables that make programs run code (BASH_ENV, LD_PRELOAD, …): `decisive_files` reports
+# how a change affects those.
 _REFUSED = re.compile(r"NODE_OPTIONS|SELFHEAL_.*")
 _DELIMITED = re.compile(r"^([^=\n]*?)<<(.+)$")
 
 
-def argv(shell: str, script: str, folder: str) -> "list[str]":
-    """What runs `script` as `shell` says: "bash", "sh", "python", or a template such as "bash -e {0}".
+def argv(shell: str, script: str, folder: str) -> list[str]:
+    """The command that runs `script` with `shell`: "bash", "sh", "python", or a template such as "bash -e {0}".
 
-    Shells and Pythons get their text as an argument, where it is not too long: a file could be changed by what it runs.
-    Raises ValueError where `shell` names none.
+    Shells and Pythons get the script as an argument if it is not too long: the script could change its own file.
+    Raises ValueError if `shell` is empty.
     """
     if not shell.strip():
         raise ValueError("no shell is named")
@@ -45,8 +47,8 @@ def argv(shell: str, script: str, folder: str) -> "list[str]":
     return [path if word == "{0}" else word.replace("{0}", path) for word in words]
 
 
-def offer(folder: str) -> "dict[str, str]":
-    """Make the files anew, empty; returns the variables that name them."""
+def create_files(folder: str) -> dict[str, str]:
+    """Create the files, empty; returns the variables that name them."""
     os.makedirs(folder, exist_ok=True)
     variables = {}
     for name in FILES:
@@ -59,8 +61,8 @@ def offer(folder: str) -> "dict[str, str]":
     return variables
 
 
-def left(folder: str) -> "dict[str, str]":
-    """What the step wrote there: file → text. A file that is gone or is no plain file counts as empty."""
+def read_files(folder: str) -> dict[str, str]:
+    """What the step wrote: file → text. A missing or special file counts as empty."""
     texts = {}
     for name in ("env", "path", "output"):
         try:
@@ -74,14 +76,14 @@ def left(folder: str) -> "dict[str, str]":
     return texts
 
 
-def values(text: str) -> "dict[str, str]":
-    """`NAME=value` lines and `NAME<<END … END` blocks as a dictionary; what is neither is left out."""
+def values(text: str) -> dict[str, str]:
+    """`NAME=value` lines and `NAME<<END … END` blocks as a dictionary; anything else is left out."""
     found = {}
     lines = iter(text.replace("\r\n", "\n").split("\n"))
     for line in lines:
         block = _DELIMITED.match(line)
         if block:
-            kept = []  # type: list[str]
+            kept: list[str] = []
             for inner in lines:
                 if inner == block.group(2):
                     found[block.group(1)] = "\n".join(kept)
@@ -94,8 +96,8 @@ def values(text: str) -> "dict[str, str]":
     return found
 
 
-def environment(text: str) -> "dict[str, str]":
-    """The variables that a step may set for those after it."""
+def environment(text: str) -> dict[str, str]:
+    """The variables that a step is allowed to set for later steps."""
     return {
         name: value
         for name, value in values(text).items()
@@ -103,6 +105,6 @@ def environment(text: str) -> "dict[str, str]":
     }
 
 
-def paths(text: str) -> "list[str]":
-    """The folders that a step puts on the PATH, the last one first."""
+def paths(text: str) -> list[str]:
+    """The folders that a step adds to the PATH, the last one first."""
     return [line for line in reversed(text.replace("\r\n", "\n").split("\n")) if line.strip() and "\0" not in line]

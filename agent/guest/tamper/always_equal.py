@@ -1,28 +1,35 @@
-"""Finds classes of the repository whose objects say yes to everything: equal to whatever they are compared with.
+"""Finds classes of the repository whose objects are equal to everything, or contain everything.
 
-Asked at the end of a run, with values that nobody can know, on objects that were never initialised: an honest comparison finds
-nothing in common, or fails for want of attributes.
+They are probed at the end of a run with random values, on objects that were never initialised: an honest comparison finds
+nothing in common, or fails for lack of attributes.
 """
+
+from __future__ import annotations
 
 import random
 import warnings
 
-from .seal import origin
+from .snapshot import origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator
+    from typing import Any
 
 _HEAP = 1 << 9  # a class made in Python
-_ASKED = 2000  # classes, at most
+_PROBED = 2000  # classes, at most
 
 
-def marks(root, known):
+def marks(root: str, known: Container[int]) -> set[str]:
     """`PATH: CLASS.METHOD says yes to everything` of classes that are not in `known` (ids)."""
     found = set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for cls in list(_made_since(known))[:_ASKED]:
+        for cls in list(_made_since(known))[:_PROBED]:
             for name in ("__eq__", "__contains__"):
                 method = _lookup(cls, name)
                 path = origin(method, root) if method is not None else ""
-                if path and _says_yes(cls, method):
+                if path and method is not None and _always_agrees(cls, method):
                     found.add("%s: %s.%s says yes to everything" % (path, cls.__name__, name))
             meta = type(cls)
             method = None if meta is type else vars(meta).get("__eq__")
@@ -31,8 +38,9 @@ def marks(root, known):
     return found
 
 
-def _made_since(known):
-    seen, waiting = set(), [object]
+def _made_since(known: Container[int]) -> Iterator[type]:
+    seen: set[int] = set()
+    waiting: list[Any] = [object]
     while waiting:
         cls = waiting.pop()
         for sub in type.__subclasses__(cls):
@@ -43,32 +51,32 @@ def _made_since(known):
                     yield sub
 
 
-def _lookup(cls, name):
-    """The method that its own body, or a base that is no class of its own, gives it."""
+def _lookup(cls: type, name: str) -> Callable[..., Any] | None:
+    """The method that the class's own body gives it."""
     method = type.__getattribute__(cls, "__dict__").get(name)
     return method if callable(method) else None
 
 
-def _says_yes(cls, method):
-    made = _bare(cls)
+def _always_agrees(cls: type, method: Callable[..., Any]) -> bool:
+    made = _uninitialised(cls)
     return made is not None and _agrees(method, made)
 
 
-def _bare(cls):
-    base = next(one for one in type.mro(cls) if not one.__flags__ & _HEAP)
+def _uninitialised(cls: type) -> Any:
+    base: Any = next(one for one in type.mro(cls) if not one.__flags__ & _HEAP)
     try:
         return base.__new__(cls)
     except Exception:
         return None
 
 
-def _agrees(method, made):
+def _agrees(method: Callable[..., Any], made: Any) -> bool:
     chance = random.SystemRandom()
     number = chance.getrandbits(60)
     return any(_is_yes(method, made, value) for value in (number, str(number), [number], float(number), object()))
 
 
-def _is_yes(method, made, value):
+def _is_yes(method: Callable[..., Any], made: Any, value: object) -> bool:
     try:
         answer = method(made, value)
         return answer is not NotImplemented and bool(answer)

@@ -1,14 +1,23 @@
-"""What code of the repository does that Python tells of by itself: audit events, which nobody can take back.
+"""Records what code of the repository does that raises Python's audit events, which cannot be revoked.
 
-Frames of its callers, all objects, the code of functions, native memory, files that hold tests: each is told as `PATH: WHAT`,
-where PATH is the file of the repository that did it. Tests may do all that; what only they did is left out.
+Frames of its callers, all objects, the code of functions, native memory, files that hold tests: each is reported as
+`PATH: WHAT`, where PATH is the file of the repository that did it. Tests are allowed all of that and are left out.
 """
+
+from __future__ import annotations
 
 import os
 import re
 import sys
 
-from . import failures
+from .. import NAME
+from ..wire import failures
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
 
 EVENTS = frozenset(
     (
@@ -47,45 +56,47 @@ _WRITTEN = ("__code__", "__defaults__", "__kwdefaults__")
 _TEST = re.compile(r"(test_.*|.*_tests?|tests?|conftest)\.py")
 _PRIVATE = re.compile(r"/proc/(self|thread-self|\d+)/(.*/)?(mem|fd|environ|maps|cmdline|status|stat)\b")
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
-# They do for their caller what the caller could do itself.
-_GO_BETWEENS = frozenset(os.path.join(_LIBRARY, name + ".py") for name in ("inspect", "traceback"))
-# They look at tests' files for a report that somebody ordered, as pytest and an import do for themselves.
+# They act for their caller, so the caller is held responsible.
+_INTERMEDIARIES = frozenset(os.path.join(_LIBRARY, name + ".py") for name in ("inspect", "traceback"))
+# They read the tests' files for a report, as pytest and an import do.
 _REPORTERS = frozenset(
     os.path.join(_LIBRARY, name) for name in ("warnings.py", "traceback.py", os.path.join("logging", "__init__.py"))
 )
 _IMPORTERS = ("<frozen importlib", "<frozen zipimport", "<frozen runpy")
-_DEPTH = 40  # frames looked at
-LIMIT = 300  # marks told
+_DEPTH = 40  # frames inspected
+LIMIT = 300  # marks reported
 
 
-class Watch(object):
-    """Begins to watch as it is made; `tell(mark)` hears of each at once. `files` are the tests' own, once they are known."""
+class AuditLog:
+    """Installs the audit hook; calls `report(mark)` at once for each new mark. `test_files` are added once they are known."""
 
-    def __init__(self, root, tell):
-        self.files = set()
-        self._seen = _watched(root, self.is_test, tell)
+    def __init__(self, root: str, report: Callable[[str], None]) -> None:
+        self.test_files: set[str] = set()
+        self._seen = _install_hook(root, self.is_test, report)
 
-    def is_test(self, path):
-        """Whether a file of the repository holds tests or what belongs to them."""
-        return path in self.files or bool(_TEST.fullmatch(os.path.basename(path))) or "/tests/" in "/" + path
+    def is_test(self, path: str) -> bool:
+        """Whether a file of the repository holds tests or supports them."""
+        return path in self.test_files or bool(_TEST.fullmatch(os.path.basename(path))) or "/tests/" in "/" + path
 
-    def marks(self):
+    def marks(self) -> list[str]:
         return list(self._seen)
 
 
-def _watched(root, is_test, tell):
-    seen, busy, caller = set(), [], sys._getframe
-    opened = {}
+def _install_hook(root: str, is_test: Callable[[str], bool], report: Callable[[str], None]) -> set[str]:
+    seen: set[str] = set()
+    busy: list[int] = []
+    caller = sys._getframe
+    opened: dict[str, str] = {}
 
-    def culprit(frame, passed):
-        """The nearest file of the repository, when only what `passed(name)` lies between; "" where a test is nearer."""
+    def culprit(frame: FrameType | None, passed: Callable[[str], bool]) -> str:
+        """The nearest file of the repository if every frame before it is `passed(name)`; "" where a test is nearer."""
         for _ in range(_DEPTH):
             if frame is None:
                 break
             name = frame.f_code.co_filename
             path = opened.get(name)
             if path is None:
-                path = opened[name] = failures.inside(name, root) or ""
+                path = opened[name] = failures.relative_path(name, root) or ""
             if path:
                 return "" if is_test(path) else path
             if not passed(name):
@@ -93,11 +104,12 @@ def _watched(root, is_test, tell):
             frame = frame.f_back
         return ""
 
-    def reads(name):
-        return name not in _REPORTERS and not name.startswith(_IMPORTERS) and "_pytest" not in name and __package__ not in name
+    def reads(name: str) -> bool:
+        return name not in _REPORTERS and not name.startswith(_IMPORTERS) and "_pytest" not in name and NAME not in name
 
-    def note(event, args):
-        what, passed = event, _GO_BETWEENS.__contains__
+    def note(event: str, args: tuple[Any, ...]) -> None:
+        what = event
+        passed: Callable[[str], bool] = _INTERMEDIARIES.__contains__
         if event == "open":
             path = args[0]
             if not isinstance(path, (str, bytes)):
@@ -109,10 +121,10 @@ def _watched(root, is_test, tell):
                 base = os.path.basename(path)
                 if not base.endswith(".py"):
                     return
-                inside = failures.inside(os.path.abspath(path), root)
-                if not inside or not is_test(inside):
+                test_file = failures.relative_path(os.path.abspath(path), root)
+                if not test_file or not is_test(test_file):
                     return
-                what, passed = "open " + inside, reads
+                what, passed = "open " + test_file, reads
         elif event.startswith("object."):
             wanted = _READ if event == "object.__getattr__" else _WRITTEN
             if args[1] not in wanted:
@@ -122,9 +134,9 @@ def _watched(root, is_test, tell):
         mark = "%s: %s" % (path, what)
         if path and mark not in seen and len(seen) < LIMIT:
             seen.add(mark)
-            tell(mark)
+            report(mark)
 
-    def hook(event, args):
+    def hook(event: str, args: tuple[Any, ...]) -> None:
         if event in EVENTS and not busy:
             busy.append(1)
             try:

@@ -1,26 +1,35 @@
-"""Which product code of the repository uses test tools: `unittest.mock.ANY` is equal to everything without being patched."""
+"""Finds product code that uses test tools: `unittest.mock.ANY` is equal to everything without being patched."""
+
+from __future__ import annotations
 
 import sys
 import types
 
-from . import failures
+from .. import NAME
+from ..wire import failures
 
-TOOLS = frozenset(("pytest", "_pytest", "pluggy", "unittest", "mock", "doctest", __package__))
-_DEPTH = 4  # of functions in functions and methods in classes
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+TOOLS = frozenset(("pytest", "_pytest", "pluggy", "unittest", "mock", "doctest", NAME))
+_DEPTH = 4  # levels of nested functions and classes
 
 
-def marks(root, is_test):
+def marks(root: str, is_test: Callable[[str], bool]) -> set[str]:
     """`PATH: uses TOOL` for each module inside `root` for whose path `is_test` is false."""
-    found = set()
+    found: set[str] = set()
     for module in list(sys.modules.values()):
-        path = getattr(module, "__file__", None) if isinstance(module, types.ModuleType) else None
-        path = failures.inside(path, root) if isinstance(path, str) else None
+        file = getattr(module, "__file__", None) if isinstance(module, types.ModuleType) else None
+        path = failures.relative_path(file, root) if isinstance(file, str) else None
         if path and not is_test(path):
-            found.update("%s: uses %s" % (path, tool) for tool in _held(vars(module), module.__name__, _DEPTH))
+            found.update("%s: uses %s" % (path, tool) for tool in _tools_in(vars(module), module.__name__, _DEPTH))
     return found
 
 
-def _held(space, module, depth):
+def _tools_in(space: Mapping[str, Any], module: str, depth: int) -> Iterator[str]:
+    name: object
     for value in list(space.values()):
         if isinstance(value, (staticmethod, classmethod)):
             value = value.__func__
@@ -29,9 +38,9 @@ def _held(space, module, depth):
         elif isinstance(value, (type, types.FunctionType)) and value.__module__ == module:
             if isinstance(value, type):
                 if depth:
-                    yield from _held(dict(vars(value)), module, depth - 1)
+                    yield from _tools_in(dict(vars(value)), module, depth - 1)
             else:
-                yield from _named(value.__code__, depth)
+                yield from _tools_named(value.__code__, depth)
             continue
         else:
             kind = value if isinstance(value, (type, types.FunctionType)) else type(value)
@@ -41,7 +50,7 @@ def _held(space, module, depth):
             yield first
 
 
-def _named(code, depth):
+def _tools_named(code: types.CodeType, depth: int) -> Iterator[str]:
     """Test tools that a function imports, or names in full."""
     for name in code.co_names:
         first = name.split(".")[0]
@@ -49,4 +58,4 @@ def _named(code, depth):
             yield first
     for constant in code.co_consts:
         if depth and isinstance(constant, types.CodeType):
-            yield from _named(constant, depth - 1)
+            yield from _tools_named(constant, depth - 1)

@@ -1,19 +1,30 @@
-"""What the test tools and Python's own modules were before code of the repository was imported, and what has changed since.
+"""The test tools and Python's own modules before code of the repository was imported, and what has changed since.
 
-Only replaced or added functions and classes count. Each is told as `PATH: NAME`, where PATH is the file of the repository that
-holds what is there now, "" where it comes from elsewhere. Whoever reads it holds it against the unchanged code: what a
-repository always did to its tools is no offence.
+Only replaced or added functions and classes count. Each is reported as `PATH: NAME`, where PATH is the file of the repository
+that defines the new value, "" where it comes from elsewhere. The gate compares these with the unchanged code, so patches that
+a repository always made do not count.
 """
+
+from __future__ import annotations
 
 import functools
 import sys
 import types
 
-from . import failures
+from .. import NAME
+from ..wire import failures
 
-# Their functions decide what passes: also what does not come from the repository counts there.
-TOOLS = ("_pytest", "pytest", "pluggy", "unittest", "builtins", "operator", "math", __package__)
-# What runs one test. A change may be undone before the end, so these are looked at after each test.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from typing import Any
+
+    Key = tuple[str, "str | None"]  # module, class or None
+    Saved = tuple[Any, dict[str, Any]]  # owner, what its namespace held
+
+# Their functions decide what passes: a replacement counts wherever it comes from.
+TOOLS = ("_pytest", "pytest", "pluggy", "unittest", "builtins", "operator", "math", NAME)
+# What runs one test. A change may be undone before the end, so these are compared after each test.
 _RUNS = (
     ("_pytest.runner", None),
     ("_pytest.runner", "CallInfo"),
@@ -45,66 +56,63 @@ _KINDS = (
 )
 
 
-class Seal(object):
-    def __init__(self, root):
+class Snapshot:
+    def __init__(self, root: str) -> None:
         import unittest.case  # noqa: F401 - before code of the repository changes it
 
         self._root = root
         self._modules = {name: module for name, module in list(sys.modules.items()) if isinstance(module, types.ModuleType)}
-        self._held = {}  # (module, class or None) -> (owner, what its namespace held)
+        self._saved: dict[Key, Saved] = {}
         for name, module in self._modules.items():
             space = vars(module)
-            self._held[name, None] = (module, dict(space))
+            self._saved[name, None] = (module, dict(space))
             for key, value in list(space.items()):
                 if isinstance(value, type) and value.__module__ == name and value.__flags__ & (1 << 9):  # made in Python
-                    self._held[name, key] = (value, dict(vars(value)))
-        self._runs = [(key, self._held[key]) for key in _RUNS if key in self._held]
-        self.classes = frozenset(id(owner) for owner, _ in self._held.values())
+                    self._saved[name, key] = (value, dict(vars(value)))
+        self._runners = [(key, self._saved[key]) for key in _RUNS if key in self._saved]
+        self.classes = frozenset(id(owner) for owner, _ in self._saved.values())
 
-    def broken_now(self):
-        """Changes of what runs one test: a few microseconds each."""
-        return [mark for key, held in self._runs for mark in self._changes(key, held)]
+    def runner_changes(self) -> list[str]:
+        """Changes to what runs one test: a few microseconds each."""
+        return [mark for key, saved in self._runners for mark in self._changes(key, saved)]
 
-    def broken(self):
+    def changes(self) -> list[str]:
         """All changes."""
-        found = [mark for key, held in self._held.items() for mark in self._changes(key, held)]
+        found = [mark for key, saved in self._saved.items() for mark in self._changes(key, saved)]
         for name, module in self._modules.items():
             now = sys.modules.get(name)
             if now is not None and now is not module:
-                found.append("%s: sys.modules[%r]" % (self._origin(now), name))
+                found.append("%s: sys.modules[%r]" % (origin(now, self._root), name))
         return found
 
-    def _changes(self, key, held):
+    def _changes(self, key: Key, saved: Saved) -> Iterator[str]:
         name, kind = key
-        owner, was = held
+        owner, was = saved
         space = vars(owner)
         is_tool = name.split(".")[0] in TOOLS
         for attribute, old in was.items():
             new = space.get(attribute, _MISSING)
             if new is not old and (isinstance(old, _KINDS) or isinstance(new, _KINDS)):
-                yield from self._told(name, kind, attribute, new, is_tool)
+                yield from self._marks(name, kind, attribute, new, is_tool)
         if len(space) != len(was):
             for attribute in list(space):
                 if attribute not in was and isinstance(space[attribute], _KINDS):
-                    # A new name in a module is a module's loading unless it hides a builtin one.
+                    # A new name in a module comes from loading it, unless it hides a builtin.
                     hides = kind is not None or name == "builtins" or attribute in self._builtins
-                    yield from self._told(name, kind, attribute, space[attribute], is_tool and hides)
+                    yield from self._marks(name, kind, attribute, space[attribute], is_tool and hides)
 
     @property
-    def _builtins(self):
-        return self._held["builtins", None][1]
+    def _builtins(self) -> Collection[str]:
+        return self._saved["builtins", None][1]
 
-    def _told(self, module, kind, attribute, new, is_tool):
-        origin = self._origin(new)
-        if origin or is_tool:
-            yield "%s: %s" % (origin, ".".join(filter(None, (module, kind, attribute))))
-
-    def _origin(self, value):
-        return origin(value, self._root)
+    def _marks(self, module: str, kind: str | None, attribute: str, new: object, is_tool: bool) -> Iterator[str]:
+        path = origin(new, self._root)
+        if path or is_tool:
+            yield "%s: %s" % (path, ".".join(filter(None, (module, kind, attribute))))
 
 
-def origin(value, root):
-    """The file of the repository that holds what a function, a class, a module or an object does; "" for any other."""
+def origin(value: Any, root: str) -> str:
+    """The file of the repository that defines a function, a class, a module or an object's class; "" for any other."""
     for _ in range(10):
         if isinstance(value, (classmethod, staticmethod, types.MethodType)):
             value = value.__func__
@@ -114,6 +122,7 @@ def origin(value, root):
             value = value.func
         else:
             break
+    path: object
     if isinstance(value, types.FunctionType):
         path = value.__code__.co_filename
     elif isinstance(value, types.ModuleType):
@@ -121,4 +130,4 @@ def origin(value, root):
     else:
         kind = value if isinstance(value, type) else type(value)
         path = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return (failures.inside(path, root) or "") if isinstance(path, str) else ""
+    return (failures.relative_path(path, root) or "") if isinstance(path, str) else ""

@@ -1,8 +1,10 @@
-"""Tests that are collected once and run many times, in forks or again and again in one; runs inside the sandbox.
+"""Collects tests once so that they can run many times, in forks or repeatedly in one process.
 
-A suite knows how to collect and to run one test by its id; it knows nothing of changes. A test has two ways to run:
-`test()` once, as its own runner would, and `test.again()`, cheap and repeatable, which leaves set up what outlives one test.
+A test has two ways to run: `test()` once, as its own runner would, and `test.again()`, cheap and repeatable, which keeps
+fixtures of a wider scope set up.
 """
+
+from __future__ import annotations
 
 import contextlib
 import copy
@@ -10,17 +12,28 @@ import os
 import sys
 import unittest
 
-from .text import identity
+from ..text import identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from types import CodeType, TracebackType
+    from typing import Any
+
+    import pytest
+
+    Serve = Callable[[dict[str, Any]], None]  # test id -> test
 
 COPIED = (list, dict, set, bytearray, tuple)  # arguments that a test may share with its next run
 
 
-class Unavailable(Exception):
+class NotCollected(Exception):
     """Nothing could be collected; the message says why."""
 
 
-def silence():
-    """Take the answer channel away from everything that runs later; returns its descriptor and the repository's root."""
+def reserve_output() -> tuple[int, str]:
+    """Keep standard output for our answer, away from everything that runs later; returns its descriptor and the root."""
     answers = os.dup(1)
     os.set_inheritable(answers, False)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -29,18 +42,18 @@ def silence():
     return answers, os.path.realpath(os.getcwd())
 
 
-def preload(reader):
+def import_runner(reader: str) -> None:
     """Import the test runner once for all forks: the larger part of a fresh start."""
     if reader == "pytest":
         try:
             import _pytest.runner  # noqa: F401
             import pytest  # noqa: F401
         except ImportError:
-            pass  # `collect` says so
+            pass  # `collect` reports it
 
 
-def collect(plan, root, ids, serve):
-    """Collect what the plan names and call `serve(tests)`; tests maps ids to tests. Raises Unavailable."""
+def collect(plan: dict[str, Any], root: str, ids: Iterable[str], serve: Serve) -> None:
+    """Collect the tests of the plan and call `serve(tests)`; tests maps ids to tests. Raises NotCollected."""
     os.chdir(os.path.join(root, plan.get("cwd", ".")))
     sys.path.insert(0, os.getcwd())
     if plan["reader"] == "pytest":
@@ -49,106 +62,107 @@ def collect(plan, root, ids, serve):
         serve({name: _UnittestTest(name) for name in ids})
 
 
-def _with_pytest(root, args, wanted, serve):
+def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve) -> None:
     try:
         import pytest
 
-        from . import collector
+        from ..observe import collector
     except ImportError:
-        raise Unavailable("pytest is not installed") from None
+        raise NotCollected("pytest is not installed") from None
 
     class Loop:
         served = False
-        collected, broken = set(), set()
+        collected: set[str] = set()
+        broken: set[str] = set()
         pytest_addoption = staticmethod(collector.pytest_addoption)
 
-        # Set where a loaded plugin has declared them: an option on the command line is an error where it has not.
+        # Set only if a loaded plugin has declared it: on the command line an undeclared option is an error.
 
         @pytest.hookimpl(hookwrapper=True)
-        def pytest_load_initial_conftests(self, early_config):
+        def pytest_load_initial_conftests(self, early_config: Any) -> Generator[None, Any, None]:
             if hasattr(early_config.known_args_namespace, "no_cov"):
                 early_config.known_args_namespace.no_cov = True
             yield
 
         @pytest.hookimpl(hookwrapper=True)
-        def pytest_cmdline_main(self, config):
-            collector.in_one_process(config.option)
+        def pytest_cmdline_main(self, config: Any) -> Generator[None, Any, None]:
+            collector.use_one_process(config.option)
             yield
 
-        def pytest_collectreport(self, report):
+        def pytest_collectreport(self, report: pytest.CollectReport) -> None:
             (self.broken if report.outcome == "failed" else self.collected).add(report.nodeid)
 
         @pytest.hookimpl(tryfirst=True)
-        def pytest_runtestloop(self, session):
+        def pytest_runtestloop(self, session: Any) -> bool:
             # The same ids as the collector's: relative to the repository's root.
             prefix = os.path.relpath(os.path.realpath(str(session.config.rootdir)), root).replace(os.sep, "/")
             prefix = "" if prefix == "." or prefix.startswith("..") else prefix + "/"
             listener = _Listener()
             session.config.pluginmanager.register(listener, "selfheal-listener")
-            tests = {identity(prefix + item.nodeid): _PytestTest(item, listener) for item in session.items}
+            tests: dict[str, Any] = {identity(prefix + item.nodeid): _PytestTest(item, listener) for item in session.items}
             for name in wanted - set(tests):
                 if name in {identity(prefix + nodeid) for nodeid in self.broken}:
-                    tests[name] = File(False, ())
+                    tests[name] = CollectedFile(False, ())
                 elif name in {identity(prefix + nodeid) for nodeid in self.collected} or name.endswith("conftest.py"):
-                    tests[name] = File(True, [t for i, t in tests.items() if i.startswith(name + "::")])
+                    tests[name] = CollectedFile(True, [t for i, t in tests.items() if i.startswith(name + "::")])
             serve({name: test for name, test in tests.items() if name in wanted})
             self.served = True
             return True
 
-    # Asserts are not rewritten: what they would tell is not read here, and telling it costs more than most tests.
+    # Asserts are not rewritten: nobody reads their messages here, and making them costs more than most tests.
     options = "-q -p no:cacheprovider -p no:randomly --capture=no --assert=plain --tb=no --continue-on-collection-errors"
     loop = Loop()
     code = pytest.main(options.split() + list(args), plugins=[loop])
     if not loop.served:
-        raise Unavailable("pytest ended with %s before it could run anything" % int(code))
+        raise NotCollected("pytest ended with %s before it could run anything" % int(code))
 
 
-class _Listener(object):
+class _Listener:
     """A plugin that keeps the reports of the test that runs."""
 
-    def __init__(self):
-        self.reports = []
+    def __init__(self) -> None:
+        self.reports: list[pytest.TestReport] = []
 
-    def pytest_runtest_logreport(self, report):
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.reports.append(report)
 
-    def have_passed(self):
+    def have_passed(self) -> bool:
         reports, self.reports = self.reports, []
         return bool(reports) and all(report.passed and not hasattr(report, "wasxfail") for report in reports)
 
 
-class File(object):
-    """Stands for a file: green when it could be collected. `tests` are those in it."""
+class CollectedFile:
+    """A file as a test, which passes if the file could be collected. `tests` are those in it."""
 
     is_repeatable = False
     reached = None
 
-    def __init__(self, is_collected, tests):
+    def __init__(self, is_collected: bool, tests: Sequence[Any]) -> None:
         self.is_collected, self.tests = is_collected, tests
 
-    def __call__(self):
+    def __call__(self) -> bool:
         return self.is_collected
 
     again = __call__
 
 
-class _PytestTest(object):
-    def __init__(self, item, listener):
+class _PytestTest:
+    def __init__(self, item: Any, listener: _Listener) -> None:
         self.item, self.listener = item, listener
-        item.repr_failure = _untold  # nobody reads it, and telling it costs more than most tests
+        item.repr_failure = _short_failure
         self.is_plain = _is_plain(item)
-        # Before pytest 7 what is set up was kept otherwise.
+        # Before pytest 7 the setup state had another form.
         self.is_repeatable = isinstance(getattr(item.session._setupstate, "stack", None), dict)
-        self.arguments = None  # as they were before the first run, where a run might change them
-        self.reached = None  # line of the test's function in which the last run failed, where known
+        self.arguments: dict[str, Any] | None = None  # as they were before the first run, where a run could change them
+        self.reached: int | None = None  # line of the test's function in which the last run failed, where known
 
-    def __call__(self, nextitem=None):
+    def __call__(self, nextitem: Any = None) -> bool:
         self.reached = None
         self.listener.reports = []
         self.item.config.hook.pytest_runtest_protocol(item=self.item, nextitem=nextitem)
         return self.listener.have_passed()
 
-    def again(self):
+    def again(self) -> bool:
         item = self.item
         state = item.session._setupstate
         state.teardown_exact(item)  # what another test has set up and this one does not need
@@ -170,18 +184,18 @@ class _PytestTest(object):
         return True
 
 
-def _untold(excinfo, style=None):
-    return "failed"
+def _short_failure(excinfo: object, style: object = None) -> str:
+    return "failed"  # nobody reads it, and formatting costs more than most tests
 
 
-def _is_same(one, other):
+def _is_same(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
     except Exception:
         return False
 
 
-def _line_in(trace, code):
+def _line_in(trace: TracebackType | None, code: CodeType | None) -> int | None:
     line = None
     while trace is not None:
         if trace.tb_frame.f_code is code:
@@ -190,15 +204,15 @@ def _line_in(trace, code):
     return line
 
 
-def _is_plain(item):
-    """Is it a function that is called and nothing else, once that which outlives it is set up?"""
+def _is_plain(item: Any) -> bool:
+    """Whether it is only a function call, once fixtures of a wider scope are set up."""
     import pytest
 
     if type(item) is not pytest.Function or item.cls is not None or not hasattr(item, "_fixtureinfo"):
         return False
     code = getattr(item.obj, "__code__", None)
     if code is None or code.co_flags & 0x2A0 or any(True for n in ("skip", "skipif", "xfail") for _ in item.iter_markers(n)):
-        return False  # a generator, a coroutine; a verdict of its own
+        return False  # a generator, a coroutine, or a test with a mark that changes its verdict
     for definitions in item._fixtureinfo.name2fixturedefs.values():
         last = definitions[-1]
         if last.scope == "function" and not getattr(last.func, "__name__", "").startswith("get_direct_param"):
@@ -206,29 +220,31 @@ def _is_plain(item):
     return True
 
 
-def _warnings_of(item):
-    """Warnings as this test wants them; nothing where nobody has said anything about warnings."""
+def _warnings_of(item: Any) -> AbstractContextManager[Any]:
+    """Warnings as configured for this test; nothing if nothing is configured."""
     config = item.config
     if config.getini("filterwarnings") or getattr(config.known_args_namespace, "pythonwarnings", None):
         try:
             from _pytest.warnings import catch_warnings_for_item
 
-            return catch_warnings_for_item(config=config, ihook=item.ihook, when="runtest", item=item)
+            context: AbstractContextManager[Any]
+            context = catch_warnings_for_item(config=config, ihook=item.ihook, when="runtest", item=item)
+            return context
         except ImportError:
             pass
-    return contextlib.suppress(Unavailable)  # in other words, nothing
+    return contextlib.nullcontext()
 
 
-class _UnittestTest(object):
-    """A case, or all of a class or module, with the fixtures around them set up anew for each run."""
+class _UnittestTest:
+    """A case, or all of a class or module, with its fixtures set up again for each run."""
 
     is_repeatable = True
     reached = None
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.cases = list(_cases(unittest.defaultTestLoader.loadTestsFromName(name)))
 
-    def __call__(self):
+    def __call__(self) -> bool:
         result = unittest.TestResult()
         unittest.TestSuite(self.cases).run(result)
         return result.testsRun > 0 and result.wasSuccessful() and not result.skipped
@@ -236,10 +252,9 @@ class _UnittestTest(object):
     again = __call__
 
 
-def _cases(suite):
+def _cases(suite: Iterable[Any]) -> Iterator[unittest.TestCase]:
     for test in suite:
         if isinstance(test, unittest.TestSuite):
-            for case in _cases(test):
-                yield case
+            yield from _cases(test)
         else:
             yield test

@@ -1,7 +1,9 @@
-"""What functions promise in their own docstrings, tried: `>>> f(1)` sessions and lines like `f(1) == 2`; inside the sandbox.
+"""Runs the examples in docstrings: `>>> f(1)` sessions and lines like `f(1) == 2`.
 
-A change that keeps the promises goes before one that breaks them; one that breaks them is challenged.
+Changes that keep the examples are ranked above those that break them, and broken examples count against a change.
 """
+
+from __future__ import annotations
 
 import ast
 import contextlib
@@ -9,17 +11,26 @@ import doctest
 import io
 import re
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    from .limits import TimeLimit
+
+    Example = tuple[str, Any]  # expression, wanted text or (value,)
+
 MOST = 40
-SHOWN = 120  # characters of a value that people may see
+SHOWN = 120  # characters of a value that people see
 _LINE = re.compile(
     r"^\s*(?:[-*]\s*)?(?P<call>(?P<name>[A-Za-z_]\w*)\(.*\))\s*"
     r"(?:==|=>|->|➞|→|➔|⇒|returns|should return|should be)\s*(?P<value>\S.*?)\s*$"
 )
 
 
-def of(docstring, name):
+def parse(docstring: str, name: str) -> list[Example]:
     """[(expression, wanted text or (value,)), …]: sessions as printed text, other lines as literal values."""
-    found = []
+    found: list[Example] = []
     try:
         for example in doctest.DocTestParser().get_examples(docstring):
             if example.exc_msg is None:
@@ -29,8 +40,8 @@ def of(docstring, name):
     return [*found, *_lines(docstring, name)][:MOST]
 
 
-def _lines(docstring, name):
-    """Lines like `f(1) == 2`. One with a plain `=` may define something else as well, and does not count."""
+def _lines(docstring: str, name: str) -> Iterator[Example]:
+    """Lines like `f(1) == 2`. A plain `=` can also be a definition, and does not count."""
     for line in docstring.splitlines():
         match = None if ">>>" in line or len(line) > 500 else _LINE.match(line)
         if match is None or match.group("name") != name:
@@ -42,47 +53,47 @@ def _lines(docstring, name):
             continue
 
 
-def _kind(value):
+def _kind(value: object) -> type:
     return float if isinstance(value, (bool, int, float, complex)) else type(value)
 
 
-def _literal(text):
-    """The literal that the text is, or begins with ("[1, 2] # why", "5.")."""
+def _literal(text: str) -> Any:
+    """The literal that the text is, or starts with ("[1, 2] # why", "5.")."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
         return ast.literal_eval(re.split(r"\s+(?:#|//)|\.$", text)[0])
 
 
-def kept(examples, namespace, limit):
-    """How many of the examples come out as written."""
+def kept(examples: Iterable[Example], namespace: Mapping[str, Any], limit: TimeLimit) -> int:
+    """How many of the examples give the documented result."""
     names = dict(namespace)
     return sum(outcome(source, want, names, limit)[0] == "kept" for source, want in examples)
 
 
-def outcome(source, want, names, limit):
-    """["kept" | "broken" | "unlike" | "impossible", what came].
+def outcome(source: str, want: Any, names: dict[str, Any], limit: TimeLimit) -> list[str]:
+    """["kept" | "broken" | "unlike" | "impossible", the result].
 
-    Broken is a plain value in place of another; unlike is whatever else may also be a matter of how it is written down, and
-    impossible what fails for want of something around it.
+    Broken is another plain value; unlike is any other difference, which can also be one of notation; impossible means that the
+    example needs something that is not there.
     """
     return limit.run(lambda: _outcome(source, want, names), 0.2, 1.0) or ["unlike", "nothing in time"]
 
 
-def _outcome(source, want, names):
+def _outcome(source: str, want: Any, names: dict[str, Any]) -> list[str]:
     value, printed = None, io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
             try:
-                value = eval(source, names)
+                value = eval(compile(source.lstrip(" \t"), "<example>", "eval", dont_inherit=True), names)
             except SyntaxError:
-                exec(source, names)
+                exec(compile(source, "<example>", "exec", dont_inherit=True), names)
     except (NameError, ImportError, OSError, SyntaxError) as error:
         return ["impossible", type(error).__name__]
     except Exception as error:
         return ["unlike", type(error).__name__]
     if not isinstance(want, tuple):
-        if not want.strip():  # `>>> f(1) == 2` and nothing below: people mean that it is true; else it is only a step
+        if not want.strip():  # `>>> f(1) == 2` without output means that it is true; anything else is only a step
             want = (True,) if isinstance(value, bool) else (value,)
         else:
             shown = printed.getvalue() + ("" if value is None else repr(value) + "\n")
@@ -92,5 +103,5 @@ def _outcome(source, want, names):
                 want = (ast.literal_eval(want.strip()),)
             except (SyntaxError, ValueError, MemoryError, RecursionError):
                 return ["unlike", shown.strip()[:SHOWN]]
-    told = "kept" if value == want[0] else "broken" if _kind(value) is _kind(want[0]) else "unlike"
-    return [told, repr(value)[:SHOWN]]
+    result = "kept" if value == want[0] else "broken" if _kind(value) is _kind(want[0]) else "unlike"
+    return [result, repr(value)[:SHOWN]]

@@ -1,7 +1,9 @@
-"""Forks that run code under test and are believed in nothing but a few words; runs inside the sandbox, not on Windows.
+"""Forks that run code under test and send back JSON messages. Not on Windows.
 
-A fork may hang, exit, crash or write nonsense: it only loses its own work.
+A fork that hangs, exits, crashes or writes nonsense only loses its own work.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -9,18 +11,25 @@ import select
 import signal
 import time
 
-from .limits import Limit
+from .limits import TimeLimit
 
-WORD_LIMIT = 1 << 24  # bytes
-LOOPING = 0.005  # CPU seconds supposed of a test that never ended on the unchanged code
-UNKNOWN = 0.5  # CPU seconds that a test may take which did not come to an end before
-PROBED = 10  # times what it takes else, for a test that is looked at
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
+
+    Write = Callable[[Any], None]
+
+MESSAGE_LIMIT = 1 << 24  # bytes
+LOOPING = 0.005  # CPU seconds assumed for a test that never ended on the unchanged code
+UNKNOWN = 0.5  # CPU seconds for a test that did not end before
+PROBED = 10  # times the usual duration, for a test that is traced
 
 
-class Forked(object):
-    """A fork that runs `work(write)`; what it writes comes back as words, until it ends or is killed."""
+class Fork:
+    """A fork that runs `work(write)`; what it writes arrives as messages, until it ends or is killed."""
 
-    def __init__(self, work, close=()):
+    def __init__(self, work: Callable[[Write], None], close: Iterable[int] = ()) -> None:
         self.reader, writer = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -29,24 +38,24 @@ class Forked(object):
                 os.close(self.reader)
                 for fd in close:
                     os.close(fd)
-                work(lambda word: _write(writer, word))
+                work(lambda message: _write(writer, message))
             except BaseException:
                 pass
             finally:
                 os._exit(0)
         os.close(writer)
         self.pending = bytearray()
-        self.is_silent = False  # it has closed its end, or talks nonsense
+        self.is_closed = False  # it has closed its end, or wrote nonsense
 
-    def word(self, deadline):
-        """The next word, or None when it is dead, silent until `deadline` (monotonic seconds), or talks nonsense."""
+    def receive(self, deadline: float) -> Any:
+        """The next message, or None if it is dead, silent until `deadline` (monotonic seconds), or wrote nonsense."""
         while b"\n" not in self.pending:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self.reader], [], [], left)[0]:
                 return None
             chunk = os.read(self.reader, 1 << 16)
-            if not chunk or len(self.pending) > WORD_LIMIT:
-                self.is_silent = True
+            if not chunk or len(self.pending) > MESSAGE_LIMIT:
+                self.is_closed = True
                 return None
             self.pending += chunk
         line, _, rest = self.pending.partition(b"\n")
@@ -54,10 +63,10 @@ class Forked(object):
         try:
             return json.loads(line.decode())
         except ValueError:
-            self.is_silent = True
+            self.is_closed = True
             return None
 
-    def end(self):
+    def end(self) -> None:
         """Kill it with its process group; what left the group dies by its limit or with the sandbox."""
         for kill in (os.killpg, os.kill):
             try:
@@ -68,25 +77,31 @@ class Forked(object):
         os.close(self.reader)
 
 
-def _write(fd, word):
-    data = (json.dumps(word) + "\n").encode()
+def _write(fd: int, message: Any) -> None:
+    data = (json.dumps(message) + "\n").encode()
     while data:
         data = data[os.write(fd, data) :]
 
 
-def observed(tests, names, probe, seconds, durations):
+def run_observed(
+    tests: Mapping[str, Callable[[], bool]],
+    names: Iterable[str],
+    probe: Callable[[], Callable[[], Any]],
+    seconds: float,
+    durations: Mapping[str, float],
+) -> Iterator[tuple[str, bool | None, float, float, Any]]:
     """Run tests on the unchanged code, many in one fork, a new fork after each that kills it.
 
-    Yields (name, passed or None, CPU seconds, wall seconds, what `probe` saw). `probe()` starts to look and returns a callable
-    that stops and tells. `seconds` bounds the whole; `durations` (seconds) says how long tests took that were run before.
+    Yields (name, passed or None, CPU seconds, wall seconds, what `probe` saw). `probe()` starts observing and returns a
+    callable that stops and returns the result. `seconds` bounds the whole; `durations` are earlier durations in seconds.
     """
     names, until = list(names), time.monotonic() + seconds
 
-    def patience(name):
+    def patience(name: str) -> float:
         return 0.5 + PROBED * durations[name] if name in durations else UNKNOWN
 
-    def work(write):
-        limit = Limit()
+    def work(write: Write) -> None:
+        limit = TimeLimit()
         for name in names:
             cpu, wall = time.process_time(), time.monotonic()
             stop = probe()
@@ -94,18 +109,18 @@ def observed(tests, names, probe, seconds, durations):
                 passed = limit.run(tests[name], patience(name), patience(name) + 2.0)
             finally:
                 seen = stop()
-            passed = None if limit.expired else bool(passed)
-            write([passed, time.process_time() - cpu, time.monotonic() - wall, seen])
+            verdict = None if limit.expired else bool(passed)
+            write([verdict, time.process_time() - cpu, time.monotonic() - wall, seen])
 
     while names and time.monotonic() < until:
-        fork = Forked(work)
+        fork = Fork(work)
         try:
             while names:
-                word = fork.word(min(until, time.monotonic() + 4 * patience(names[0]) + 3.0))
-                if not isinstance(word, list) or len(word) != 4:
+                message = fork.receive(min(until, time.monotonic() + 4 * patience(names[0]) + 3.0))
+                if not isinstance(message, list) or len(message) != 4:
                     break
-                cost = (LOOPING, LOOPING) if word[0] is None else (word[1], word[2])
-                yield (names.pop(0), word[0], cost[0], cost[1], word[3])
+                cost = (LOOPING, LOOPING) if message[0] is None else (message[1], message[2])
+                yield (names.pop(0), message[0], cost[0], cost[1], message[3])
         finally:
             fork.end()
         if names and time.monotonic() < until:

@@ -1,46 +1,60 @@
-"""With what functions are called: seen while tests run, and the same a little changed; inside the sandbox."""
+"""Records the arguments of calls while tests run, and varies them a little."""
+
+from __future__ import annotations
 
 import copy
 import random
 import sys
 import time
 
-from . import splice
-from .shapes import shown
+from . import hot_swap
+from .shapes import as_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import CodeType, FrameType
+    from typing import Any
 
 SEEN = 40  # calls of one function that are kept
-COPYING = 0.4  # seconds that copying arguments may take altogether
+COPYING = 0.4  # seconds for copying arguments, in all
 VARARGS, VARKEYWORDS = 0x04, 0x08  # flags of code objects
 
 
-class Call(object):
-    """One call of a function: `args` as it was given them, copied. `passing`: a test that passes makes it."""
+class RecordedCall:
+    """A call of the function with this index, with copied arguments. `passing`: a passing test makes it."""
 
-    def __init__(self, function, args, kwargs, passing, mild=False):
-        self.function, self.args, self.kwargs, self.passing, self.mild = function, args, kwargs, passing, mild
+    def __init__(
+        self, function: int, args: tuple[Any, ...], kwargs: dict[str, Any], passing: bool, is_variation: bool = False
+    ) -> None:
+        self.function, self.args, self.kwargs, self.passing, self.is_variation = function, args, kwargs, passing, is_variation
 
-    def copied(self):
+    def copied(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return copy.deepcopy((self.args, self.kwargs))
 
 
-class Recorder(object):
-    """Sees the calls of some functions, given as (path, name, first line); those that a call makes of itself do not count."""
+class CallRecorder:
+    """Records the calls of some functions, given as (path, name, first line); recursive calls do not count."""
 
-    def __init__(self, root, places):
-        self.root, self.places = root, {tuple(place): index for index, place in enumerate(places)}
-        self.codes, self.calls, self.known = {}, [], set()
-        self.counts, self.inside, self.copying = {}, {}, 0.0
-        self.latest = []
+    def __init__(self, root: str, functions: Iterable[Sequence[Any]]) -> None:
+        self.root, self.functions = root, {tuple(function): index for index, function in enumerate(functions)}
+        self.codes: dict[CodeType, int | None] = {}
+        self.calls: list[RecordedCall] = []
+        self.known: set[tuple[int, str]] = set()
+        self.counts: dict[int, int] = {}
+        self.depths: dict[int, int] = {}
+        self.copying = 0.0
+        self.latest: list[RecordedCall] = []
 
-    def _index(self, code):
+    def _index(self, code: CodeType) -> int | None:
         if code not in self.codes:
-            place = (splice.inside(self.root, code.co_filename), code.co_name, code.co_firstlineno)
-            self.codes[code] = self.places.get(place)
+            function = (hot_swap.repository_path(self.root, code.co_filename), code.co_name, code.co_firstlineno)
+            self.codes[code] = self.functions.get(function)
         return self.codes[code]
 
-    def watch(self, test):
-        """Run a test and note the calls; returns what it returns. Its calls count as a passing test's if that is True."""
-        self.latest, self.inside, passed = [], {}, None
+    def record(self, test: Callable[[], Any]) -> Any:
+        """Run a test and record the calls; returns its result. Its calls count as a passing test's if that is True."""
+        self.latest, self.depths, passed = [], {}, None
         sys.setprofile(self._profile)
         try:
             passed = test()
@@ -50,32 +64,32 @@ class Recorder(object):
                 call.passing = passed is True
         return passed
 
-    def _profile(self, frame, event, arg):
+    def _profile(self, frame: FrameType, event: str, arg: object) -> None:
         if event not in ("call", "return"):
             return
         index = self._index(frame.f_code)
         if index is None:
             return
-        depth = self.inside[index] = self.inside.get(index, 0) + (1 if event == "call" else -1)
+        depth = self.depths[index] = self.depths.get(index, 0) + (1 if event == "call" else -1)
         if event == "call" and depth == 1 and self.counts.get(index, 0) < SEEN and self.copying < COPYING:
-            began = time.monotonic()
+            started = time.monotonic()
             try:
                 self._keep(index, *_arguments(frame))
             except Exception:
                 pass  # it cannot be copied, so it cannot be repeated
-            self.copying += time.monotonic() - began
+            self.copying += time.monotonic() - started
 
-    def _keep(self, index, args, kwargs):
+    def _keep(self, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         args, kwargs = copy.deepcopy((args, kwargs))
-        name = (index, shown([args, kwargs]))
+        name = (index, as_text([args, kwargs]))
         if name not in self.known:
             self.known.add(name)
             self.counts[index] = self.counts.get(index, 0) + 1
-            self.calls.append(Call(index, args, kwargs, False))
+            self.calls.append(RecordedCall(index, args, kwargs, False))
             self.latest.append(self.calls[-1])
 
 
-def _arguments(frame):
+def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
     code, values = frame.f_code, frame.f_locals
     names, count, keywords = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
     args = [values[name] for name in names[:count]]
@@ -89,10 +103,11 @@ def _arguments(frame):
     return tuple(args), kwargs
 
 
-def mild(calls, count):
-    """Up to `count` further calls near these, within the kinds of values that they show; the same calls give the same."""
-    rng, made, known = random.Random(7), [], {shown([c.function, c.args, c.kwargs]) for c in calls}
-    pools = {}
+def variations(calls: Sequence[RecordedCall], count: int) -> list[RecordedCall]:
+    """Up to `count` further calls similar to these, with values of the same types; deterministic."""
+    rng, known = random.Random(7), {as_text([c.function, c.args, c.kwargs]) for c in calls}
+    made: list[RecordedCall] = []
+    pools: dict[Any, list[Any]] = {}
     for call in calls:
         for at, value in enumerate(call.args):
             _learn(pools, (call.function, at), value)
@@ -100,33 +115,31 @@ def mild(calls, count):
         if len(made) >= count:
             break
         call = calls[turn % len(calls)]
-        places = [
+        positions = [
             at for at, value in enumerate(call.args) if isinstance(value, (bool, int, float, str, list, tuple, dict, set))
         ]
-        if not places:
+        if not positions:
             continue
-        args, kwargs = call.copied()
-        args, at = list(args), rng.choice(places)
-        args[at] = _near(rng, pools, (call.function, at), args[at])
-        name = shown([call.function, args, kwargs])
+        copied, kwargs = call.copied()
+        args, at = list(copied), rng.choice(positions)
+        args[at] = _vary(rng, pools, (call.function, at), args[at])
+        name = as_text([call.function, args, kwargs])
         if name not in known:
             known.add(name)
-            made.append(Call(call.function, tuple(args), kwargs, call.passing, mild=True))
+            made.append(RecordedCall(call.function, tuple(args), kwargs, call.passing, is_variation=True))
     return made
 
 
-def _learn(pools, place, value):
-    pools.setdefault((place, type(value)), []).append(value)
-    if isinstance(value, (list, tuple, set)):
-        for item in value:
-            _learn(pools, (place, "item"), item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            _learn(pools, (place, "item"), item)
+def _learn(pools: dict[Any, list[Any]], position: Any, value: Any) -> None:
+    """Remember the values seen at a position: (function, argument), or (position, "item") inside a container."""
+    pools.setdefault((position, type(value)), []).append(value)
+    if isinstance(value, (list, tuple, set, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            _learn(pools, (position, "item"), item)
 
 
-def _near(rng, pools, place, value):
-    pool = pools.get((place, type(value)), [value])
+def _vary(rng: random.Random, pools: dict[Any, list[Any]], position: Any, value: Any) -> Any:
+    pool = pools.get((position, type(value)), [value])
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -137,10 +150,10 @@ def _near(rng, pools, place, value):
     if isinstance(value, str):
         return "".join(_resized(rng, list(value), [char for text in pool for char in text]))
     if isinstance(value, (list, tuple)):
-        items, inner = list(value), [v for (p, _), vs in pools.items() if p == (place, "item") for v in vs]
+        items, inner = list(value), [v for (p, _), vs in pools.items() if p == (position, "item") for v in vs]
         if items and rng.random() < 0.5:
             at = rng.randrange(len(items))
-            items[at] = _near(rng, pools, (place, "item"), items[at])
+            items[at] = _vary(rng, pools, (position, "item"), items[at])
         else:
             items = _resized(rng, items, inner)
         return items if isinstance(value, list) else type(value)(items) if type(value) is tuple else value
@@ -148,13 +161,13 @@ def _near(rng, pools, place, value):
         key = rng.choice(list(value))
         if rng.random() < 0.4:
             return {k: v for k, v in value.items() if k != key}
-        return {k: _near(rng, pools, (place, "item"), v) if k == key else v for k, v in value.items()}
+        return {k: _vary(rng, pools, (position, "item"), v) if k == key else v for k, v in value.items()}
     if isinstance(value, set) and value:
         return value - {sorted(value, key=repr)[0]}
     return value
 
 
-def _resized(rng, items, pool):
+def _resized(rng: random.Random, items: list[Any], pool: list[Any]) -> list[Any]:
     """An item less, more, changed or moved."""
     step = rng.choice(("less", "more", "other", "moved", "twice"))
     if step == "less" and items:

@@ -1,10 +1,19 @@
-"""Time for one call inside this process: CPU and wall clock, asked for again and again; inside the sandbox, not on Windows.
+"""Limits the CPU and wall time of one call inside this process. Not on Windows.
 
-A call that takes too long gets an exception. Code under test may swallow it, so the timer fires again; what never gets back to
-Python is ended by the kernel, together with this process.
+A call that takes too long gets an exception. Code under test can swallow it, so the timer fires again; if control never returns
+to Python, the kernel ends this process.
 """
 
+from __future__ import annotations
+
 import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn, TypeVar
+
+    T = TypeVar("T")
 
 AGAIN = 0.02  # CPU seconds after which a swallowed exception is raised again
 
@@ -13,21 +22,21 @@ class Expired(BaseException):
     """Raised in a call that took too long."""
 
 
-class Limit(object):
+class TimeLimit:
     """The timers of this process; one at a time, in its main thread."""
 
-    def __init__(self):
-        self.expired = False  # whether the last call ran out of its time, also where it hid that
+    def __init__(self) -> None:
+        self.expired = False  # whether the last call ran out of time, even if it swallowed the exception
         signal.signal(signal.SIGPROF, self._fire)
         signal.signal(signal.SIGALRM, self._fire)
         signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
 
-    def _fire(self, signum, frame):
+    def _fire(self, signum: int, frame: object) -> NoReturn:
         self.expired = True
         raise Expired
 
-    def run(self, call, cpu, wall):
-        """What `call()` returns, or None when it raised anything or had no time left."""
+    def run(self, call: Callable[[], T], cpu: float, wall: float) -> T | None:
+        """What `call()` returns, or None when it raised anything or ran out of time."""
         self.expired = False
         try:
             try:

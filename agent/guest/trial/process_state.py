@@ -1,8 +1,10 @@
-"""Whether code under test has left its process as it was; runs inside the sandbox.
+"""Restores what code under test changed in its process.
 
-Many changes are tried in one process. What one of them leaves behind (a filled cache, a changed table, a thread) would be
-there for the next: it is put back where that is easy, else the process is not used any more.
+Many changes are tried in one process. What one of them leaves behind (a filled cache, a changed table, a thread) would affect
+the next: it is restored where that is easy, else the process is given up.
 """
+
+from __future__ import annotations
 
 import collections
 import os
@@ -10,27 +12,33 @@ import sys
 import threading
 import types
 
-from . import splice
+from . import hot_swap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Any
 
 CONTAINERS = (list, dict, set, bytearray, collections.deque)
 SMALL = 200  # entries up to which a container's values are compared, not only their number
-MANY = 400  # things that are watched
+MANY = 400  # objects that are tracked
 
 
-class Keeper(object):
-    """Knows how the repository's modules were when it was made. `paths`: the files whose modules are watched."""
+class ProcessState:
+    """The repository's modules as they were when this was made. `paths`: the files whose modules are tracked."""
 
-    def __init__(self, root, paths):
-        self.containers, self.caches, self.spaces = [], [], []
-        seen = set()
+    def __init__(self, root: str, paths: Collection[str | None]) -> None:
+        self.containers: list[tuple[Any, Any, int]] = []
+        self.caches: list[tuple[Any, int]] = []
+        self.spaces: list[tuple[Mapping[str, Any], list[int]]] = []
+        seen: set[int] = set()
         for module in list(sys.modules.values()):
-            path = splice.inside(root, getattr(module, "__file__", None) or "")
-            if path in paths:
+            if hot_swap.repository_path(root, getattr(module, "__file__", None) or "") in paths:
                 self._add_space(vars(module), seen)
-        self.around = self._around()
+        self.global_state = self._global_state()
 
-    def _add_space(self, space, seen):
-        """A module's, a class's or an object's own names."""
+    def _add_space(self, space: Mapping[str, Any], seen: set[int]) -> None:
+        """Track a module's, a class's or an object's own names."""
         if id(space) in seen or len(seen) > MANY:
             return
         seen.add(id(space))
@@ -39,7 +47,7 @@ class Keeper(object):
             if not name.startswith("__"):  # above all not the builtins
                 self._add(value, seen)
 
-    def _add(self, value, seen):
+    def _add(self, value: Any, seen: set[int]) -> None:
         if id(value) in seen or len(seen) > MANY:
             return
         if isinstance(value, CONTAINERS):
@@ -56,11 +64,11 @@ class Keeper(object):
         elif hasattr(value, "__dict__") and not isinstance(value, types.ModuleType):
             self._add_space(vars(value), seen)
 
-    def _around(self):
+    def _global_state(self) -> tuple[int, int, int, int]:
         return len(sys.modules), len(os.environ), len(sys.path), threading.active_count()
 
-    def restore(self):
-        """Put back what was changed; False where that cannot be done. Costs microseconds."""
+    def restore(self) -> bool:
+        """Restore what was changed; False where that is impossible. Costs microseconds."""
         try:
             for space, ids in self.spaces:
                 if len(space) != len(ids) or list(map(id, space.values())) != ids:
@@ -73,19 +81,19 @@ class Keeper(object):
             for container, before, size in self.containers:
                 if len(container) != size or (size <= SMALL and not _same(container, before)):
                     _refill(container, before)
-            return self._around() == self.around
+            return self._global_state() == self.global_state
         except Exception:
             return False
 
 
-def _same(container, before):
+def _same(container: Any, before: Any) -> bool:
     if isinstance(container, dict):
         return list(map(id, container.values())) == list(map(id, before.values()))
     if isinstance(container, (list, collections.deque)):
         return list(map(id, container)) == list(map(id, before))
-    return container == before
+    return bool(container == before)
 
 
-def _refill(container, before):
+def _refill(container: Any, before: Any) -> None:
     container.clear()
     (container.extend if hasattr(container, "extend") else container.update)(before)

@@ -1,21 +1,28 @@
-"""Values as text, the same for values that a test would call equal, and whether they fit a type hint; inside the sandbox."""
+"""Values as text, the same for values that a test would call equal; and whether a value fits a type hint."""
+
+from __future__ import annotations
 
 import collections.abc
 import itertools
 import json
 import typing
 
-ITEMS = 200  # of a container, or of what an iterator gives
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+ITEMS = 200  # of a container or an iterator
 DEEPEST = 8
 LONGEST = 2000  # characters of a string that count
 
 
-def shown(value):
-    """The text. What cannot be compared has none of its own: an object is told by its class and its attributes."""
+def as_text(value: object) -> str:
+    """An object is described by its class and its attributes."""
     return json.dumps(_shape(value, DEEPEST))
 
 
-def _shape(value, deep):
+def _shape(value: Any, deep: int) -> Any:
     if deep == 0:
         return "..."
     if value is None or isinstance(value, str):
@@ -40,27 +47,25 @@ def _shape(value, deep):
     return {"object": type(value).__name__, "state": inside}
 
 
-_CONTAINERS = {
-    list: list, set: set, frozenset: frozenset, collections.abc.Sequence: collections.abc.Sequence,
-    collections.abc.Iterable: collections.abc.Iterable, collections.abc.Collection: collections.abc.Collection,
-}  # fmt: skip
+_CONTAINERS = frozenset((list, set, frozenset, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection))
 
 
-def fits(value, hint):
-    """Whether a value is what the hint says; None where that is not known. Numbers are as lenient as PEP 484."""
+def fits(value: Any, hint: Any) -> bool | None:
+    """Whether a value is of the hinted type; None where that is unknown. Numbers are as lenient as in PEP 484."""
     if hint is None or hint is type(None):
         return value is None
-    origin, args = getattr(hint, "__origin__", None), getattr(hint, "__args__", None) or ()
+    origin: Any = getattr(hint, "__origin__", None)
+    args: tuple[Any, ...] = getattr(hint, "__args__", None) or ()
     if any(isinstance(arg, typing.TypeVar) for arg in args):
         args = ()
     if origin is typing.Union or type(hint).__name__ == "UnionType":
-        told = [fits(value, arg) for arg in args]
-        return True if True in told else None if None in told else False
+        results = [fits(value, arg) for arg in args]
+        return True if True in results else None if None in results else False
     if origin is None:
         if not isinstance(hint, type) or hint is object or getattr(hint, "_is_protocol", False):
             return None
-        return isinstance(value, (int, float, complex)[: (int, float, complex).index(hint) + 1]
-                          if hint in (int, float, complex) else hint)  # fmt: skip
+        numbers: Any = (int, float, complex)
+        return isinstance(value, numbers[: numbers.index(hint) + 1] if hint in numbers else hint)
     if origin in _CONTAINERS:
         if not isinstance(value, origin):
             return False
@@ -78,10 +83,10 @@ def fits(value, hint):
             return _all(fits(item, args[0]) for item in value)
         if not args or args == ((),):
             return True
-        return len(args) == len(value) and _all(fits(item, arg) for item, arg in zip(value, args))  # noqa: B905
+        return _all(fits(item, arg) for item, arg in zip(value, args)) if len(args) == len(value) else False  # noqa: B905
     return None
 
 
-def _all(told):
-    told = list(itertools.islice(told, ITEMS))
-    return False if False in told else None if None in told else True
+def _all(results: Iterable[bool | None]) -> bool | None:
+    first = list(itertools.islice(results, ITEMS))
+    return False if False in first else None if None in first else True

@@ -1,12 +1,18 @@
-"""How a process that runs tests tells its supervisor what it sees: JSON lines over a Unix socket in a private folder.
+"""How a process that runs tests reports to its supervisor: JSON lines over a Unix socket in a private folder.
 
-The folder is named by one environment variable and holds the request. A socket path survives `close_fds`, shells and `make`.
+One environment variable names the folder, which also holds the request. A socket path survives `close_fds`, shells and `make`.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import socket
 import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 VARIABLE = "SELFHEAL_GUEST"
 SOCKET = "channel"
@@ -14,28 +20,28 @@ REQUEST = "request.json"
 
 
 class Channel:
-    """The sending end. Only the process that opened it sends: a child made by a test has nothing to say.
+    """The sending end. Only the process that opened it sends; a child that a test forks sends nothing.
 
-    Its first message names a key that all others carry: a line that somebody else writes to the socket gives itself away.
+    The first message names a key that every later message carries, so a line that other code writes to the socket is noticed.
     """
 
-    __slots__ = ("root", "only", "conditions", "sentinel", "_restore", "_pid", "_socket", "_key", "_lock")
+    __slots__ = ("root", "only", "conditions", "canary", "_restore", "_pid", "_socket", "_key", "_lock")
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         with open(os.path.join(folder, REQUEST), encoding="utf-8") as file:
             request = json.load(file)
-        self.root = request["root"]
-        self.only = None if request["only"] is None else frozenset(request["only"])
-        self.conditions = request["conditions"]
-        self.sentinel = request["sentinel"]
-        self._restore = request["restore"]
+        self.root: str = request["root"]
+        self.only: frozenset[str] | None = None if request["only"] is None else frozenset(request["only"])
+        self.conditions: dict[str, Any] = request["conditions"]
+        self.canary: str = request["canary"]
+        self._restore: dict[str, str | None] = request["restore"]
         self._pid = os.getpid()
         self._key = os.urandom(12).hex()
-        self._lock = threading.RLock()  # a finalizer may do what is told, in the midst of telling
+        self._lock = threading.RLock()  # a finalizer may send in the middle of another message
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(os.path.join(folder, SOCKET))
 
-    def send(self, kind, **fields):
+    def send(self, kind: str, **fields: object) -> None:
         if os.getpid() != self._pid:
             return
         fields["kind"], fields["key"] = kind, self._key
@@ -44,14 +50,14 @@ class Channel:
             with self._lock:
                 self._socket.sendall(line)
         except OSError:
-            pass  # the supervisor is gone, and with it whoever would listen
+            pass  # the supervisor is gone
 
-    def mark(self, mark):
-        """Tell what code of the repository did, in whichever thread."""
+    def mark(self, mark: str) -> None:
+        """Report what code of the repository did, from any thread."""
         self.send("mark", mark=mark)
 
-    def restore_environment(self):
-        """Give the tests the environment that they would have without us; a test runner started by a test is not ours."""
+    def restore_environment(self) -> None:
+        """Give the tests the environment they would have without us, and leave test runners that a test starts unobserved."""
         os.environ.pop(VARIABLE, None)
         for name, value in self._restore.items():
             if value is None:
@@ -60,9 +66,7 @@ class Channel:
                 os.environ[name] = value
 
 
-def connect():
+def connect() -> Channel | None:
     """The channel of this process, or None when no supervisor asked for one."""
     folder = os.environ.get(VARIABLE)
-    if not folder:
-        return None
-    return Channel(folder)
+    return Channel(folder) if folder else None

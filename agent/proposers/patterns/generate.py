@@ -1,4 +1,4 @@
-"""Lists small changes of suspicious places, the likeliest first; knows no sandbox and runs nothing.
+"""Lists mutations of suspicious code, the likeliest first; knows no sandbox and runs nothing.
 
 score = prior of the pattern × (0.15 + 0.85 × suspiciousness of the line).
 """
@@ -14,8 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.contract.proposal import Span
-from agent.proposers.patterns import calls, conditions, missing, names, operators, ordering, statements, terms, twins, values
-from agent.proposers.patterns.source import Rewrite, Source, Unreadable
+from agent.proposers.patterns import (
+    calls,
+    conditions,
+    missing,
+    names,
+    operators,
+    ordering,
+    statements,
+    terms,
+    twins,
+    values,
+)
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable
 
 Pattern = Callable[[Source, ast.AST], Iterator[Rewrite]]
 
@@ -70,15 +81,15 @@ PATTERNS: tuple[Pattern, ...] = (
     missing.arguments_taken_raw,
     missing.mutable_defaults,
 )
-IMPORTED_AFRESH = 0.7  # a change outside of function bodies costs a fresh import per try
-WORDS = 500  # strings of tests that are looked at
-OUTSIDE = 0.1  # suspiciousness of module and class level, which no test's lines show
-READ = 0.8  # what a value that is set there takes from the lines that read it
+FRESH_IMPORT = 0.7  # factor: a change outside of function bodies costs a fresh import per try
+WORDS = 500  # strings taken from tests
+OUTSIDE = 0.1  # suspiciousness of module and class level, where no test shows any lines
+READ = 0.8  # share of the reading lines' suspiciousness that a value set there gets
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One small change of one file. `function_line` is where its outermost function's `def` stands, 0 outside of bodies."""
+    """One mutation of one file. `function_line` is the line of the outermost function's `def`, 0 outside of bodies."""
 
     path: str
     rewrite: Rewrite
@@ -89,23 +100,23 @@ class Change:
 
     @property
     def title(self) -> str:
-        place = f" in `{self.function}`" if self.function else ""
-        return f"{' '.join(self.rewrite.title.split())}{place} ({self.path}:{self.line})"
+        where = f" in `{self.function}`" if self.function else ""
+        return f"{' '.join(self.rewrite.title.split())}{where} ({self.path}:{self.line})"
 
 
 def changes(
     texts: Mapping[str, str], suspects: Sequence[Span], limit: int, words: tuple[str, ...] = (), until: float = math.inf
 ) -> tuple[list[Change], dict[str, str]]:
-    """At most `limit` changes, best first, and the files that were skipped with the reason. CPU-bound: call it in a thread.
+    """At most `limit` changes, best first, and the skipped files with the reason. CPU-bound: call it in a thread.
 
-    `words` are strings that the failing tests spell out: what is spelled almost like one of them may be a slip of the pen.
-    At `until` (`time.monotonic`) it ends with what it has: files in their order, the most suspicious places of each first.
+    `words` are the strings in the failing tests: a string almost equal to one of them may be a typo.
+    At `until` (`time.monotonic`) the listing stops: files in order, the most suspicious lines of each first.
     """
     skipped: dict[str, str] = {}
     found: list[Change] = []
     for path, text in texts.items():
         if time.monotonic() >= until:
-            skipped[path] = "no time was left for it"
+            skipped[path] = "no time was left"
             continue
         try:
             source = Source.read(path, text, words)
@@ -113,13 +124,13 @@ def changes(
         except Unreadable as why:
             skipped[path] = str(why)
         except (RecursionError, MemoryError) as error:
-            skipped[path] = f"searching it ended with {type(error).__name__}"
+            skipped[path] = f"it caused {type(error).__name__}"
     return heapq.nsmallest(limit, found, key=lambda c: -c.score), skipped
 
 
 def _of_file(source: Source, spans: Sequence[Span], until: float) -> Iterator[Change]:
     seen: set[tuple[int, int, str]] = set()
-    for weight, line, place, node in sorted(_places(source, spans), key=lambda found: -found[0]):
+    for weight, function_line, line, node in sorted(_locations(source, spans), key=lambda found: -found[0]):
         if time.monotonic() >= until:
             return
         for pattern in PATTERNS:
@@ -128,25 +139,25 @@ def _of_file(source: Source, spans: Sequence[Span], until: float) -> Iterator[Ch
                 if key in seen or source.text[rewrite.start : rewrite.end] == rewrite.text:
                     continue
                 seen.add(key)
-                yield Change(source.path, rewrite, rewrite.prior * weight, line, place, source.qualified_name(node))
+                yield Change(source.path, rewrite, rewrite.prior * weight, function_line, line, source.qualified_name(node))
 
 
-def _places(source: Source, spans: Sequence[Span]) -> Iterator[tuple[float, int, int, ast.AST]]:
-    """(weight, line of the function that is swapped or 0, line, node) of all that patterns look at."""
+def _locations(source: Source, spans: Sequence[Span]) -> Iterator[tuple[float, int, int, ast.AST]]:
+    """(weight, line of the swapped function or 0, line, node) of all nodes to try patterns on."""
     suspicion: dict[int, float] = {}
     for span in spans:
         for line in range(span.first_line, span.last_line + 1):
             suspicion[line] = max(suspicion.get(line, 0.0), min(1.0, max(0.0, span.score)))
     uses = _uses(source, suspicion)
     for node in source.parents:
-        if _is_passed_over(source, node):
+        if _is_ignored(source, node):
             continue
-        place = _place(source, node)
-        if place is None:
+        location = _location(source, node)
+        if location is None:
             continue
-        anchor, function = place
+        anchor, function = location
         inside = function is not None and _in_body(source, node, function)
-        seen_as = anchor if inside or function is None else function  # defaults run at import: their function stands for them
+        seen_as = anchor if inside or function is None else function  # defaults run at import, so their function's lines count
         lines = range(seen_as.lineno, (seen_as.end_lineno or seen_as.lineno) + 1)
         here = max((suspicion.get(line, -1.0) for line in lines), default=-1.0)
         if here < 0:
@@ -154,12 +165,12 @@ def _places(source: Source, spans: Sequence[Span]) -> Iterator[tuple[float, int,
                 continue
             here = max([OUTSIDE, *(READ * uses[name] for name in _bound_around(source, node) if name in uses)])
         swapped = function is not None and (inside or _is_default(source, node, function))
-        weight = (0.15 + 0.85 * here) * (1.0 if swapped else IMPORTED_AFRESH)
+        weight = (0.15 + 0.85 * here) * (1.0 if swapped else FRESH_IMPORT)
         yield weight, function.lineno if function is not None and swapped else 0, anchor.lineno, node
 
 
 def _uses(source: Source, suspicion: Mapping[int, float]) -> dict[str, float]:
-    """How suspicious the lines are that read a name or an attribute."""
+    """Suspiciousness of the lines that read each name or attribute."""
     found: dict[str, float] = {}
     for node in source.parents:
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
@@ -169,7 +180,7 @@ def _uses(source: Source, suspicion: Mapping[int, float]) -> dict[str, float]:
 
 
 def _bound_around(source: Source, node: ast.AST) -> list[str]:
-    """Names that the assignment around a place of module or class level sets."""
+    """Names bound by the assignment around a node at module or class level."""
     for each in (node, *source.above(node)):
         if isinstance(each, ast.Assign | ast.AnnAssign):
             targets = each.targets if isinstance(each, ast.Assign) else [each.target]
@@ -177,21 +188,21 @@ def _bound_around(source: Source, node: ast.AST) -> list[str]:
     return []
 
 
-def _place(source: Source, node: ast.AST) -> tuple[ast.expr | ast.stmt, ast.FunctionDef | ast.AsyncFunctionDef | None] | None:
-    """The node that has a line, and the outermost function around; None for what patterns do not look at."""
+def _location(source: Source, node: ast.AST) -> tuple[ast.expr | ast.stmt, FunctionNode | None] | None:
+    """The node that gives the line, and the outermost function around; None if patterns ignore the node."""
     if isinstance(node, ast.comprehension):
         return node.target, source.outermost_function(node)
     if not isinstance(node, ast.expr | ast.stmt):
         return None
-    if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        # A block's own line stands for it, else it would be as suspicious as the worst line inside.
+    if isinstance(node, ast.stmt) and not isinstance(node, FunctionNode):
+        # A block counts by its own line, else it would be as suspicious as its worst line.
         head = getattr(node, "test", None) or getattr(node, "iter", None)
         return (head or node), source.outermost_function(node)
     return node, source.outermost_function(node)
 
 
-def _is_passed_over(source: Source, node: ast.AST) -> bool:
-    """Annotations decide nothing; inside f-strings Python before 3.12 does not tell where things stand."""
+def _is_ignored(source: Source, node: ast.AST) -> bool:
+    """Annotations have no effect; before Python 3.12, nodes inside f-strings have no positions."""
     child: ast.AST = node
     for parent in source.above(node):
         if isinstance(parent, ast.JoinedStr) or child in (
@@ -205,7 +216,7 @@ def _is_passed_over(source: Source, node: ast.AST) -> bool:
     return False
 
 
-def _in_body(source: Source, node: ast.AST, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _in_body(source: Source, node: ast.AST, function: FunctionNode) -> bool:
     child: ast.AST = node
     for parent in (node, *source.above(node)):
         if parent is function:
@@ -214,12 +225,12 @@ def _in_body(source: Source, node: ast.AST, function: ast.FunctionDef | ast.Asyn
     return False
 
 
-def _is_default(source: Source, node: ast.AST, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _is_default(source: Source, node: ast.AST, function: FunctionNode) -> bool:
     return any(each is function.args for each in source.above(node))
 
 
 def still_parses(before: str, after: str) -> bool:
-    """Is the changed text Python, and does it mean something else?"""
+    """Does the changed text parse, and to a different tree?"""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -229,7 +240,7 @@ def still_parses(before: str, after: str) -> bool:
 
 
 def words(tests: Iterable[str]) -> tuple[str, ...]:
-    """Strings that these tests spell out."""
+    """String literals of these tests."""
     found: dict[str, None] = {}
     for text in tests:
         try:

@@ -1,4 +1,4 @@
-"""What a search found: one small change, or two together, that turned every failing test green; and which comes first."""
+"""The results of a search: one change, or a pair, with which every failing test passes; and their ranking."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from itertools import pairwise
 from agent.contract.proposal import Edits, FileChange
 from agent.proposers.patterns.generate import Change
 
-PAIR = 0.3  # what a second change takes from the prior: few pairs that pass are right
+PAIR = 0.3  # factor on the prior for a second change: few passing pairs are right
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Changes of one file that do not overlap. `kept` of `promised` examples in docstrings hold with them."""
+    """Changes of one file that do not overlap. With them, `kept` of `promised` docstring examples hold."""
 
     changes: tuple[Change, ...]
     kept: int = 0
     promised: int = 0
 
     @property
-    def fits_together(self) -> bool:
+    def is_consistent(self) -> bool:
         spans = sorted((c.rewrite.start, c.rewrite.end) for c in self.changes)
         apart = all(one[1] <= other[0] for one, other in pairwise(spans))
         return apart and len({c.path for c in self.changes}) == 1
@@ -38,7 +38,7 @@ class Hit:
 
     @property
     def size(self) -> int:
-        """Characters that go and come."""
+        """Characters removed plus characters added."""
         return sum(len(c.rewrite.text) + c.rewrite.end - c.rewrite.start for c in self.changes)
 
     def edits(self, texts: Mapping[str, str]) -> Edits:
@@ -50,6 +50,6 @@ class Hit:
 
 
 def ranked(hits: Sequence[Hit]) -> list[Hit]:
-    """The likeliest first; what breaks more of the docstrings' promises than another comes after it."""
+    """The likeliest first; hits that break more docstring examples than others come last."""
     most = max((hit.kept for hit in hits), default=0)
     return sorted(hits, key=lambda hit: (hit.promised > 0 and hit.kept < most, -hit.prior, hit.size))

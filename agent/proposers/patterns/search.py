@@ -1,4 +1,4 @@
-"""The search's outer half: hands changes to the guest inside the sandbox and reads what it tells. Knows no patterns."""
+"""The search's host side: passes changes to the guest inside the sandbox and reads its events. Knows no patterns."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from agent.checks.sampling import question, run_of
+from agent.checks.sampling import guest_request, run_of
 from agent.contract.verdicts import Check
 from agent.proposer import Situation
 from agent.proposers.patterns.generate import Change
 
-LONGEST = 60.0  # seconds of one search: what small changes can heal, they heal early, and a model may be waiting
-AFTER_HIT = 0.8  # seconds to look for alternatives once one change passed
-RELATED = 150  # passing tests that are run beside the failing ones
-MARGIN = 2.0  # seconds kept back for starting and ending the search
+LONGEST = 60.0  # seconds of one search: mutations that work are found early, and a model can take over
+AFTER_HIT = 0.8  # seconds to look for alternatives after the first change that passes
+RELATED = 150  # passing tests to run with the failing ones
+MARGIN = 2.0  # seconds reserved for starting and ending the search
 
 
-class Event(msgspec.Struct):
-    """One line of the guest's answer; which fields are set depends on `event`."""
+class SearchEvent(msgspec.Struct):
+    """One line of the guest's output; `event` decides which fields are set."""
 
     event: str
     id: int = -1
     also: int = -1  # the second change of a pair
     tests: int = 0
-    kept: int = 0  # of the examples that docstrings promise
+    kept: int = 0  # docstring examples that hold
     promised: int = 0
     why: str = ""
     missing: list[str] = []
     red: list[str] = []
     tried: int = 0
     exhausted: bool = False
-    batched: tuple[int, float] = (0, 0.0)  # how many, in how many seconds: many in one process,
+    batched: tuple[int, float] = (0, 0.0)  # (count, seconds): changes tried many to a process,
     forked: tuple[int, float] = (0, 0.0)  # in a fork each,
     fresh: tuple[int, float] = (0, 0.0)  # in a fork each that imports everything
 
 
-async def search(situation: Situation, check: Check, found: Sequence[Change]) -> list[Event]:
-    """Have the changes tried; events name them by their place in `found`. Raises `SandboxError` when the sandbox is lost."""
+async def search(situation: Situation, check: Check, found: Sequence[Change]) -> list[SearchEvent]:
+    """Try the changes; events identify them by their index in `found`. Raises `SandboxError` if the sandbox is lost."""
     seconds = min(situation.seconds, LONGEST)
     plan = {
-        **question(check, situation.oracle, run_of(check, situation.red), red=None, green=RELATED),
+        **guest_request(check, situation.oracle, run_of(check, situation.red), red=None, green=RELATED),
         "seconds": max(1.0, seconds - MARGIN),
         "after_hit": AFTER_HIT,
     }
@@ -57,13 +57,13 @@ async def search(situation: Situation, check: Check, found: Sequence[Change]) ->
     async with situation.sandbox.candidate() as workspace:
         asked = await situation.runner.ask(workspace, "search", stdin, seconds + MARGIN, check=check)
     events = list(_events(asked.output))
-    return events or [Event("unavailable", why=asked.problem)] if asked.problem else events
+    return events or [SearchEvent("unavailable", why=asked.problem)] if asked.problem else events
 
 
-def _events(output: bytes) -> Iterator[Event]:
-    """What can be believed of the answer: it is only about what to try in the gate."""
+def _events(output: bytes) -> Iterator[SearchEvent]:
+    """The valid events. They are untrusted and only decide what the gate tries."""
     for line in output.splitlines():
         try:
-            yield msgspec.json.decode(line, type=Event)
+            yield msgspec.json.decode(line, type=SearchEvent)
         except (ValueError, msgspec.ValidationError):
             continue

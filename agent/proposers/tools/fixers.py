@@ -1,7 +1,6 @@
-"""Which tools can mend what they complain about, and how a check's command becomes the command that does it.
+"""Tools that can fix their own findings, and how a check's command becomes the fixing command.
 
-One row a tool. Pure: reads command lines and writes command lines; runs nothing. The repository's own options and paths are
-kept as they are written.
+One row per tool. Pure: command lines in, command lines out. The repository's own options and paths stay as written.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ DEEPEST = 3  # scripts that call scripts
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """What mends a part of a check: shell text for the check's own folder and environment."""
+    """A command that fixes part of a check: shell text for the check's own folder and environment."""
 
     tool: str  # "ruff check"
     command: str
-    bolder: str = ""  # the same tool with changes that it does not vouch for; "" where it has none
+    bolder: str = ""  # the same tool with its unsafe fixes; "" if it has none
 
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """A row: the program (and subcommand), the options that make it only look, and those that make it write."""
+    """The program (and subcommand), the options of its check mode to drop, and those that make it write."""
 
     name: str
     drop: tuple[str, ...] = ()  # "--format=" takes a value
@@ -43,7 +42,7 @@ class _Tool:
         return self.name.partition(" ")[2]
 
 
-_LOOKS = ("--check", "--diff")
+_CHECK_ONLY = ("--check", "--diff")
 _TOOLS = (
     # Python
     _Tool(
@@ -52,9 +51,9 @@ _TOOLS = (
         ("--fix",),
         ("--unsafe-fixes",),
     ),
-    _Tool("ruff format", _LOOKS),
-    _Tool("black", _LOOKS),
-    _Tool("isort", (*_LOOKS, "--check-only", "-c")),
+    _Tool("ruff format", _CHECK_ONLY),
+    _Tool("black", _CHECK_ONLY),
+    _Tool("isort", (*_CHECK_ONLY, "--check-only", "-c")),
     _Tool("autopep8", ("--diff", "-d", "--exit-code"), ("--in-place",)),
     _Tool("yapf", ("--diff", "-d", "--quiet", "-q"), ("--in-place",)),
     _Tool("docformatter", ("--check", "-c"), ("--in-place",)),
@@ -88,12 +87,12 @@ _TOOLS = (
     _Tool("cargo clippy", (), ("--fix", "--allow-dirty", "--allow-no-vcs")),
     _Tool("clang-format", ("--dry-run", "-n", "-Werror", "--Werror"), ("-i",)),
     _Tool("shfmt", ("-d", "-l", "--diff", "--list"), ("-w",)),
-    _Tool("taplo fmt", _LOOKS),
-    _Tool("taplo format", _LOOKS),
+    _Tool("taplo fmt", _CHECK_ONLY),
+    _Tool("taplo format", _CHECK_ONLY),
     _Tool("terraform fmt", ("-check", "-diff")),
     _Tool("rubocop", (), ("--autocorrect",)),
 )
-# How tests write their recorded outputs anew: `--snapshot-update` is syrupy's and pytest-snapshot's.
+# How test runners update snapshots: `--snapshot-update` is from syrupy and pytest-snapshot.
 _RECORDERS = (
     _Tool("pytest", (), ("--snapshot-update",)),
     _Tool("jest", ("--ci",), ("-u",)),
@@ -103,17 +102,17 @@ _LAUNCHERS = {"npx": (), "pnpx": (), "bunx": (), "yarn": ("exec", "run", "dlx"),
 
 
 def fixes(command: str, texts: Mapping[str, str]) -> tuple[Fix, ...]:
-    """What can mend the parts of a check's command, in their order. `texts` holds the scripts it may end up in, by path."""
+    """Fixes for the parts of a check's command, in order. `texts` holds the scripts it may call, by path."""
     return _found(command, texts, _TOOLS)
 
 
-def may_be_fixed(command: str) -> bool:
-    """Whether a check's command names such a tool, or a script that may."""
+def has_fixer(command: str) -> bool:
+    """Does a check's command name such a tool, or a script that might?"""
     return any(_fix(words, _TOOLS) or calls([bare(word) for word in words]) for words in simple_commands(command))
 
 
 def recordings(command: str, texts: Mapping[str, str]) -> tuple[Fix, ...]:
-    """What writes the snapshots of a check's tests anew."""
+    """Commands that update the snapshots of a check's tests."""
     return _found(command, texts, _RECORDERS)
 
 
@@ -122,7 +121,7 @@ def _found(command: str, texts: Mapping[str, str], tools: tuple[_Tool, ...]) -> 
 
 
 def _commands(text: str, texts: Mapping[str, str], depth: int) -> Iterator[list[str]]:
-    """The simple commands of shell text as words (still quoted), with those of the scripts that it calls in their place."""
+    """The simple commands of shell text as words (still quoted); calls of scripts are replaced by the scripts' commands."""
     for words in simple_commands(text):
         inner = called([bare(word) for word in words], texts) if depth else ""
         if inner:
@@ -132,7 +131,7 @@ def _commands(text: str, texts: Mapping[str, str], depth: int) -> Iterator[list[
 
 
 def _split(words: list[str]) -> tuple[str, list[str], list[str]]:
-    """The program, the words up to it, and its arguments, also behind `npx` and the like."""
+    """The program, the words up to it, and its arguments; looks behind `npx` and other launchers."""
     name, arguments = program([bare(word) for word in words])
     at = len(words) - len(arguments)
     if name in _LAUNCHERS:

@@ -1,4 +1,4 @@
-"""Runs the tools that the red checks call for, and keeps of their changes what the findings need."""
+"""Runs the fixers of the failing checks and keeps those of their changes that the findings need."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agent.proposers.tools.fixers import Fix, fixes
 from agent.proposers.tools.trials import Changed, Trials
 
 RUNG = "tools"
-MISSING = (126, 127)  # exit codes of a shell that finds no such program
+MISSING = (126, 127)  # shell exit codes for a missing program
 _SCRIPTS = ("Makefile", "makefile", "GNUmakefile", "package.json")
-_READ = 20  # further scripts that a command names
+_READ = 20  # at most this many further scripts named by a command
 _NO_NETWORK = (
     "Temporary failure in name resolution", "Could not resolve host", "Name or service not known", "Network is unreachable",
     "EAI_AGAIN", "ENOTFOUND", "Failed to establish a new connection", "failed to lookup address", "Could not connect",
@@ -23,19 +23,19 @@ _NO_NETWORK = (
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What the tools did. `edits` go on to further repairs: those of the candidate, or a step on the way."""
+    """What the tools did. Further repairs build on `edits`: those of the candidate, or a partial fix."""
 
     candidates: tuple[Candidate, ...] = ()
     edits: Edits = ()
-    runs: tuple[CheckRun, ...] = ()  # the checks that have a tool, with these edits
+    runs: tuple[CheckRun, ...] = ()  # of the checks that have a fixer, with these edits
     notes: tuple[str, ...] = ()
-    checks: frozenset[str] = frozenset()  # names of the checks that are green with the edits
+    checks: frozenset[str] = frozenset()  # names of the checks that pass with the edits
 
 
 async def fixes_of(
     trials: Trials, checks: Sequence[Check], read: Callable[[str, Mapping[str, str]], tuple[Fix, ...]] = fixes
 ) -> list[tuple[Check, Fix]]:
-    """What `read` finds in the commands of these checks, in their order: the tools that mend what they find."""
+    """The fixes that `read` finds in the commands of these checks, in order."""
     found: list[tuple[Check, Fix]] = []
     for check in checks:
         scripts = [word.removeprefix("./") for word in check.command.split() if word.endswith(".sh")]
@@ -46,16 +46,13 @@ async def fixes_of(
 
 
 async def fix(trials: Trials, found: Sequence[tuple[Check, Fix]], on: Edits = ()) -> Fixed:
-    """First what tools vouch for, then, when that does not suffice, what they would not do unasked, upon the change `on`.
-
-    Raises `SandboxError`.
-    """
+    """Apply the safe fixes on top of `on`; if they do not suffice, the unsafe ones too. Raises `SandboxError`."""
     checks = list({check.name: check for check, _ in found}.values())
     commands = [(check, fix.command) for check, fix in found]
     bolder = [(check, fix.bolder or fix.command) for check, fix in found]
     best, notes = Fixed(), []
     for choice in (commands, bolder) if bolder != commands else (commands,):
-        # One tool undoes what another did: a second pass settles them.
+        # One tool can undo the work of another; a second pass settles them.
         changed = await trials.changed_by(choice if len(choice) == 1 else [*choice, *choice], on)
         notes += _remarks(choice, changed)
         if not changed.edits or changed.edits in (on, best.edits):
@@ -74,15 +71,15 @@ async def fix(trials: Trials, found: Sequence[tuple[Check, Fix]], on: Edits = ()
                 best = Fixed((), edits, tuple(runs.values()))
     if best.edits:
         left = sum(len(run.red) for run in best.runs)
-        notes.append(f"{_named(commands)} mends a part only, {left} findings stay")
+        notes.append(f"{_named(commands)} fixes only some findings; {left} remain")
     return Fixed((), best.edits, best.runs, tuple(dict.fromkeys(notes)))
 
 
 def _cuts(trials: Trials, checks: Sequence[Check], edits: Edits, on: Edits) -> Iterator[Edits]:
-    """The changes of the files that have findings, when the tool changed others too; then all."""
-    told = {frame.path for check in checks for failure in trials.base_run(check).failures for frame in failure.frames}
-    told |= {edit.path for edit in on}
-    cut = tuple(edit for edit in edits if edit.path in told)
+    """If the tool also changed files without findings: first the edits without those files. Then all edits."""
+    reported = {frame.path for check in checks for failure in trials.base_run(check).failures for frame in failure.frames}
+    reported |= {edit.path for edit in on}
+    cut = tuple(edit for edit in edits if edit.path in reported)
     if cut and cut != edits:
         yield cut
     yield edits
@@ -93,11 +90,11 @@ def _remarks(commands: Sequence[tuple[Check, str]], changed: Changed) -> list[st
     for (_, command), run in zip(commands, changed.runs, strict=False):
         name = f"`{one_line(command, 80)}`"
         if run.exit_code in MISSING:
-            notes.append(f"{name} cannot be run here: it is not installed")
+            notes.append(f"{name} is not installed")
         elif run.ending != "finished":
-            notes.append(f"{name} did not come to an end")
+            notes.append(f"{name} did not finish")
         elif any(sign in run.output for sign in _NO_NETWORK):
-            notes.append(f"{name} wants the network, which the sandbox does not have")
+            notes.append(f"{name} needs the network; the sandbox has none")
         elif not changed.edits:
             said = next((line for line in reversed(run.output.splitlines()) if line.strip()), "")
             notes.append(f"{name} changes nothing" + (f": {one_line(said, 120)}" if said else ""))
@@ -114,4 +111,4 @@ def _title(commands: Sequence[tuple[Check, str]], edits: Edits) -> str:
 
 
 def _reasoning(commands: Sequence[tuple[Check, str]]) -> str:
-    return f"The repository's own tool mends what it finds: {_named(commands)}."
+    return f"The project's own tool fixes its findings: {_named(commands)}."

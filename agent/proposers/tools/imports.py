@@ -1,7 +1,7 @@
-"""Edits of a module's import statements as text: everything else, comments and line ends too, stays as it is. Pure.
+"""Edits import statements as text: everything else stays, including comments and line endings. Pure.
 
-Each function returns the new source, or None where it cannot be done or would change nothing. Placement follows isort's order
-(standard library, third party, own), so that a linter has nothing to add.
+Each function returns the new source, or None if the edit is impossible or changes nothing. Placement follows isort's order
+(standard library, third party, own) to satisfy linters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from agent.edits.changes import lines
 
-LONGEST = 88  # characters of an import line that gets one more name
+LONGEST = 88  # characters of an import line extended by a name
 _STATEMENT = re.compile(r"(?:from (?P<module>[\w.]+) )?import (?P<name>[\w.]+)(?: as (?P<alias>\w+))?")
 
 
@@ -49,7 +49,7 @@ def parse(source: str) -> ast.Module | None:
 
 
 def add(source: str, wanted: Import, own: Collection[str] = ()) -> str | None:
-    """With one more import at the top of the module. `own` are the top-level names of the repository's modules."""
+    """Add an import at the top of the module. `own` are the top-level names of the repository's modules."""
     tree = parse(source)
     if tree is None:
         return None
@@ -73,7 +73,7 @@ def add(source: str, wanted: Import, own: Collection[str] = ()) -> str | None:
 
 
 def redirect(source: str, line: int, module: str, name: str, to: Import) -> str | None:
-    """The `name` that the import at `line` takes from `module` is taken from elsewhere, under the name it had here."""
+    """Take the `name` that `line` imports from `module` from elsewhere, under the same local name."""
     tree = parse(source)
     node = None if tree is None else _import_of(tree, line, module, name)
     if node is None:
@@ -85,7 +85,7 @@ def redirect(source: str, line: int, module: str, name: str, to: Import) -> str 
     first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
     indent = rows[first][: node.col_offset]
     if indent.strip():
-        return None  # behind a semicolon
+        return None  # after a semicolon
     if len(node.names) == 1:
         return _checked("".join([*rows[:first], f"{indent}{statement}{end}", *rows[last + 1 :]]))
     shorter = _without(rows[first : last + 1], node, alias)
@@ -93,7 +93,7 @@ def redirect(source: str, line: int, module: str, name: str, to: Import) -> str 
 
 
 def rename_module(source: str, old: str, new: str) -> str | None:
-    """Imports of `old` import `new` instead, under the names that the code uses."""
+    """Import `new` instead of `old`, under the names that the code uses."""
     tree = parse(source)
     if tree is None:
         return None
@@ -117,7 +117,7 @@ def rename_module(source: str, old: str, new: str) -> str | None:
 
 
 def replace_attribute(source: str, module: str, name: str, new_module: str, own: Collection[str] = ()) -> str | None:
-    """`module.name` becomes `new_module.name` everywhere, with its import."""
+    """Replace `module.name` by `new_module.name` everywhere, and import the new module."""
     tree = parse(source)
     if tree is None:
         return None
@@ -167,7 +167,7 @@ def make_local(source: str, line: int, module: str, name: str) -> str | None:
 
 
 def names_taken(source: str, line: int, module: str) -> tuple[str, ...]:
-    """What the file takes from `module`: the names that it imports from it, or the attributes that it reads of it."""
+    """The names that the file imports from `module`, or the attributes that it reads from it."""
     tree = parse(source)
     if tree is None:
         return ()
@@ -181,14 +181,14 @@ def names_taken(source: str, line: int, module: str) -> tuple[str, ...]:
 
 
 def attributes(source: str, name: str) -> tuple[str, ...]:
-    """The attributes that are read of a name."""
+    """The attributes read from a name."""
     tree = parse(source)
     found = (n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and _dotted(n.value) == name) if tree else ()
     return tuple(dict.fromkeys(found))
 
 
 def imports_module(source: str, top: str) -> bool:
-    """Whether the source imports a module of this top-level name."""
+    """Does the source import a module with this top-level name?"""
     tree = parse(source)
     nodes = list(_imports(tree)) if tree else []
     modules = [a.name for n in nodes if isinstance(n, ast.Import) for a in n.names]
@@ -197,7 +197,7 @@ def imports_module(source: str, top: str) -> bool:
 
 
 def is_relative(source: str) -> bool:
-    """Whether the module imports its siblings by a dot."""
+    """Does the module use relative imports?"""
     tree = parse(source)
     return tree is not None and any(isinstance(node, ast.ImportFrom) and node.level for node in _head(tree))
 
@@ -230,7 +230,7 @@ def _texts(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _name_order(name: str) -> tuple[int, str]:
-    """As isort sorts names: constants, classes, the rest."""
+    """isort's order of names: constants, classes, the rest."""
     word = name.partition(" ")[0]
     return (0 if word.isupper() and len(word) > 1 else 1 if word[:1].isupper() else 2), word
 
@@ -245,7 +245,7 @@ def _section(module: str, own: Collection[str]) -> int:
 def _place(
     tree: ast.Module, head: list[ast.Import | ast.ImportFrom], wanted: Import, own: Collection[str], rows: list[str]
 ) -> tuple[int, int, int]:
-    """How many lines stay above, and the blank lines to put before and after."""
+    """How many lines stay above the import, and how many blank lines go before and after it."""
 
     def order(node: ast.Import | ast.ImportFrom) -> tuple[int, bool, str]:
         module = _source_of(node) if isinstance(node, ast.ImportFrom) else node.names[0].name
@@ -272,7 +272,7 @@ def _place(
 
 
 def _import_of(tree: ast.Module, line: int, module: str, name: str) -> ast.ImportFrom | None:
-    """The import of `name` at `line`; where the line is another's, one from a module of that last name."""
+    """The import of `name` at `line`; if none is there, one from a module with the same last name."""
     last = module.rpartition(".")[2]
     found = [n for n in _imports(tree) if isinstance(n, ast.ImportFrom) and any(a.name == name for a in n.names)]
     at_line = [node for node in found if node.lineno <= line <= (node.end_lineno or node.lineno)]

@@ -1,6 +1,6 @@
-"""Says that a lock file is out of date, and what makes it anew: that needs the package index, which no command here can reach.
+"""Reports outdated lock files and the command that regenerates them: that needs the package index, out of the sandbox's reach.
 
-Pure. Nothing is guessed into a lock: its hashes are what others trust.
+Pure. Never edits a lock: others trust its hashes.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# What the tools say → the file, and the command that mends it.
-_SAID = (
+# The tools' messages → the file, and the command that regenerates it.
+_MESSAGES = (
     (
         re.compile(r"lockfile at `?uv\.lock`? needs to be updated|uv\.lock.{0,40}needs to be updated", re.I),
         "uv.lock",
@@ -43,10 +43,10 @@ _SAID = (
 )
 
 
-def remarks(hints: Iterable[str]) -> list[str]:
-    """One sentence for the first lock file that the failing job's log calls out of date."""
-    told = "\n".join(hints)
-    for pattern, file, command in _SAID:
-        if pattern.search(told):
-            return [f"{file} is out of date, and making it anew needs the package index; run `{command}` and commit the result"]
+def notes(hints: Iterable[str]) -> list[str]:
+    """One note on the first lock file that the failing job's log calls out of date."""
+    text = "\n".join(hints)
+    for pattern, file, command in _MESSAGES:
+        if pattern.search(text):
+            return [f"{file} is out of date and regenerating it needs the package index; run `{command}` and commit the result"]
     return []

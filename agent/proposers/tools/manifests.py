@@ -1,7 +1,7 @@
-"""Adds a dependency to the file that names them, as text: order, quotes, indents and comments stay as the file has them. Pure.
+"""Adds a dependency to a manifest, as text: order, quotes, indentation and comments stay. Pure.
 
-Knows pyproject.toml (project, extras, groups, Poetry), requirements files and setup.cfg. What was written is read again:
-nothing but the one requirement may differ.
+Knows pyproject.toml (project, extras, groups, Poetry), requirements files and setup.cfg. The result is parsed again: nothing
+but the one requirement may differ.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _REQUIREMENTS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One list of requirements."""
+class RequirementList:
+    """One list of requirements in a manifest."""
 
     path: str
-    table: str  # "project.dependencies", "dependency-groups.dev", "" for a file that is a list itself
+    table: str  # "project.dependencies", "dependency-groups.dev"; "" for a requirements file
     names: frozenset[str]  # normalised
     for_tests: bool
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         return f"`{self.table}` of {self.path}" if self.table else self.path
 
 
@@ -40,78 +40,78 @@ def is_manifest(path: str) -> bool:
     return path in ("pyproject.toml", "setup.cfg") or _REQUIREMENTS.match(path) is not None
 
 
-def places(texts: Mapping[str, str]) -> list[Place]:
-    """The lists of requirements in these manifests, by path; what cannot be read has none."""
-    found: list[Place] = []
+def requirement_lists(texts: Mapping[str, str]) -> list[RequirementList]:
+    """The requirement lists of these manifests (texts by path); an unreadable manifest has none."""
+    found: list[RequirementList] = []
     for path, text in texts.items():
         if path == "pyproject.toml":
-            found += _toml_places(path, text)
+            found += _toml_lists(path, text)
         elif path == "setup.cfg":
-            found += _ini_places(path, text)
+            found += _ini_lists(path, text)
         else:
             names = frozenset(name for row in text.splitlines() if (name := _listed(row)))
             stem = PurePosixPath(path).name.partition(".")[0]
-            found.append(Place(path, "", names, any(word in DEVELOPMENT for word in re.split(r"[-_.]", stem))))
-    compiled = {place.path for place in found}
-    # Of requirements.in and the requirements.txt made from it, people write the first.
-    return [place for place in found if not (place.path.endswith(".txt") and place.path[:-4] + ".in" in compiled)]
+            found.append(RequirementList(path, "", names, any(word in DEVELOPMENT for word in re.split(r"[-_.]", stem))))
+    compiled = {target.path for target in found}
+    # requirements.txt is compiled from requirements.in: only the latter is edited.
+    return [target for target in found if not (target.path.endswith(".txt") and target.path[:-4] + ".in" in compiled)]
 
 
-def choose(found: list[Place], distribution: str, *, for_tests: bool) -> list[Place]:
-    """Where a dependency that nobody names belongs, likeliest first; empty when a list that counts names it already."""
+def choose(found: list[RequirementList], distribution: str, *, for_tests: bool) -> list[RequirementList]:
+    """The lists for an undeclared dependency, likeliest first; empty if an applicable list already has it."""
     name = named(distribution)
-    if any(name in place.names for place in found if for_tests or not place.for_tests):
+    if any(name in target.names for target in found if for_tests or not target.for_tests):
         return []
-    fitting = [place for place in found if place.for_tests == for_tests]
+    fitting = [target for target in found if target.for_tests == for_tests]
     return fitting or found
 
 
-def add(text: str, place: Place, distribution: str) -> str | None:
-    """The manifest with one more requirement; None where that cannot be done safely."""
-    if place.path == "pyproject.toml":
-        made = _in_toml(text, place.table, distribution)
-    elif place.path == "setup.cfg":
-        made = _in_ini(text, place.table, distribution)
+def add(text: str, target: RequirementList, distribution: str) -> str | None:
+    """The manifest with one more requirement; None if that cannot be done safely."""
+    if target.path == "pyproject.toml":
+        made = _in_toml(text, target.table, distribution)
+    elif target.path == "setup.cfg":
+        made = _in_ini(text, target.table, distribution)
     else:
         made = _in_list(text, distribution)
-    return made if made is not None and _is_all_that_differs(text, made, place, distribution) else None
+    return made if made is not None and _is_only_change(text, made, target, distribution) else None
 
 
-def _toml_places(path: str, text: str) -> Iterator[Place]:
+def _toml_lists(path: str, text: str) -> Iterator[RequirementList]:
     content = _toml(text)
     project, groups = _table(content, "project"), _table(content, "dependency-groups")
     if "dependencies" in project:
-        yield _place(path, "project.dependencies", project["dependencies"], for_tests=False)
+        yield _requirement_list(path, "project.dependencies", project["dependencies"], for_tests=False)
     for kind, table in (
         ("project.optional-dependencies", _table(project, "optional-dependencies")),
         ("dependency-groups", groups),
     ):
         for name, value in table.items():
             if name in DEVELOPMENT:
-                yield _place(path, f"{kind}.{name}", value, for_tests=True)
+                yield _requirement_list(path, f"{kind}.{name}", value, for_tests=True)
     poetry = _table(_table(content, "tool"), "poetry")
     if "dependencies" in poetry:
-        yield _place(path, "tool.poetry.dependencies", list(_table(poetry, "dependencies")), for_tests=False)
+        yield _requirement_list(path, "tool.poetry.dependencies", list(_table(poetry, "dependencies")), for_tests=False)
     for name, group in _table(poetry, "group").items():
         if name in DEVELOPMENT and isinstance(group, dict):
             inner = list(_table(group, "dependencies"))
-            yield _place(path, f"tool.poetry.group.{name}.dependencies", inner, for_tests=True)
+            yield _requirement_list(path, f"tool.poetry.group.{name}.dependencies", inner, for_tests=True)
 
 
-def _ini_places(path: str, text: str) -> Iterator[Place]:
+def _ini_lists(path: str, text: str) -> Iterator[RequirementList]:
     parser = _ini(text)
     if parser.has_option("options", "install_requires"):
         value = parser.get("options", "install_requires").splitlines()
-        yield _place(path, "options.install_requires", value, for_tests=False)
+        yield _requirement_list(path, "options.install_requires", value, for_tests=False)
     for name in parser.options("options.extras_require") if parser.has_section("options.extras_require") else ():
         if name in DEVELOPMENT:
             value = parser.get("options.extras_require", name).splitlines()
-            yield _place(path, f"options.extras_require.{name}", value, for_tests=True)
+            yield _requirement_list(path, f"options.extras_require.{name}", value, for_tests=True)
 
 
-def _place(path: str, table: str, value: object, *, for_tests: bool) -> Place:
+def _requirement_list(path: str, table: str, value: object, *, for_tests: bool) -> RequirementList:
     items = [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-    return Place(path, table, frozenset(name for item in items if (name := named(item))), for_tests)
+    return RequirementList(path, table, frozenset(name for item in items if (name := named(item))), for_tests)
 
 
 def _in_toml(text: str, table: str, distribution: str) -> str | None:
@@ -182,7 +182,7 @@ def _in_ini(text: str, table: str, distribution: str) -> str | None:
     while last + 1 < len(rows) and rows[last + 1].strip() and rows[last + 1][0] in " \t":
         last += 1
     if last == at:
-        return None  # all in one line
+        return None  # all on one line
     indent = re.match(r"[ \t]*", rows[at + 1])
     end = "\r\n" if "\r\n" in text else "\n"
     if not rows[last].endswith("\n"):
@@ -202,12 +202,12 @@ def _in_list(text: str, distribution: str) -> str:
 
 
 def _listed(row: str) -> str:
-    """The name in a row of a requirements file; "" for options, addresses and comments."""
+    """The name in a line of a requirements file; "" for options, URLs and comments."""
     return "" if row.strip().startswith(("-", "#", "http", "git+", ".", "/", "--hash")) or row[:1] in " \t" else named(row)
 
 
 def _section(text: str, header: str) -> tuple[int, int] | None:
-    """Where the body of a table begins and ends."""
+    """Start and end of a table's body."""
     head = re.search(rf"(?m)^{header}[ \t]*(?:#.*)?\r?$\n?", text)
     if head is None:
         return None
@@ -216,7 +216,7 @@ def _section(text: str, header: str) -> tuple[int, int] | None:
 
 
 def _strings(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each plain string of a TOML list that was opened just before `at`."""
+    """Start and end of each plain string of the TOML list that opens just before `at`."""
     pattern = re.compile(r"""[ \t\r\n,]*(?:#[^\n]*\n[ \t\r\n,]*)*("(?:[^"\\\n]|\\.)*"|'[^'\n]*')""")
     while (found := pattern.match(text, at)) is not None:
         yield found.start(1), found.end(1)
@@ -228,13 +228,13 @@ def _close(text: str, at: int) -> int | None:
     return found.end() - 1 if found else None
 
 
-def _is_all_that_differs(before: str, after: str, place: Place, distribution: str) -> bool:
-    """Read anew: the wanted list has one requirement more, and every other value is what it was."""
-    old = {(p.table): p.names for p in places({place.path: before})}
-    new = {(p.table): p.names for p in places({place.path: after})}
-    if old.keys() != new.keys() or new.get(place.table) != old.get(place.table, frozenset()) | {named(distribution)}:
+def _is_only_change(before: str, after: str, target: RequirementList, distribution: str) -> bool:
+    """Parsed again: the list has one more requirement, and every other list is unchanged."""
+    old = {(p.table): p.names for p in requirement_lists({target.path: before})}
+    new = {(p.table): p.names for p in requirement_lists({target.path: after})}
+    if old.keys() != new.keys() or new.get(target.table) != old.get(target.table, frozenset()) | {named(distribution)}:
         return False
-    if any(new[table] != old[table] for table in old if table != place.table):
+    if any(new[table] != old[table] for table in old if table != target.table):
         return False
     gone = [row for row in lines(before) if row.strip()]
     kept = [row for row in lines(after) if row.strip()]

@@ -1,6 +1,6 @@
-"""What a failure says is missing: a name, an attribute of a module, a name of a module's, a module. Pure.
+"""Reads from failures what is missing: a name, an attribute of a module, an imported name, a module. Pure.
 
-Reads Python's own words and those of linters and type checkers; the texts are hostile data, so what is read is only names.
+Knows the messages of Python, linters and type checkers. The texts are hostile data: only names are taken from them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Kind = Literal["name", "import", "attribute", "module"]
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """`name` of `module` (one of them may be ""), asked for by a line of the repository."""
+    """`name` of `module` (either can be ""), needed by a line of the repository."""
 
     kind: Kind
     name: str
@@ -27,13 +27,13 @@ class Missing:
     circular: bool = False
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """For people: "`json`", "`Mapping` of `collections`"."""
         return f"`{self.name}` of `{self.module}`" if self.name and self.module else f"`{self.name or self.module}`"
 
 
 _NAME, _MODULE = r"(?P<name>[^\W\d]\w*)", r"(?P<module>[^\W\d][\w.]*)"
-_SAID: tuple[tuple[Kind, str], ...] = (
+_MESSAGES: tuple[tuple[Kind, str], ...] = (
     ("name", rf"NameError: (?:free variable |global name |name )?'{_NAME}' is not defined"),
     ("name", rf"\bF821:? [Uu]ndefined name [`']{_NAME}[`']"),
     ("name", rf"\bundefined name '{_NAME}'"),
@@ -48,22 +48,22 @@ _SAID: tuple[tuple[Kind, str], ...] = (
     ("module", rf"\bE0401: Unable to import '{_MODULE}'"),
     ("module", rf'library stub for module named "{_MODULE}"'),
 )
-_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _SAID)
+_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _MESSAGES)
 
 
 def read_missing(failures: Iterable[Failure]) -> tuple[Missing, ...]:
-    """Each missing thing once a file, in the order of the failures. Failures without a line of the repository are left out."""
+    """Each missing thing once per file, in the order of the failures. Failures outside the repository are left out."""
     found: dict[tuple[str, str, str, str], Missing] = {}
     for failure in failures:
         if not failure.frames:
             continue
         frame = failure.frames[-1]
-        # The last error of a chain of them is told last, and is what came out.
+        # The last error of an exception chain comes last, and is the one that was raised.
         text = f"{failure.details}\n{failure.message}"
         for kind, pattern in _PATTERNS:
-            said = list(pattern.finditer(text))
-            if said:
-                parts = said[-1].groupdict()
+            matches = list(pattern.finditer(text))
+            if matches:
+                parts = matches[-1].groupdict()
                 name, module = parts.get("name") or "", parts.get("module") or ""
                 missing = Missing(kind, name, module, frame.path, frame.line, bool(parts.get("circular")))
                 found.setdefault((kind, name, module, frame.path), missing)

@@ -1,7 +1,7 @@
-"""Where a missing thing may come from, as changes to try: best first, each of one file.
+"""Possible origins of a missing thing, as changes to try: best first, each to one file.
 
-Knows what the guest found (the repository's own imports and definitions, what is installed) and how imports are edited; runs
-nothing. What the guest answers was near hostile code: names are checked by their form, and the rest is only tried.
+Works from the guest's findings (the repository's imports and definitions, the installed packages); runs nothing. The guest's
+answer is untrusted, since hostile code runs near it: names are checked by their form, and every option is only tried.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from agent.proposers.tools.imports import Import, read_import
 from agent.proposers.tools.missing import Missing
 from agent.source.test_files import is_test
 
-MOST = 8  # options for one missing thing
-# Names that modules go by wherever they are used; only tried where the module is installed.
+MOST = 8  # options per missing thing
+# Conventional aliases of modules; tried only if the module is installed.
 _ALIASES = {
     "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "mpl": "matplotlib", "sns": "seaborn", "tf": "tensorflow",
     "nx": "networkx", "sp": "scipy", "sa": "sqlalchemy", "pl": "polars", "xr": "xarray", "jnp": "jax.numpy",
@@ -28,13 +28,13 @@ _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 class Known(msgspec.Struct):
-    """What the guest's `names` answers."""
+    """The answer of the guest's `names`."""
 
     imports: dict[str, list[tuple[int, str]]] = {}  # name → how often, which statement
     defined: dict[str, list[tuple[str, str]]] = {}  # name → module and path, in the repository
     paths: dict[str, str] = {}  # module → path, in the repository
     standard: dict[str, list[str]] = {}  # name → modules of the standard library
-    installed: dict[str, list[str]] = {}  # name → modules of the packages that were asked about
+    installed: dict[str, list[str]] = {}  # name → modules of the packages in the request
     modules: dict[str, str] = {}  # module → "standard", "installed", ""
     distributions: dict[str, list[str]] = {}  # top module → distributions
 
@@ -49,7 +49,7 @@ class Known(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One change of one file: what it is called, and the file's new text."""
+    """One change to one file: its title and the file's new text."""
 
     title: str
     path: str
@@ -57,7 +57,7 @@ class Option:
 
 
 def read_known(output: bytes) -> Known:
-    """Empty when it is not an answer of the guest's."""
+    """Empty if the output is no valid answer."""
     try:
         return msgspec.json.decode(output, type=Known)
     except (ValueError, msgspec.ValidationError, RecursionError):
@@ -65,7 +65,7 @@ def read_known(output: bytes) -> Known:
 
 
 def question(missing: Iterable[Missing], texts: Mapping[str, str]) -> dict[str, object]:
-    """What the guest must look up for these. `texts` holds the files that ask, by path."""
+    """The guest's request for these. `texts` holds the files that need them, by path."""
     names: dict[str, list[str]] = {}
     modules: list[str] = list(_ALIASES.values())
     for one in missing:
@@ -83,7 +83,7 @@ def question(missing: Iterable[Missing], texts: Mapping[str, str]) -> dict[str, 
 
 
 def options(one: Missing, known: Known, texts: Mapping[str, str], *, tests_too: bool) -> list[Option]:
-    """Changes that would bring what is missing. `texts` also holds the repository's modules that may re-export it."""
+    """Changes that would restore it. `texts` also holds the repository's modules that could re-export it."""
     made = {"name": _for_name, "import": _for_import, "attribute": _for_attribute, "module": _for_module}[one.kind]
     found: dict[tuple[str, str], Option] = {}
     for option in made(one, known, texts):
@@ -93,7 +93,7 @@ def options(one: Missing, known: Known, texts: Mapping[str, str], *, tests_too: 
 
 
 def reexports(one: Missing, known: Known) -> str | None:
-    """The file of the repository that could offer the name again."""
+    """The repository's file that could re-export the name."""
     return known.paths.get(one.module) if one.kind in ("import", "attribute") else None
 
 
@@ -103,7 +103,7 @@ def _for_name(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[
     wanted = [made for _, text in known.imports.get(one.name, []) if (made := read_import(text)) is not None]
     wanted = [made for made in wanted if not _is_tests(made, known) or is_test(one.path)]
     wanted += [Import(module, one.name) for module, path in known.defined.get(one.name, []) if not is_test(path)]
-    # What has the attributes that are used (`datetime.now`) comes before the module itself (`datetime.timedelta`).
+    # A class with the attributes in use (`datetime.now`) comes before the module of that name (`datetime.timedelta`).
     wanted += [Import(module, one.name) for module in known.standard.get(one.name, [])[:4] if _DOTTED.fullmatch(module)]
     if known.modules.get(one.name):
         wanted.append(Import(one.name))
@@ -119,16 +119,14 @@ def _for_import(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterato
     if one.circular:
         text = imports.make_local(source, one.line, one.module, one.name)
         if text is not None:
-            yield Option(
-                f"imports {one.told} where it is used, which breaks a circle of imports, in {one.path}", one.path, text
-            )
+            yield Option(f"imports {one.label} where it is used, which breaks a circular import, in {one.path}", one.path, text)
         return
     homes = _homes(one, known)
     for module in homes:
         text = imports.redirect(source, one.line, one.module, one.name, _styled(Import(module, one.name), here, source))
         if text is not None:
-            yield Option(f"imports `{one.name}` from `{module}`, where it is now, in {one.path}", one.path, text)
-    yield from _offered_again(one, known, texts, homes)
+            yield Option(f"imports `{one.name}` from its new location `{module}` in {one.path}", one.path, text)
+    yield from _reexported(one, known, texts, homes)
 
 
 def _for_attribute(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[Option]:
@@ -140,7 +138,7 @@ def _for_attribute(one: Missing, known: Known, texts: Mapping[str, str]) -> Iter
     for module in homes:
         if (text := imports.replace_attribute(source, one.module, one.name, module, known.own)) is not None:
             yield Option(f"`{one.module}.{one.name}` becomes `{module}.{one.name}` in {one.path}", one.path, text)
-    yield from _offered_again(one, known, texts, homes)
+    yield from _reexported(one, known, texts, homes)
 
 
 def _for_module(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[Option]:
@@ -155,11 +153,11 @@ def _for_module(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterato
         if module in (one.module, here) or not _DOTTED.fullmatch(module):
             continue
         if (text := imports.rename_module(source, one.module, module)) is not None:
-            yield Option(f"imports `{module}`, which `{one.module}` is called here, in {one.path}", one.path, text)
+            yield Option(f"imports `{module}` instead of `{one.module}` in {one.path}", one.path, text)
 
 
 def _homes(one: Missing, known: Known) -> list[str]:
-    """Modules that offer the name: the repository's for its own, what is installed for the rest; those of one family first."""
+    """Modules that define the name: the repository's own or the installed ones; those of the same top-level package first."""
     top = one.module.partition(".")[0]
     if top in known.own:
         found = [module for module, path in known.defined.get(one.name, []) if not is_test(path)]
@@ -169,35 +167,35 @@ def _homes(one: Missing, known: Known) -> list[str]:
     return [m for m in dict.fromkeys([*family, *found]) if m != one.module and _DOTTED.fullmatch(m)]
 
 
-def _offered_again(one: Missing, known: Known, texts: Mapping[str, str], homes: list[str]) -> Iterator[Option]:
-    """The module that had the name offers it again, for those who still ask there."""
+def _reexported(one: Missing, known: Known, texts: Mapping[str, str], homes: list[str]) -> Iterator[Option]:
+    """The module that had the name re-exports it for code that still imports it from there."""
     path = reexports(one, known)
     if path is None or path not in texts:
         return
     for module in homes:
         made = _styled(Import(module, one.name), one.module, texts[path])
-        # Under its own name: a linter takes that as meant for others.
+        # As `name as name`: linters take that for an intended re-export.
         text = imports.add(texts[path], Import(made.module, made.name, made.name), known.own)
         if text is not None:
-            yield Option(f"offers `{one.name}` in `{one.module}` again, from `{module}`, in {path}", path, text)
+            yield Option(f"re-exports `{one.name}` from `{module}` in `{one.module}` ({path})", path, text)
 
 
 def _styled(made: Import, here: str, source: str) -> Import:
-    """By a dot, where the file imports its siblings so."""
+    """As a relative import, if the file imports its siblings that way."""
     package, _, last = made.module.rpartition(".")
     is_sibling = made.name and package and package == here.rpartition(".")[0]
     return Import(f".{last}", made.name, made.alias) if is_sibling and imports.is_relative(source) else made
 
 
 def _submodules(source: str, one: Missing) -> list[str]:
-    """The dotted names below the module that the source reads, longest first: `xml.etree.ElementTree`, `xml.etree`."""
+    """The dotted names under the module in the source, longest first: `xml.etree.ElementTree`, `xml.etree`."""
     start = f"{one.module}.{one.name}"
     found = [f"{start}.{attribute}" for attribute in imports.attributes(source, start)]
     return [*found, start]
 
 
 def _nearest(module: str, others: list[str]) -> list[str]:
-    """Those that share most of their name's parts first."""
+    """Those sharing the most name parts first."""
     parts = module.split(".")
     return sorted(others, key=lambda other: (-len(set(parts) & set(other.split("."))), len(other), other))[:MOST]
 

@@ -1,4 +1,4 @@
-"""The rung of deterministic tools: what the failing checks themselves say how to mend, done in the sandbox."""
+"""The rung of deterministic tools: runs the fixes that the failing checks themselves point to, in the sandbox."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from agent.edits.changes import digest
 from agent.proposer import Proposal, Situation
 from agent.proposers.tools import locks
 from agent.proposers.tools.dependencies import name_dependencies
-from agent.proposers.tools.fixers import may_be_fixed
+from agent.proposers.tools.fixers import has_fixer
 from agent.proposers.tools.fixes import Fixed, fix, fixes_of
 from agent.proposers.tools.missing import read_missing
-from agent.proposers.tools.restoring import bring_back
-from agent.proposers.tools.snapshots import is_about_snapshots, record
+from agent.proposers.tools.restoring import restore_missing
+from agent.proposers.tools.snapshots import mentions_snapshots, record
 from agent.proposers.tools.trials import Trials
 
 
 class ToolsProposer:
-    """Proposes what turned red checks in its own trials; what turned only some of them comes last."""
+    """Changes that made all failing checks pass in its own trials come first, the others last."""
 
     rung = "tools"
 
     def can_help(self, situation: Situation) -> str | None:
         trials = Trials(situation)
         if not trials.targets:
-            return "no check is red"
+            return "no check fails"
         failures = [failure for check in trials.targets for failure in trials.base_run(check).failures]
-        has_tool = any(may_be_fixed(check.command) for check in trials.targets)
-        if has_tool or read_missing(failures) or any(map(is_about_snapshots, failures)) or locks.remarks(situation.hints):
+        has_tool = any(has_fixer(check.command) for check in trials.targets)
+        if has_tool or read_missing(failures) or any(map(mentions_snapshots, failures)) or locks.notes(situation.hints):
             return None
-        return "no failing check names a tool that mends it, and nothing is said to be missing"
+        return "none applies"
 
     async def propose(self, situation: Situation) -> Proposal:
         """Raises `SandboxError` when the sandbox is lost."""
         trials = Trials(situation)
         tools = await fixes_of(trials, trials.targets)
         fixed = await fix(trials, tools) if tools else Fixed()
-        notes = [*fixed.notes, *locks.remarks(situation.hints)]
+        notes = [*fixed.notes, *locks.notes(situation.hints)]
         others = [check for check in trials.targets if check.name not in fixed.checks]
         if not others:
             return _proposal(trials, fixed.candidates, (), notes)
         runs = {run.check: run for run in (*situation.red, *fixed.runs)}
-        imported = await bring_back(trials, fixed.edits, {check.name: runs[check.name] for check in trials.targets})
+        imported = await restore_missing(trials, fixed.edits, {check.name: runs[check.name] for check in trials.targets})
         if tools and imported.edits != fixed.edits and not imported.candidates:
-            # A linter has its own idea of where an import goes.
+            # A linter may place the import elsewhere.
             again = await fix(trials, tools, imported.edits)
             fixed = again if again.candidates else fixed
         named, of_names = await name_dependencies(trials, imported.left, imported.known, imported.edits)
@@ -53,12 +53,12 @@ class ToolsProposer:
         others = [check for check in others if check.name not in fixed.checks]
         if fixed.candidates and others and not imported.candidates:
             red = ", ".join(check.name for check in others)
-            notes.append(f"the tools mend {', '.join(sorted(fixed.checks))}, but {red} is red for other reasons")
+            notes.append(f"the tools fix {', '.join(sorted(fixed.checks))}, but {red} fails for other reasons")
         return _proposal(trials, [*imported.candidates, *recorded], [*named, *fixed.candidates], notes)
 
 
 def _proposal(trials: Trials, proven: Sequence[Candidate], unproven: Sequence[Candidate], notes: Sequence[str]) -> Proposal:
-    """Each change once, without those that were judged already."""
+    """Each change once, without those already judged."""
     fresh: dict[str, Candidate] = {}
     for candidate in (*proven, *unproven):
         if (name := digest(candidate.edits)) not in trials.situation.tried:

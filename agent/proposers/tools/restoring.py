@@ -1,4 +1,4 @@
-"""Brings back names and modules that a failure says are missing, one after the other, as long as each step helps."""
+"""Restores missing names and modules that failures report, one after another, as long as each step helps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from agent.proposers.tools.origins import Known, Option, options, question, read
 from agent.proposers.tools.trials import Runs, Trials
 from agent.source.test_files import is_test
 
-STEPS = 12  # missing things that are brought back one after the other
-LOOKING = 30.0  # seconds to look names up
-HANDED_ON = 3
+STEPS = 12  # missing things restored one after another
+LOOKUP_SECONDS = 30.0  # seconds for looking up names
+MAX_CANDIDATES = 3
 
 
 @dataclass(slots=True)
-class Imported:
-    """What was found; `left` are the missing things that nothing brought back."""
+class Restored:
+    """The result; `left` are the missing things that could not be restored."""
 
     candidates: list[Candidate] = field(default_factory=list)
     edits: Edits = ()
@@ -27,9 +27,9 @@ class Imported:
     notes: list[str] = field(default_factory=list)
 
 
-async def bring_back(trials: Trials, on: Edits, runs: Runs) -> Imported:
-    """`runs` are the red checks with the change `on`. Raises `SandboxError`."""
-    done = Imported(edits=on)
+async def restore_missing(trials: Trials, on: Edits, runs: Runs) -> Restored:
+    """`runs` are the failing checks with the change `on`. Raises `SandboxError`."""
+    done = Restored(edits=on)
     titles: list[str] = []
     given_up: set[tuple[str, str, str]] = set()
     for _ in range(STEPS):
@@ -48,8 +48,8 @@ async def bring_back(trials: Trials, on: Edits, runs: Runs) -> Imported:
     return done
 
 
-async def _step(trials: Trials, done: Imported, one: Missing, runs: Runs, titles: list[str]) -> Runs | None:
-    """Try the ways to bring one thing back; what makes everything green is a candidate, else the first that helps is kept."""
+async def _step(trials: Trials, done: Restored, one: Missing, runs: Runs, titles: list[str]) -> Runs | None:
+    """Try the options for one missing thing. Those that make everything pass are candidates; else keep the first that helps."""
     found = await _options(trials, done, one)
     kept: tuple[Option, Runs] | None = None
     for option in found:
@@ -60,9 +60,9 @@ async def _step(trials: Trials, done: Imported, one: Missing, runs: Runs, titles
             break
         if all(trials.is_green(check, now) for check in trials.targets):
             title = _title([*titles, option.title])
-            done.candidates.append(Candidate("tools", edits, title, f"It was missing: {one.told}.", prior=0.85))
+            done.candidates.append(Candidate("tools", edits, title, f"It was missing: {one.label}.", prior=0.85))
             kept = kept or (option, now)
-            if len(done.candidates) == HANDED_ON:
+            if len(done.candidates) == MAX_CANDIDATES:
                 break
         elif kept is None and _is_forward(trials, one, runs, now):
             kept = (option, now)
@@ -76,13 +76,13 @@ async def _step(trials: Trials, done: Imported, one: Missing, runs: Runs, titles
     return kept[1]
 
 
-async def _options(trials: Trials, done: Imported, one: Missing) -> list[Option]:
+async def _options(trials: Trials, done: Restored, one: Missing) -> list[Option]:
     tests_too = trials.situation.policy.allow_test_edits
     texts: dict[str, str] = {}
     if (text := await trials.text(one.path, done.edits)) is not None:
         texts[one.path] = text
     asked = question([one], texts)
-    done.known = read_known(await trials.ask_guest("names", asked, LOOKING, done.edits))
+    done.known = read_known(await trials.ask_guest("names", asked, LOOKUP_SECONDS, done.edits))
     path = reexports(one, done.known)
     if path is not None and path not in texts and (text := await trials.text(path, done.edits)) is not None:
         texts[path] = text
@@ -96,9 +96,9 @@ async def _with(trials: Trials, on: Edits, option: Option) -> Edits:
 
 
 def _is_forward(trials: Trials, one: Missing, before: Runs, after: Runs) -> bool:
-    """The thing is not missing any more, and no linter finds more; of tests, those that were hidden may turn up red."""
+    """It is no longer missing and no linter finds more. Tests hidden until now may fail."""
     still = read_missing(f for run in after.values() for f in run.failures)
-    # `import datetime` brings the name back, but `datetime.now` is not what was meant.
+    # `import datetime` restores the name, but `datetime.now` needs `from datetime import datetime`.
     if any(_key(other) == _key(one) or (one.kind == "name" and other.module == one.name) for other in still):
         return False
     counted = [check.name for check in trials.targets if not check.runs_tests]

@@ -1,6 +1,6 @@
-"""Shell text as simple commands, and what a command that only calls others runs: make, npm's scripts, a shell script.
+"""Splits shell text into simple commands, and expands make targets, npm scripts and shell scripts into theirs.
 
-Pure, and in time that is bounded for any text: scripts are a repository's, which may be hostile. Runs nothing.
+Pure, and in bounded time for any text: a repository's scripts can be hostile.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from agent.ci.project.commands import program
 
-LONGEST = 64 * 1024  # characters of a script that is read
+LONGEST = 64 * 1024  # characters of a script
 _NODE = frozenset(
     {"prettier", "eslint", "stylelint", "standard", "markdownlint", "markdownlint-cli2", "biome", "jest", "vitest"}
 )
@@ -28,15 +28,15 @@ _VARIABLE = re.compile(r"(\w+)[ \t]*[:?]?=[ \t]*(.{0,500})")
 
 
 def simple_commands(text: str) -> Iterator[list[str]]:
-    """The simple commands of shell text, in order, as words that still have their quotes; those in `$(…)` come first.
+    """The simple commands of shell text, in order, as words with their quotes; those in `$(…)` come first.
 
-    Redirections are left out: what a command says goes nowhere then.
+    Redirections are left out, so the output is not redirected.
     """
     text = text[:LONGEST].replace("\\\n", " ")
     for inner in _INNER.finditer(text):  # `test -z "$(gofmt -l .)"`
         yield from simple_commands(inner[1] or inner[2] or "")
     words: list[str] = []
-    is_target = False  # of a redirection: no argument, and nothing that a command which mends should write
+    is_target = False  # of a redirection: it is no argument, and a fixing command must not write it
     for token in [*_TOKEN.findall(_COMMENT.sub("", _INNER.sub("", text))), "\n"]:
         if token in _OPERATORS:
             if words:
@@ -51,7 +51,7 @@ def simple_commands(text: str) -> Iterator[list[str]]:
 
 
 def bare(word: str) -> str:
-    """A word without its quotes."""
+    """The word without its quotes."""
     try:
         return "".join(shlex.split(word))
     except ValueError:
@@ -59,13 +59,13 @@ def bare(word: str) -> str:
 
 
 def calls(words: list[str]) -> bool:
-    """Whether a command does nothing but call others, which its script says."""
+    """Does a command only run a script: make, a package manager, a shell script?"""
     name, _ = program(words)
     return name in ("make", *_PACKAGE_MANAGERS) or name.endswith(".sh")
 
 
 def called(words: list[str], texts: Mapping[str, str]) -> str:
-    """The shell text that a command only calls: a target of make, a script of package.json, a shell script; else "".
+    """The shell text behind a command: a make target, a package.json script, a shell script; else "".
 
     `texts` are files by the path that the command would use.
     """
@@ -81,7 +81,7 @@ def called(words: list[str], texts: Mapping[str, str]) -> str:
 
 
 def _made(makefile: str, wanted: list[str]) -> str:
-    """The recipes of these targets (of the first, where none is named) and of what they need, each once."""
+    """The recipes of these targets (by default of the first) and of their prerequisites, each once."""
     rules: dict[str, tuple[list[str], list[str]]] = {}
     variables: dict[str, str] = {}
     recipe: list[str] = []
@@ -119,7 +119,7 @@ def _package_script(text: str, name: str) -> str:
 
 
 def _with_npx(script: str) -> str:
-    """Outside of npm its programs are not on the PATH."""
+    """Node programs get `npx`: outside npm they are not on the PATH."""
     return "\n".join(
         " ".join(["npx", "--no-install", *words] if bare(words[0]) in _NODE else words) for words in simple_commands(script)
     )

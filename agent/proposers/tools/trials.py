@@ -1,7 +1,7 @@
-"""Where the rung tries things: workspaces in which tools may change files, and runs of the red checks with a change.
+"""The rung's trials: workspaces in which tools change files, and runs of the failing checks with a change.
 
-Knows nothing of which tools or which changes. What a workspace says changed was near hostile code: it is bounded text that
-becomes a candidate like any other, and only the gate believes anything.
+Independent of the tools and the changes. A workspace's files are untrusted, since hostile code runs there: they are read as
+bounded text and become ordinary candidates that only the gate can approve.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent.edits.changes import EditProblem, apply, read_text
 from agent.proposer import Situation
 from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Workspace
 
-CHANGED = 200  # files that one tool's run may change
+CHANGED = 200  # files that one tool run can change
 LISTING = 16 * MIB  # bytes of the list of files
 LISTING_SECONDS = 60.0
 
@@ -28,7 +28,7 @@ Runs = Mapping[str, CheckRun]  # by the check's name
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What commands made of the files, and what they said: one run a command."""
+    """The changes that commands made, and one run per command."""
 
     edits: Edits
     runs: tuple[CheckRun, ...]
@@ -37,10 +37,10 @@ class Changed:
 
 @dataclass(slots=True)
 class Trials:
-    """One asking of the rung: its situation, and how long it may still take."""
+    """The trials of one call of the rung: its situation and its remaining time."""
 
     situation: Situation
-    tried: int = 0  # changes that were run
+    tried: int = 0  # changes run so far
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -58,7 +58,7 @@ class Trials:
         return next(run for run in self.situation.red if run.check == check.name)
 
     async def text(self, path: str, on: Edits = ()) -> str | None:
-        """A file of the base with the change `on` it; None when there is none, or it is no text that is edited."""
+        """A file of the base with the change `on` applied; None if it is missing or not editable text."""
         for edit in on:
             if edit.path == path:
                 return edit.after
@@ -68,10 +68,10 @@ class Trials:
     async def changed_by(
         self, commands: Sequence[tuple[Check, str]], on: Edits = (), new: Callable[[str], bool] = lambda path: False
     ) -> Changed:
-        """Run shell text the way its check is run, all in one workspace, and read back the files that are different then.
+        """Run shell commands like their checks, all in one workspace, and read back the changed files.
 
-        Files that a tool adds are left out but for those that `new` wants; none is removed. Raises `SandboxError` when the
-        sandbox is lost; a bound that a tool runs into is told in the note.
+        Added files are left out unless `new` accepts them; removals are ignored. Raises `SandboxError` if the sandbox is lost;
+        the note reports an exceeded limit.
         """
         runs: list[CheckRun] = []
         async with self.situation.sandbox.candidate() as workspace:
@@ -98,12 +98,12 @@ class Trials:
         return Changed(kept, tuple(runs), "; ".join(notes))
 
     async def judged(self, edits: Edits, checks: Sequence[Check]) -> Runs | str:
-        """What the red verdicts of these checks become with a change; a clause when that cannot be had."""
+        """Run the failing tests of these checks with a change; a clause with the reason if that is impossible."""
         self.tried += 1
         runs: dict[str, CheckRun] = {}
         for check in checks:
             if self.seconds_left <= 0:
-                return "its time was up"
+                return "it ran out of time"
             async with self.situation.sandbox.candidate() as workspace:
                 try:
                     if (problem := await apply(workspace, edits)) is not None:
@@ -116,16 +116,16 @@ class Trials:
         return runs
 
     def is_green(self, check: Check, runs: Runs) -> bool:
-        """Whether everything of this check that must turn did, as far as this rung looks."""
+        """Does everything in this check that has to pass now pass, as far as this rung checks?"""
         run, target = runs.get(check.name), self.situation.oracle.must_turn[check.name]
         if run is None or run.ending != "finished":
             return False
-        # Tests that were hidden behind a file that could not be collected count too.
+        # Tests in a file that could not be collected before count too.
         is_clean = not run.red if check.runs_tests else run.exit_code == 0
         return is_clean and len(turned(check, self.base_run(check), run, target)) == len(target)
 
     async def ask_guest(self, subcommand: str, request: Mapping[str, object], seconds: float, on: Edits = ()) -> bytes:
-        """What a subcommand of the guest prints in a workspace with this change; b"" when it does not come to an end."""
+        """The output of a guest subcommand in a workspace with this change; b"" if it does not finish."""
         async with self.situation.sandbox.candidate() as workspace:
             if await apply(workspace, on) is not None:
                 return b""

@@ -1,4 +1,4 @@
-"""`selfheal attempts list`, `show` and `calibration`: what the service did, read from its database."""
+"""`selfheal attempts list`, `show` and `calibration`, read from the service's database."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ from app.cli.terminal import plain
 from app.clock import SystemClock
 from app.settings import Settings
 from app.store.database.database import StoreError
-from app.store.events import Stored
+from app.store.events import StoredEvent
 from app.store.store import open_store
-from app.store.values import Attempt, Fate
+from app.store.values import Attempt, PullRequestResult
 
 __all__ = ["StoreError", "calibration", "list_attempts", "show_attempt"]
 
 BANDS = (0.0, 0.4, 0.6, 0.7, 0.8, 0.9)
-"""Where the bands of the confidence begin; each ends where the next begins, the last at 1."""
-_LONGEST = 60  # characters of a name in a table, whose rows are all as wide as its longest one
+"""Lower bounds of the confidence bands; each band ends where the next one starts, the last at 1."""
+_LONGEST = 60  # characters of a name in a table
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What became of the pull requests whose repairs were that sure."""
+    """Pull requests whose confidence is in this range, and their state."""
 
     least: float
     most: float
-    said: tuple[float, ...]  # confidences
+    confidences: tuple[float, ...]
     merged: int
     closed: int  # unmerged
     open: int
 
     @property
     def share(self) -> float | None:
-        """Of those that people decided on, how many they merged."""
-        return self.merged / (self.merged + self.closed) if self.merged + self.closed else None
+        """Merged share of those that were merged or closed."""
+        decided = self.merged + self.closed
+        return self.merged / decided if decided else None
 
 
 async def list_attempts(settings: Settings, *, repository: str | None, limit: int, json: bool) -> None:
@@ -55,7 +56,7 @@ async def list_attempts(settings: Settings, *, repository: str | None, limit: in
         print("No attempts yet.")  # noqa: T201 - the command's answer
         return
     table = Table(box=None, pad_edge=False)
-    for column in ("id", "repository", "commit", "branch", "outcome", "started by", "when", "pull request"):
+    for column in ("id", "repository", "commit", "branch", "outcome", "started by", "created", "pull request"):
         table.add_column(column, no_wrap=column in ("id", "commit", "outcome"))
     for attempt in attempts:
         table.add_row(
@@ -72,7 +73,7 @@ async def list_attempts(settings: Settings, *, repository: str | None, limit: in
 
 
 async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bool:
-    """Print one attempt with its timeline; False when there is none whose id begins so."""
+    """Print one attempt with its timeline; False unless exactly one id has that prefix."""
     async with open_store(settings, SystemClock(), migrate=False) as store:
         found = await store.find_attempts(attempt_id)
         if len(found) != 1:
@@ -89,23 +90,23 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
     if attempt.question is not None:
         if attempt.question.diff:
             console.print(plain(f"\n{attempt.question.diff}"))
-        known = attempt.id[:12]
-        console.print(f"\nAnswer: selfheal attempts approve {known}, or selfheal attempts reject {known} --why TEXT")
+        short_id = attempt.id[:12]
+        console.print(f"\nTo answer: selfheal attempts approve {short_id}, or selfheal attempts reject {short_id} --why TEXT")
     console.print()
     for stored in timeline:
-        if stored.event.text:  # those that only count have none
+        if stored.event.text:
             console.print(plain(f"{_moment(stored.at, seconds=True)}  {stored.event.text}"))
     return True
 
 
 async def calibration(settings: Settings, *, repository: str | None, json: bool) -> None:
-    """Print how sure repairs were, and how many of them people merged."""
+    """Print the confidence of repairs against the share that was merged."""
     async with open_store(settings, SystemClock(), migrate=False) as store:
-        bands = banded(await store.fates(repository=repository))
+        bands = banded(await store.pull_request_results(repository=repository))
     if json:
         _print_json([_band_as_json(band) for band in bands])
         return
-    if not any(band.said for band in bands):
+    if not any(band.confidences for band in bands):
         print("No pull requests yet.")  # noqa: T201 - the command's answer
         return
     table = Table(box=None, pad_edge=False)
@@ -114,8 +115,8 @@ async def calibration(settings: Settings, *, repository: str | None, json: bool)
     for band in bands:
         table.add_row(
             f"{band.least:.0%} to {band.most:.0%}",
-            str(len(band.said)),
-            f"{fmean(band.said):.0%}" if band.said else "",
+            str(len(band.confidences)),
+            f"{fmean(band.confidences):.0%}" if band.confidences else "",
             str(band.merged),
             str(band.closed),
             str(band.open),
@@ -124,14 +125,14 @@ async def calibration(settings: Settings, *, repository: str | None, json: bool)
     terminal.console().print(table)
 
 
-def banded(fates: list[Fate]) -> list[Band]:
-    """The fates of pull requests, by how sure their repairs were; a reliability table."""
+def banded(fates: list[PullRequestResult]) -> list[Band]:
+    """A reliability table: pull requests by confidence."""
     bands = []
     for least, most in zip(BANDS, (*BANDS[1:], 1.0), strict=True):
         inside = [fate for fate in fates if least <= fate.confidence < most or (most == 1.0 == fate.confidence)]
         counts = Counter(fate.state for fate in inside)
-        said = tuple(fate.confidence for fate in inside)
-        bands.append(Band(least, most, said, counts["merged"], counts["closed"], counts["open"]))
+        confidences = tuple(fate.confidence for fate in inside)
+        bands.append(Band(least, most, confidences, counts["merged"], counts["closed"], counts["open"]))
     return bands
 
 
@@ -139,8 +140,8 @@ def _band_as_json(band: Band) -> dict[str, Any]:
     return {
         "from": band.least,
         "to": band.most,
-        "count": len(band.said),
-        "mean": fmean(band.said) if band.said else None,
+        "count": len(band.confidences),
+        "mean": fmean(band.confidences) if band.confidences else None,
         "merged": band.merged,
         "closed": band.closed,
         "open": band.open,
@@ -176,7 +177,7 @@ def _as_json(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _event_as_json(stored: Stored) -> dict[str, Any]:
+def _event_as_json(stored: StoredEvent) -> dict[str, Any]:
     import msgspec
 
     event: dict[str, Any] = msgspec.to_builtins(stored.event)

@@ -1,6 +1,6 @@
-"""The commands of `selfheal bench`: options in, exit code out. Loads what it needs when a benchmark runs, not for `--help`.
+"""The commands of `selfheal bench`. Their implementations are imported when a benchmark runs, not for `--help`.
 
-Exit codes: 0 every task was measured (healed or not), 1 some could not be, or there is no sandbox, 2 wrong use, 130 stopped.
+Exit codes: 0 every task was measured (healed or not), 1 some could not be or no sandbox is available, 2 wrong use, 130 stopped.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ import typer
 from app.cli.command import Json, end
 
 if TYPE_CHECKING:
+    from agent.bench.lab import Benchmark
     from agent.bench.score import Entry
-    from agent.bench.specimen import Benchmark
     from app.cli.bench.run import Run
 
-bench = typer.Typer(help="Measure how many bugs are healed: fix rate, held-out correctness, time, cost.", no_args_is_help=True)
+bench = typer.Typer(help="Measure fix rate, held-out correctness, time and cost on a benchmark.", no_args_is_help=True)
 
 Ids = Annotated[str | None, typer.Option("--task-ids", metavar="A,B", help="Only these tasks.")]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, help="Tasks at a time.")]
-Seconds = Annotated[float, typer.Option("--budget", min=1, metavar="SECONDS", help="What one task may take.")]
+Seconds = Annotated[float, typer.Option("--budget", min=1, metavar="SECONDS", help="Time limit of one task.")]
 Resume = Annotated[
     Path | None,
-    typer.Option("--resume", metavar="FILE", help="Keep results here as they come; a rerun skips what is done."),
+    typer.Option("--resume", metavar="FILE", help="Save results to this file; a rerun skips finished tasks."),
 ]
-Model = Annotated[str, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model; without it no model is asked.")]
+Model = Annotated[str, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model, or `none` to use no model.")]
 Oracle = Annotated[
-    str, typer.Option("--oracle", metavar="all|half", help="Show all tests, or every second one and judge by the others.")
+    str, typer.Option("--oracle", metavar="all|half", help="Tests shown to the repair: all, or half, judged by the other half.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What all benchmarks have in common."""
+    """Options of all benchmarks."""
 
     ids: str | None
     jobs: int
@@ -57,7 +57,7 @@ def humanevalfix(
     model: Model = "none",
     json: Json = False,
 ) -> None:
-    """Single functions with one bug each, scored by held-out tests or by agreement with the reference."""
+    """Single functions with one bug each, scored by held-out tests or by comparison with the reference."""
 
     def load() -> Benchmark:
         from agent.bench import humanevalfix
@@ -78,7 +78,7 @@ def quixbugs(
     model: Model = "none",
     json: Json = False,
 ) -> None:
-    """Small algorithms with a bug on one line each."""
+    """Small algorithms, each with a bug on one line."""
 
     def load() -> Benchmark:
         from agent.bench import quixbugs
@@ -98,7 +98,7 @@ def packages(
     model: Model = "none",
     json: Json = False,
 ) -> None:
-    """Real bugs of published packages, scored by their whole suite beside the authors' fix."""
+    """Real bugs of published packages, scored by the full test suite and compared with the authors' fix."""
 
     def load() -> Benchmark:
         from platformdirs import user_cache_path
@@ -112,8 +112,8 @@ def packages(
 
 @bench.command()
 def repo(
-    path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your own.")],
-    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="How many commits that change code.")] = 20,
+    path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your repository.")],
+    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="Number of commits that change code.")] = 20,
     task_ids: Ids = None,
     jobs: Jobs = 1,
     budget: Seconds = 300.0,
@@ -121,7 +121,7 @@ def repo(
     model: Model = "none",
     json: Json = False,
 ) -> None:
-    """The history of your own repository: what its authors fixed, healed from the commit before."""
+    """Bugs from your repository's history: each fix is attempted from the commit before it."""
 
     def load() -> Benchmark:
         import asyncio
@@ -138,36 +138,36 @@ def _oracle(given: str) -> Literal["all", "half"]:
         return "all"
     if given == "half":
         return "half"
-    return end(f"--oracle {given!r} is not known; say all or half", 2)
+    return end(f"--oracle {given!r} is invalid; use all or half", 2)
 
 
 def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
-    """Run a benchmark to its end, or to Ctrl-C, show it, and end with the exit code that says which."""
+    """Run a benchmark until it ends or Ctrl-C is pressed, print the results and exit."""
     from agent.bench.specimen import BadInput
-    from app.cli.bench.results_file import Head, StateLost, open_state
+    from app.cli.bench.results_file import Header, ResultsNotSaved, open_results
     from app.settings import SettingsError
     from app.settings import load as settings
 
     try:
-        # Settings come from the environment alone: the folder may be anybody's.
+        # Settings come from the environment only, as the current folder may not be trusted.
         configured = settings(model=options.model)
         benchmark = load()
         ids = _chosen(benchmark, options.ids)
-        told = {**benchmark.options, "budget": f"{options.seconds:g}", "model": options.model}
-        state = open_state(options.resume, Head(benchmark.name, told))
+        conditions = {**benchmark.options, "budget": f"{options.seconds:g}", "model": options.model}
+        state = open_results(options.resume, Header(benchmark.name, conditions))
     except (BadInput, SettingsError) as error:
         end(str(error), 2)
-    # Seconds of imports, which wrong use need not wait for.
+    # Imported late: this takes seconds, and wrong use should be reported first.
     from app.cli import terminal
-    from app.cli.bench import report as bench_report
+    from app.cli.bench import report
     from app.cli.bench.run import Run
     from sandbox.base import SandboxUnavailable
 
     screen = terminal.console(stderr=True)
-    bar, task = bench_report.progress(screen, benchmark.name, len(ids))
+    bar, task = report.progress(screen, benchmark.name, len(ids))
 
     def done(entry: Entry) -> None:
-        bench_report.tell(screen, entry)
+        report.print_entry(screen, entry)
         bar.advance(task)
 
     run = Run(benchmark, ids, configured, options.seconds, options.jobs, state, done)
@@ -175,14 +175,14 @@ def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
         with bar:
             complete = _until_stopped(run)
     except SandboxUnavailable as error:
-        end(f"there is no sandbox: {error.reason}", 1)
-    except StateLost as error:
+        end(f"no sandbox is available: {error.reason}", 1)
+    except ResultsNotSaved as error:
         end(str(error), 1)
     entries = run.results()
     if options.json:
-        typer.echo(bench_report.as_json(benchmark.name, told, entries, complete=complete))
+        typer.echo(report.as_json(benchmark.name, conditions, entries, complete=complete))
     else:
-        bench_report.show(terminal.console(), entries, complete=complete)
+        report.show(terminal.console(), entries, complete=complete)
     raise typer.Exit(130 if not complete else 1 if any(entry.error for entry in entries) else 0)
 
 
@@ -197,7 +197,7 @@ def _until_stopped(run: Run) -> bool:
 
 
 def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:
-    """Raises `BadInput` for an id that is not there."""
+    """Raises `BadInput` for an unknown id."""
     from agent.bench.specimen import BadInput
 
     known = list(benchmark.groups)
@@ -205,8 +205,8 @@ def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:
         return known
     ids = [id_.strip() for id_ in wanted.split(",") if id_.strip()]
     if not ids:
-        raise BadInput(f"no task is named; the ids are like {', '.join(known[:3])}")
+        raise BadInput(f"--task-ids is empty; ids look like {', '.join(known[:3])}")
     for id_ in ids:
         if id_ not in known:
-            raise BadInput(f"there is no task {id_!r}; the ids are like {', '.join(known[:3])}")
+            raise BadInput(f"unknown task {id_!r}; ids look like {', '.join(known[:3])}")
     return [id_ for id_ in known if id_ in ids]

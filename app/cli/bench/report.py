@@ -1,4 +1,4 @@
-"""How `selfheal bench` shows what it does and what came of it: progress and tables for people, one JSON object for scripts."""
+"""Output of `selfheal bench`: progress and tables for people, one JSON object for scripts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from app.cli.terminal import plain
 
 
 def progress(console: Console, name: str, total: int) -> tuple[Progress, Any]:
-    """A bar on a terminal; elsewhere only the lines that `tell` writes."""
+    """A progress bar on a terminal; hidden elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=console, disable=not console.is_terminal)
     return bar, bar.add_task(name, total=total)
 
 
-def tell(console: Console, entry: Entry) -> None:
-    """One line of one task that is done."""
+def print_entry(console: Console, entry: Entry) -> None:
+    """Print one line about a finished task."""
     correct = {True: ", held-out correct", False: ", held-out wrong", None: ""}[entry.heldout_correct]
     took = f"{entry.seconds:6.1f} s" if entry.seconds is not None else "     - s"
     what = entry.error or entry.skipped or entry.title or entry.reason or ""
@@ -33,22 +33,22 @@ def tell(console: Console, entry: Entry) -> None:
 
 
 def as_json(benchmark: str, options: Mapping[str, str], entries: Sequence[Entry], *, complete: bool) -> str:
-    """The whole result as one object. `complete` is false where the run was stopped."""
-    told = {
+    """All results as one object. `complete` is false if the run was stopped."""
+    result = {
         "benchmark": benchmark,
         "options": dict(options),
         "complete": complete,
         "summary": msgspec.to_builtins(summary(entries)),
         "results": msgspec.to_builtins(list(entries)),
     }
-    return jsonlib.dumps(told, indent=2)
+    return jsonlib.dumps(result, indent=2)
 
 
 def show(console: Console, entries: Sequence[Entry], *, complete: bool) -> None:
-    """The tables for people."""
+    """Print the tables."""
     total = summary(entries)
     if not complete:
-        console.print(plain(f"Stopped: these are the {total.tasks} tasks that were done.", "bold yellow"))
+        console.print(plain(f"Stopped. These are the results of the {total.tasks} finished tasks.", "bold yellow"))
     console.print(_by_group(total))
     if total.reliability:
         console.print(_reliability(total))
@@ -89,15 +89,15 @@ def _sentences(total: Summary) -> list[str]:
     cost = "unknown" if total.cost is None else f"${total.cost:.2f}"
     lines = [f"{total.candidates:,} candidates, {total.tokens:,} tokens, cost {cost}."]
     if total.median_s is not None:
-        lines.append(f"To a verified repair: median {total.median_s:.1f} s, 90 % within {total.p90_s:.1f} s.")
+        lines.append(f"Time to a verified repair: median {total.median_s:.1f} s, 90th percentile {total.p90_s:.1f} s.")
     if total.rungs:
         named = ", ".join(f"{rung} {count}" for rung, count in total.rungs.items())
         with_model = total.plausible - total.without_model
         lines.append(f"Repairs by rung: {named}; {total.without_model} without a model, {with_model} with one.")
     if total.skipped:
-        lines.append(f"Skipped besides, as there is nothing to heal: {total.skipped}.")
+        lines.append(f"Skipped, as there is nothing to repair: {total.skipped}.")
     if total.failed:
-        lines.append(f"{total.failed} tasks could not be measured; they count as not healed, and the list says why.")
+        lines.append(f"Not measured: {total.failed}. These tasks count as not healed; see the list for reasons.")
     return lines
 
 

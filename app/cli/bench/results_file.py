@@ -1,7 +1,7 @@
-"""The file in which a benchmark's results are kept as they come, so that a stopped run goes on where it was.
+"""The file that stores a benchmark's results, so that a stopped run can be resumed.
 
-JSON lines: first what is measured and how, then one entry a task. Results of another benchmark, or under other options, are
-never mixed. A line that was cut off by a kill is left out; the last entry of a task counts.
+JSON lines: a header with benchmark and options, then one entry per task. A file is only resumed with the same header. Truncated
+lines are ignored; the last entry of a task counts.
 """
 
 from __future__ import annotations
@@ -17,56 +17,58 @@ from agent.bench.score import Entry
 from agent.bench.specimen import BadInput
 
 
-class StateLost(Exception):
-    """A result could not be kept; the message says where and why."""
+class ResultsNotSaved(Exception):
+    """A result could not be saved; the message says where and why."""
 
 
-class Head(msgspec.Struct, frozen=True):
-    """What the entries of a file have in common."""
+class Header(msgspec.Struct, frozen=True):
+    """First line of the file: what is measured, and how."""
 
     benchmark: str
     options: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """Entries of earlier runs, and where those of this one go; without a file they are only kept in memory."""
+class ResultsFile:
+    """Entries of earlier runs, and the file to append new ones to; without a file nothing is saved."""
 
     file: Path | None = None
     known: Mapping[str, Entry] = field(default_factory=dict)
 
     def append(self, entry: Entry) -> None:
-        """Write one entry down at once. Raises `StateLost`."""
+        """Save one entry immediately. Raises `ResultsNotSaved`."""
         if self.file is None:
             return
         try:
             _write(self.file, msgspec.json.encode(entry))
         except OSError as error:
-            raise StateLost(
-                f"{self.file} cannot be written any more: {error.strerror}; what it holds can be gone on from"
+            raise ResultsNotSaved(
+                f"{self.file} can no longer be written: {error.strerror}; a rerun resumes from its saved results"
             ) from error
 
 
-def open_state(file: Path | None, head: Head) -> State:
-    """Entries without an error are taken over; the others are tried again. Raises `BadInput`."""
+def open_results(file: Path | None, head: Header) -> ResultsFile:
+    """Open or create the file. Entries with an error are dropped, so that their tasks run again. Raises `BadInput`."""
     if file is None:
-        return State()
+        return ResultsFile()
     try:
         lines = file.read_bytes().split(b"\n") if file.exists() else []
         if not any(line.strip() for line in lines):
             _write(file, msgspec.json.encode(head))
-            return State(file)
+            return ResultsFile(file)
     except OSError as error:
-        raise BadInput(f"{file} cannot be used to keep results: {error.strerror}; give a file that can be written") from error
+        raise BadInput(f"{file} cannot store results: {error.strerror}; pass a writable file") from error
     try:
-        found = msgspec.json.decode(lines[0], type=Head)
+        found = msgspec.json.decode(lines[0], type=Header)
     except msgspec.DecodeError as error:
-        raise BadInput(f"{file} is not a file of earlier results; give another name to --resume") from error
+        raise BadInput(f"{file} is not a results file; pass another file to --resume") from error
     if found != head:
-        raise BadInput(f"{file} holds results of {_told(found)}, not of {_told(head)}; give another name to --resume")
-    if lines[-1]:  # cut off: the next entry begins on a line of its own
+        raise BadInput(
+            f"{file} contains results of {_described(found)}, not of {_described(head)}; pass another file to --resume"
+        )
+    if lines[-1]:  # truncated: start the next entry on a new line
         _write(file, b"")
-    return State(file, {entry.id: entry for line in lines[1:] if (entry := _entry(line)) is not None})
+    return ResultsFile(file, {entry.id: entry for line in lines[1:] if (entry := _entry(line)) is not None})
 
 
 def _entry(line: bytes) -> Entry | None:
@@ -84,5 +86,5 @@ def _write(file: Path, line: bytes) -> None:
         os.fsync(stream.fileno())
 
 
-def _told(head: Head) -> str:
+def _described(head: Header) -> str:
     return f"`{head.benchmark}` with " + ", ".join(f"{name} {value}" for name, value in sorted(head.options.items()))

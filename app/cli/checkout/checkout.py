@@ -1,7 +1,7 @@
-"""A folder on this machine as a case for the engine: its files in, a verified change back.
+"""A local checkout: pack its files for the engine, and apply a verified change to it.
 
-The folder belongs to the person who runs `selfheal fix`; it is read as git sees it (tracked or at least not ignored, so that
-secrets in an ignored `.env`, environments and data stay out), and only `apply` writes to it, inside of it.
+Only files that git tracks or does not ignore are packed, so secrets in an ignored `.env`, environments and data stay out. Only
+`apply` writes, and only inside the checkout.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from agent.contract.proposal import Edits
 from sandbox.base import MIB
 from sandbox.host.archive import ArchiveLimits, leads_outside
 
-# What a checkout without git also holds, and nobody means to send along.
+# Folders that are never part of a checkout without git.
 _NEVER = frozenset(
     {".git", ".hg", ".tox", ".nox", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
 _SECRETS = (".env", ".env.local")
-_REPOSITORY = re.compile(r"[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")  # of an address that git fetches from
-# Listing must not run what a checkout's own configuration names, nor fail because the folder belongs to somebody else.
+_REPOSITORY = re.compile(r"[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")  # in the URL of a remote
+# Listing must not run programs named by the checkout's own configuration, and must work if another user owns the folder.
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.directory=*")
 
 
@@ -39,15 +39,15 @@ class CheckoutUnreadable(Exception):
 
 
 class CheckoutChanged(Exception):
-    """The checkout is not what was healed any more; nothing was written. `path` is relative to it."""
+    """The checkout changed since it was packed; nothing was written. `path` is relative to it."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} changed while the repair was made; nothing was written, run again")
+        super().__init__(f"{path} changed during the repair; nothing was written, run again")
         self.path = path
 
 
 class CheckoutUnwritable(Exception):
-    """The repair cannot be written; nothing was. `path` is relative to the checkout."""
+    """The repair could not be written; the checkout is unchanged. `path` is relative to it."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path} cannot be written: {reason}; nothing was changed")
@@ -55,7 +55,7 @@ class CheckoutUnwritable(Exception):
 
 
 async def packed(root: Path) -> AsyncIterator[bytes]:
-    """The checkout as a gzipped tar with one top folder, in chunks; links that lead out of it are left out.
+    """The checkout as a gzipped tar with one top folder, in chunks, without links that lead outside.
 
     Raises `CheckoutUnreadable`.
     """
@@ -68,7 +68,7 @@ async def packed(root: Path) -> AsyncIterator[bytes]:
 
 
 async def commit(root: Path) -> Run:
-    """What git knows of the checkout that CI would know too; what it does not know, or is no git checkout, is ""."""
+    """The commit's sha, branch and repository as CI would know them; "" for what git does not know."""
     sha = await _git(root, "rev-parse", "--verify", "-q", "HEAD")
     branch = await _git(root, "symbolic-ref", "--short", "-q", "HEAD")
     address = await _git(root, "config", "--get", "remote.origin.url")
@@ -81,19 +81,19 @@ async def commit(root: Path) -> Run:
 
 
 async def apply(root: Path, edits: Edits) -> None:
-    """Write the changes into the checkout: all of them, or none. Raises `CheckoutChanged`, `CheckoutUnwritable`."""
+    """Write all changes to the checkout, or none. Raises `CheckoutChanged`, `CheckoutUnwritable`."""
     await asyncio.to_thread(_apply, root, edits)
 
 
 async def _listed_by_git(root: Path) -> list[str] | None:
-    """Paths that git tracks or does not ignore; None where this is no git checkout."""
+    """Paths that git tracks or does not ignore; None if this is not a git checkout."""
     out = await _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     return None if out is None else sorted({os.fsdecode(name) for name in out.split(b"\0") if name})
 
 
 async def _git(root: Path, *arguments: str) -> bytes | None:
-    """What it prints; None where it says no, or is not there."""
-    # Run from a hook, these would point git at another repository.
+    """Git's output; None if it fails or is not installed."""
+    # In a git hook, these variables would point git at another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         process = await asyncio.create_subprocess_exec(
@@ -107,7 +107,7 @@ async def _git(root: Path, *arguments: str) -> bytes | None:
 
 
 def _walked(root: Path) -> Iterator[str]:
-    """Every file and link, where no git tells what belongs to the checkout."""
+    """Every file and link of a folder that is not a git checkout."""
     for folder, folders, names in os.walk(root):
         here = Path(folder)
         names += [name for name in folders if (here / name).is_symlink()]
@@ -122,7 +122,7 @@ def _walked(root: Path) -> Iterator[str]:
 
 
 def _write_archive(archive: IO[bytes], root: Path, names: list[str] | None) -> None:
-    # Fast rather than small: it only travels from this process to the sandbox.
+    # Fast rather than small: the archive only goes from this process to the sandbox.
     with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as tar:
         top = tarfile.TarInfo("checkout")
         top.type, top.mode = tarfile.DIRTYPE, 0o755
@@ -132,7 +132,7 @@ def _write_archive(archive: IO[bytes], root: Path, names: list[str] | None) -> N
             try:
                 room -= (root / name).lstat().st_size if (root / name).is_file() else 0
                 if room < 0:
-                    raise CheckoutUnreadable(name, f"with it the checkout is larger than {ArchiveLimits().unpacked // MIB} MiB")
+                    raise CheckoutUnreadable(name, f"the checkout is larger than {ArchiveLimits().unpacked // MIB} MiB")
                 _add(tar, root / name, name)
             except OSError as error:
                 raise CheckoutUnreadable(name, error.strerror or str(error)) from error
@@ -143,10 +143,10 @@ def _add(tar: tarfile.TarFile, full: Path, name: str) -> None:
         if not leads_outside(name, str(full.readlink())):
             tar.addfile(tar.gettarinfo(full, f"checkout/{name}"))
         return
-    if not full.is_file():  # removed since git listed it, a submodule, a pipe
+    if not full.is_file():  # a file removed since git listed it, a submodule or a pipe
         return
     header = tar.gettarinfo(full, f"checkout/{name}")
-    if header.islnk():  # a second name of a file is a file of its own in there
+    if header.islnk():  # archive a hard link as a separate file
         header.type, header.size = tarfile.REGTYPE, full.stat().st_size
     with full.open("rb") as content:
         tar.addfile(header, content)
@@ -155,7 +155,7 @@ def _add(tar: tarfile.TarFile, full: Path, name: str) -> None:
 def _apply(root: Path, edits: Edits) -> None:
     root = root.resolve()
     for change in edits:
-        if _as_it_stands(root, change.path) != change.before:
+        if _current_text(root, change.path) != change.before:
             raise CheckoutChanged(change.path)
     drafts: list[tuple[Path, Path]] = []
     try:
@@ -174,7 +174,7 @@ def _apply(root: Path, edits: Edits) -> None:
 
 
 def _draft(file: Path, text: str) -> tuple[Path, Path]:
-    """The new content beside the file, so that all of them are on the disk before the first one takes its place."""
+    """Write the new content next to the file, so that everything is on disk before the first file is replaced."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.selfheal")
     try:
@@ -187,10 +187,10 @@ def _draft(file: Path, text: str) -> tuple[Path, Path]:
     return draft, file
 
 
-def _as_it_stands(root: Path, path: str) -> str | None:
-    """The text of a file, None where there is none. Raises `CheckoutChanged` for what is no text in plain folders."""
+def _current_text(root: Path, path: str) -> str | None:
+    """A file's text, or None if it does not exist. Raises `CheckoutChanged` for links and for files that are not text."""
     file = Path(os.path.normpath(root / path))
-    # A link that leads outside was not seen in the sandbox: nothing is written through one.
+    # Never write through a link: one that leads outside was not part of the sandbox.
     if not file.is_relative_to(root) or file.is_symlink() or file.parent.resolve() != file.parent:
         raise CheckoutChanged(path)
     try:

@@ -1,4 +1,4 @@
-"""What a person wants to see fail, in the words of the command line. Which job that is says `choosing`."""
+"""The job selected on the command line; `workflow_jobs` finds it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a person wants to see fail: options of the command line."""
+class JobSelection:
+    """Command-line options that select a job."""
 
     test: str | None = None  # a command, instead of a job
-
-    workflow: str | None = None  # file below the checkout, or only its name
+    workflow: str | None = None  # path in the checkout, or only the file name
     job: str | None = None
     matrix: Mapping[str, str] = field(default_factory=dict)
-    step: str | None = None  # the one that is red, as GitHub shows it
+    step: str | None = None  # the failing step, as GitHub shows it
 
     @property
     def names_a_job(self) -> bool:
@@ -23,4 +22,4 @@ class Wish:
 
 
 class NoSuchJob(Exception):
-    """What is wished for is not in the checkout; the message lists what is."""
+    """The checkout has no such job; the message lists the available ones."""

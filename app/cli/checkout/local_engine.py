@@ -1,6 +1,6 @@
-"""The engine on a person's own machine, for a checkout of theirs: `selfheal fix` and `selfheal reproduce`.
+"""The engine for a local checkout, used by `selfheal fix` and `selfheal reproduce`.
 
-Settings come from the environment; the person vouches for the code, so a plain process stands in where nothing isolates.
+The user trusts the checkout's code, so a plain process is used if no isolating sandbox is available.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from agent.case import without_a_run
-from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, Problem, read_configuration
+from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.events import Degraded
 from agent.contract.outcome import NoRepair, Outcome
@@ -23,14 +23,14 @@ from app.assembly import budget_of, e2b_of, extensions_of, limits_of, models_of
 from app.cli.checkout.checkout import CheckoutUnreadable
 from app.cli.checkout.progress import Screen
 from app.settings import Settings
+from sandbox.backends import ContainerOptions, open_sandboxes
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
-from sandbox.choose import Containers, open_sandboxes
 
 
 async def engine(settings: Settings, screen: Screen) -> Engine:
-    """Nothing that it does is kept. Raises `SandboxUnavailable`."""
-    # Each waits for programs, answers or imports of its own.
-    sandboxes, models, added = await asyncio.gather(
+    """An engine without persistence. Raises `SandboxUnavailable`."""
+    # Concurrently: each of these waits for programs, network or imports.
+    sandboxes, models, extensions = await asyncio.gather(
         _sandboxes(settings, screen),
         models_of(settings),
         extensions_of(),
@@ -41,7 +41,7 @@ async def engine(settings: Settings, screen: Screen) -> Engine:
         checkpointer=None,
         budget=budget_of(settings),
         limits=limits_of(settings),
-        extensions=added,
+        extensions=extensions,
     )
 
 
@@ -54,8 +54,8 @@ def configuration(root: Path) -> Configuration | NoRepair:
     except OSError as error:
         return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} cannot be read: {error.strerror}.", "Make it readable.")
     found = read_configuration(text)
-    if isinstance(found, Problem):
-        return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} cannot be followed. {found.sentence}", "Mend it and run again.")
+    if isinstance(found, ConfigurationProblem):
+        return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} is invalid. {found.sentence}", "Fix it and run again.")
     return found
 
 
@@ -65,19 +65,19 @@ def unreadable(error: CheckoutUnreadable) -> NoRepair:
 
 def failed(error: SandboxError) -> NoRepair:
     return without_a_run(
-        Outcome.INFRASTRUCTURE, f"The sandbox failed: {error}.", "Try again; if it stays, look at the sandbox's settings."
+        Outcome.INFRASTRUCTURE, f"The sandbox failed: {error}.", "Try again. If it fails again, check the sandbox's settings."
     )
 
 
 async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
-    """The configured sandbox; without bubblewrap a plain subprocess, which is enough for the person's own code.
+    """The configured sandbox; with `auto`, a plain process if no isolation is available.
 
-    Kept in the person's cache folder: the checkout, which may be the current folder, stays as it is.
+    Files are kept in the user's cache folder, not in the checkout.
     """
     folder = user_cache_path("selfheal")
     hosts, downloads = settings.package_index_hosts, settings.python_downloads
-    # Whoever runs their own checkout's tests vouches for its code.
-    containers = Containers(settings.sandbox_image, settings.docker_host, settings.sandbox_images)
+    # Users who run their own checkout's tests trust its code.
+    containers = ContainerOptions(settings.sandbox_image, settings.docker_host, settings.sandbox_images)
     sandboxes = await open_sandboxes(
         settings.sandbox,
         folder,
@@ -91,16 +91,16 @@ async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
         return sandboxes
 
     async def plain(error: SandboxUnavailable) -> Sandboxes:
-        why = f"{error.reason}; until then your checkout runs as a plain process, with limits but without isolation"
+        why = f"{error.reason}; your checkout runs as a plain process, with limits but without isolation"
         await screen.emit(Degraded(text=why, step="sandbox", why=why))
         return await open_sandboxes("process", folder, trusted=True, index_hosts=hosts, python_downloads=downloads)
 
-    return _OrElse(sandboxes, plain)
+    return _WithFallback(sandboxes, plain)
 
 
 @dataclass(frozen=True, slots=True)
-class _OrElse:
-    """Opens `first`; where that cannot be had here, what `second` makes of it."""
+class _WithFallback:
+    """Opens `first`, or the result of `second` if `first` is unavailable."""
 
     first: Sandboxes
     second: Callable[[SandboxUnavailable], Awaitable[Sandboxes]]

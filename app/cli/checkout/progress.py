@@ -1,4 +1,4 @@
-"""How commands that heal or reproduce a checkout show what they do, line by line. What came of it shows `showing`."""
+"""Progress of `selfheal fix` and `selfheal reproduce`, line by line."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ from app.cli.terminal import plain
 if TYPE_CHECKING:
     from rich.status import Status
 
-QUIET = 30.0  # seconds without a line, after which one says what is going on
-BRIEF = 2.0  # seconds that nobody has to be told of
+QUIET = 30.0  # seconds without output after which a line reports the current step
+BRIEF = 2.0  # seconds a step may take before the status line shows its duration
 
 
 @dataclass(slots=True)
 class Screen:
-    """What a person sees while it works: one line an event, and what is going on right now."""
+    """Prints one line per event, and shows the current step."""
 
     console: Console
     started: float
-    doing: str = ""  # the step that was begun last
-    since: float = 0.0  # of `time.monotonic()`: when something was told last
+    doing: str = ""  # the current step
+    since: float = 0.0  # `time.monotonic()` of the last event
 
     @asynccontextmanager
     async def working(self, on: str) -> AsyncIterator[None]:
-        """Until the end of the block, show what is going on and for how long: what hangs is not silent."""
+        """Show the current step and its duration during the block, so that a hanging step is visible."""
         self.doing, self.since = on, time.monotonic()
         async with AsyncExitStack() as closing:
             status = closing.enter_context(self.console.status(plain(f"{on} …"))) if self.console.is_terminal else None
-            beating = asyncio.create_task(self._beat(status))
-            closing.callback(beating.cancel)
+            heartbeat = asyncio.create_task(self._beat(status))
+            closing.callback(heartbeat.cancel)
             yield
 
     async def _beat(self, status: Status | None) -> None:
-        """On a terminal its status line counts; elsewhere a line now and then says that it goes on."""
-        told = 0.0
+        """Update the status line of a terminal; elsewhere print a line after `QUIET` seconds without one."""
+        printed = 0.0
         while True:
             await asyncio.sleep(min(1.0, QUIET))
             now = time.monotonic()
-            going_on = f"{self.doing}, {now - self.since:.0f} s"
+            current = f"{self.doing}, {now - self.since:.0f} s"
             if status is not None:
                 if now - self.since >= BRIEF:
-                    status.update(plain(f"{going_on} …"))
-            elif now - max(self.since, told) >= QUIET:
-                told = now
-                self._say(f"still at it: {going_on}")
+                    status.update(plain(f"{current} …"))
+            elif now - max(self.since, printed) >= QUIET:
+                printed = now
+                self._print(f"still running: {current}")
 
-    def _say(self, text: str, style: str = "") -> None:
+    def _print(self, text: str, style: str = "") -> None:
         line = plain(f"{time.monotonic() - self.started:6.1f} s  {text}", style)
         self.console.print(line, soft_wrap=not self.console.is_terminal)
 
@@ -64,4 +64,4 @@ class Screen:
         self.since = time.monotonic()
         if not event.text or isinstance(event, Ended):
             return
-        self._say(event.text, "yellow" if isinstance(event, Degraded) else "")
+        self._print(event.text, "yellow" if isinstance(event, Degraded) else "")

@@ -1,4 +1,4 @@
-"""`selfheal reproduce`: see a local checkout's failure as its CI would, and tell what was understood of it. Repairs nothing.
+"""`selfheal reproduce`: reproduce a local checkout's CI failure, and report the steps and differences. Repairs nothing.
 
 Progress goes to standard error, the result to standard output.
 """
@@ -17,96 +17,95 @@ from uuid import uuid4
 from rich.console import Console
 from rich.table import Table
 
-from agent import words
 from agent.case import Case, without_a_run
 from agent.checks.oracle import EXIT
-from agent.ci.job.leg import Told as Step
-from agent.ci.obstacles import unreadable
-from agent.contract.outcome import NoRepair
+from agent.ci.job.leg import StepOutcome
+from agent.ci.job.refusals import unreadable_workflow
+from agent.contract import words
+from agent.contract.outcome import ConfirmedFailure, NoRepair
 from agent.engine import Reproduction
-from agent.reproducing import Red
 from app.cli import terminal
-from app.cli.checkout import checkout
-from app.cli.checkout import local_engine as local
-from app.cli.checkout.job_selection import Wish
+from app.cli.checkout import checkout, local_engine
+from app.cli.checkout.job_selection import JobSelection
 from app.cli.checkout.progress import Screen
-from app.cli.checkout.workflow_jobs import Choice, choose
+from app.cli.checkout.workflow_jobs import FoundJob, find_job
 from app.cli.terminal import plain
 from app.settings import Settings
 from sandbox.base import SandboxError
 
-_SHOWN = 30  # failing ids that a person is shown
-_LINES = 10  # of what a failing step printed
-_TITLE, _DETAIL, _WIDEST = 40, 70, 200  # characters of a step's name, of what became of it, of a line that it printed
+_SHOWN = 30  # failing ids
+_LINES = 10  # of a failing step's output
+_TITLE, _DETAIL, _WIDEST = 40, 70, 200  # characters of a step's name, of its detail, of a line of its output
 _STYLES = {"fails": "bold red", "runs": "", "installs": "cyan", "sets up": "cyan", "left out": "yellow"}
 
 
-async def run(root: Path, settings: Settings, *, wish: Wish, json: bool) -> bool:
-    """Reproduce the failure of the checkout at `root`; True when it is red. Raises `NoSuchJob`."""
-    chosen = await asyncio.to_thread(choose, root, wish)
+async def run(root: Path, settings: Settings, *, selection: JobSelection, json: bool) -> bool:
+    """Reproduce the failure of the checkout at `root`; True if it fails here too. Raises `NoSuchJob`."""
+    chosen = await asyncio.to_thread(find_job, root, selection)
     if chosen.job is not None:
         chosen = replace(chosen, job=replace(chosen.job, run=await checkout.commit(root)))
     progress = terminal.console(stderr=True)
     started = time.monotonic()
     screen = Screen(progress, started)
     async with screen.working("Reproducing"):
-        seen = await _reproduce(root, settings, chosen, wish.test, screen)
-    told = Told(seen, time.monotonic() - started)
+        seen = await _reproduce(root, settings, chosen, selection.test, screen)
+    report = ReproductionReport(seen, time.monotonic() - started)
     if json:
-        print(jsonlib.dumps(told.as_json(), indent=2))  # noqa: T201 - the command's answer
+        print(jsonlib.dumps(report.as_json(), indent=2))  # noqa: T201 - the command's answer
     else:
-        told.show(terminal.console())
-    return isinstance(seen.result, Red)
+        report.show(terminal.console())
+    return isinstance(seen.result, ConfirmedFailure)
 
 
-async def _reproduce(root: Path, settings: Settings, chosen: Choice, test: str | None, screen: Screen) -> Reproduction:
-    configuration = local.configuration(root)
+async def _reproduce(root: Path, settings: Settings, chosen: FoundJob, test: str | None, screen: Screen) -> Reproduction:
+    configuration = local_engine.configuration(root)
     if isinstance(configuration, NoRepair):
         return Reproduction(configuration, None)
-    if chosen.passed_over and chosen.job is None and not configuration.tests:
-        ending = unreadable(chosen.passed_over[0])
-        return Reproduction(without_a_run(ending.outcome, ending.reason, ending.next_step, *chosen.passed_over[1:]), None)
+    if chosen.skipped and chosen.job is None and not configuration.tests:
+        ending = unreadable_workflow(chosen.skipped[0])
+        return Reproduction(without_a_run(ending.outcome, ending.reason, ending.next_step, *chosen.skipped[1:]), None)
     try:
-        engine = await local.engine(settings, screen)
+        engine = await local_engine.engine(settings, screen)
         case = Case(
             id=uuid4().hex,
             label=root.name,
             archive=checkout.packed(root),
             jobs=() if chosen.job is None else (chosen.job,),
-            notes=tuple(f"passed over, as it cannot be read: {problem}" for problem in chosen.passed_over),
+            notes=tuple(f"skipped an unreadable workflow: {problem}" for problem in chosen.skipped),
             configuration=configuration,
             command=test,
         )
         return await engine.reproduce(case, emit=screen.emit)
     except checkout.CheckoutUnreadable as error:
-        return Reproduction(local.unreadable(error), None)
+        return Reproduction(local_engine.unreadable(error), None)
     except SandboxError as error:
-        return Reproduction(local.failed(error), None)
+        return Reproduction(local_engine.failed(error), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A reproduction as it is told."""
+class ReproductionReport:
+    """A reproduction, as text or JSON."""
 
     seen: Reproduction
     seconds: float
 
     @property
     def outcome(self) -> str:
-        return "reproduced" if isinstance(self.seen.result, Red) else self.seen.result.outcome.value
+        return "reproduced" if isinstance(self.seen.result, ConfirmedFailure) else self.seen.result.outcome.value
 
     def as_json(self) -> dict[str, Any]:
-        """The same keys however it ended; what there is not is null or empty."""
+        """The same keys for every result; missing values are null or empty."""
         result, prepared = self.seen.result, self.seen.prepared
         ended = result if isinstance(result, NoRepair) else None
+        failure = result if isinstance(result, ConfirmedFailure) else None
         plan = self.seen.plan
         return {
             "outcome": self.outcome,
             "reason": ended.reason if ended else None,
             "next_step": ended.next_step if ended else None,
             "flakiness": _flakiness(ended),
-            "failing": list(result.failing) if isinstance(result, Red) else [],
-            "failures": [asdict(failure) for run in result.base for failure in run.failures] if isinstance(result, Red) else [],
+            "failing": list(failure.failing) if failure else [],
+            "failures": [asdict(each) for run in failure.base for each in run.failures] if failure else [],
             "jobs": [
                 {"source": source, "steps": [asdict(step) for step in steps]} for source, steps in (plan.steps if plan else ())
             ],
@@ -126,21 +125,21 @@ class Told:
         for check in plan.checks if plan and not plan.steps else ():
             console.print(plain(f"\nRuns `{check.command}` ({check.source})", "bold"))
         if approximated := self._approximated():
-            console.print(plain("\nNot as in CI", "bold"))
+            console.print(plain("\nDifferences from CI", "bold"))
             for note in approximated:
                 console.print(plain(f"  - {note}"))
         console.print()
-        if isinstance(result, Red):
+        if isinstance(result, ConfirmedFailure):
             console.print(plain(f"Reproduced: {words.counted(len(result.failing), 'failing result')}", "bold red"))
             for id_ in result.failing[:_SHOWN]:
                 console.print(plain(f"  {id_}"))
             for run in result.base:
                 if EXIT in run.red and EXIT in result.failing:
-                    console.print(plain(f"`{run.check}` ends with exit code {run.exit_code}, after:"))
+                    console.print(plain(f"`{run.check}` exited with code {run.exit_code}. Last lines of its output:"))
                     for line in [line for line in run.output.splitlines() if line.strip()][-_LINES:]:
                         console.print(plain(f"  | {_cut(line, _WIDEST)}", "dim"))
             if len(result.failing) > _SHOWN:
-                console.print(plain(f"  … and {len(result.failing) - _SHOWN} more; --json lists all"))
+                console.print(plain(f"  … and {len(result.failing) - _SHOWN} more; use --json to list all"))
         else:
             console.print(plain(f"Not reproduced ({result.outcome.value}): {result.reason}", "bold yellow"))
             console.print(plain(f"Next: {result.next_step}"))
@@ -150,7 +149,7 @@ class Told:
     def _approximated(self) -> list[str]:
         result, prepared, plan = self.seen.result, self.seen.prepared, self.seen.plan
         notes = [*(plan.notes if plan else ()), *(prepared.installed.notes if prepared else ())]
-        return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, Red) else result.log.notes)]))
+        return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, ConfirmedFailure) else result.log.notes)]))
 
 
 def _flakiness(ended: NoRepair | None) -> dict[str, Any] | None:
@@ -162,7 +161,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
-def _steps(steps: Sequence[Step]) -> Table:
+def _steps(steps: Sequence[StepOutcome]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for step in steps:
         first = step.detail.strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""How `selfheal fix` shows what came of it: on a terminal, in a pipe, as JSON. Decides and writes nothing."""
+"""Output of `selfheal fix`: on a terminal, in a pipe, or as JSON."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from agent import words
+from agent.contract import words
 from agent.contract.outcome import NoRepair, Outcome, ReflectionLog, Repair
 from agent.edits.changes import diff
 from app.cli import terminal
 from app.cli.checkout.progress import Screen
 from app.cli.terminal import plain
-from app.endings import ENDINGS
+from app.publish.outcomes import ENDINGS
 from app.publish.proof import headline, sureness
 from app.publish.reflection_log import spent
 
 
 def show(screen: Screen, result: Repair | NoRepair, *, applied: bool, problem: str | None, json: bool) -> None:
-    """The result goes to standard output; what else a person wants to know, to the screen where that is not the same.
+    """Print the result to standard output. In a pipe, only the patch goes there, and the rest to the screen.
 
-    `applied`: the repair is written; `problem`: why it could not be.
+    `applied`: the repair was written; `problem`: why it could not be written.
     """
     if json:
         print(jsonlib.dumps(_as_json(result, applied, problem), indent=2))  # noqa: T201 - the command's answer
@@ -33,13 +33,13 @@ def show(screen: Screen, result: Repair | NoRepair, *, applied: bool, problem: s
         _show(terminal.console(), result, applied, problem, shown=True)
     else:
         if isinstance(result, Repair):
-            # As bytes: line ends and characters must stay those of the files, whatever the terminal's language.
+            # As bytes, to keep the files' line ends and encoding whatever the locale is.
             sys.stdout.buffer.write(diff(result.edits).encode())
         _show(screen.console, result, applied, problem, shown=False)
 
 
 def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> dict[str, Any]:
-    """The same keys however it ended; what there is not is null."""
+    """The same keys for every outcome; missing values are null."""
     repair = result if isinstance(result, Repair) else None
     ended = result if isinstance(result, NoRepair) else None
     diagnosis = result.log.diagnosis if repair is None else repair.diagnosis
@@ -62,29 +62,29 @@ def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> d
 
 
 def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None, *, shown: bool) -> None:
-    """What a person wants to know, in the order in which they want to know it; `shown` says whether the patch is part of it."""
+    """Print the result, most important facts first; `shown` includes the patch."""
     console.print()
     if isinstance(result, NoRepair):
         _show_no_repair(console, result)
         return
     _say(console, "Healed", headline(result), "bold green")
     _say(console, "Cause", result.diagnosis.cause)
-    _say(console, "Sure", f"{sureness(result)}.")
+    _say(console, "Confidence", f"{sureness(result)}.")
     console.print()
     if shown:
         console.print(Syntax(plain(diff(result.edits)).plain, "diff", background_color="default"))
     console.print(_evidence(result))
     for note in result.evidence.approximated:
-        _say(console, "Not as in CI", note, "dim")
+        _say(console, "Unlike CI", note, "dim")
     console.print(plain(f"{result.evidence.environment}. Cost: {spent(result.usage)}.", "dim"))
     _show_tried(console, result.log)
     console.print()
     if problem:
         _say(console, "Problem", problem, "bold red")
     elif applied:
-        _say(console, "Done", "The repair is written into the checkout.", "bold")
+        _say(console, "Done", "The repair was written to the checkout.", "bold")
     else:
-        _say(console, "Next", "Nothing was written; run again with --apply to write it.", "bold")
+        _say(console, "Next", "Nothing was written. Run again with --apply to write the repair.", "bold")
 
 
 def _show_no_repair(console: Console, result: NoRepair) -> None:
@@ -102,14 +102,14 @@ def _show_no_repair(console: Console, result: NoRepair) -> None:
 
 
 def _show_tried(console: Console, log: ReflectionLog) -> None:
-    """The changes that failed, one line each."""
+    """Print the changes that failed, one line each."""
     for iteration in log.iterations:
         if iteration.result != "verified":
             _say(console, "Tried", f"{iteration.title}: {iteration.result}", "dim")
 
 
 def _say(console: Console, label: str, text: str, style: str = "") -> None:
-    """A label and its text, which wraps beside it. Both are plain: nothing in them is markup."""
+    """Print a label and its wrapped text, neither of them as markup."""
     if not console.is_terminal:
         console.print(plain(f"{label}: {text}", style), soft_wrap=True)
         return
@@ -122,13 +122,13 @@ def _say(console: Console, label: str, text: str, style: str = "") -> None:
 
 def _evidence(result: Repair) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2))
-    for column in ("check", "before", "with the change", "change taken back"):
+    for column in ("check", "before", "with the patch", "patch reverted"):
         table.add_column(column)
     for check in result.evidence.checks:
         table.add_row(
             plain(check.check),
-            plain(f"{check.base_red} red, {check.base_green} green, {words.took(check.base_seconds)}", "red"),
-            plain(f"{check.with_red} red, {check.with_green} green, {words.took(check.with_seconds)}", "green"),
-            plain(f"{check.without_red} of {len(check.target)} red, {words.took(check.without_seconds)}", "red"),
+            plain(f"{check.base_red} failed, {check.base_green} passed, {words.took(check.base_seconds)}", "red"),
+            plain(f"{check.with_red} failed, {check.with_green} passed, {words.took(check.with_seconds)}", "green"),
+            plain(f"{check.without_red} of {len(check.target)} failed again, {words.took(check.without_seconds)}", "red"),
         )
     return table

@@ -1,4 +1,4 @@
-"""Which job of a checkout's workflows a person means: by the options of the command line, else the first one that tests."""
+"""Finds the job to replay in a checkout's workflows: the one selected on the command line, or the first that runs tests."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from agent.ci.expressions import Unknown
-from agent.ci.job.selection import ChosenJob, leg_of
+from agent.ci.job.selection import ChosenJob, select_leg
 from agent.ci.project.detection import Project
-from agent.ci.workflows.document import Problem
+from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Job
 from agent.ci.workflows.shapes import OPENING
 from agent.ci.workflows.step_names import find_step, title_of
 from agent.ci.workflows.workflow_file import read_workflow
-from app.cli.checkout.job_selection import NoSuchJob, Wish
+from app.cli.checkout.job_selection import JobSelection, NoSuchJob
 from sandbox.base import MIB
 
 WORKFLOWS = ".github/workflows"
@@ -22,50 +22,58 @@ _TESTS = re.compile(r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha)\b|\btests?
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The job, and which workflows were passed over on the way because they cannot be read: the file, the line and why."""
+class FoundJob:
+    """The job, and the workflows that were skipped because they cannot be read, each with file, line and reason."""
 
     job: ChosenJob | None = None
-    passed_over: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
-def choose(root: Path, wish: Wish) -> Choice:
-    """The job that is wished for; without a wish the first one that tests, none where there is none. Raises `NoSuchJob`."""
-    if wish.test is not None:
-        return Choice()
+def find_job(root: Path, selection: JobSelection) -> FoundJob:
+    """The selected job, or by default the first that runs tests, if there is one. Raises `NoSuchJob`."""
+    if selection.test is not None:
+        return FoundJob()
     texts = _workflows(root)
-    paths = [path for path in texts if _is(path, wish.workflow)]
-    if wish.names_a_job and not paths:
+    paths = [path for path in texts if _is(path, selection.workflow)]
+    if selection.names_a_job and not paths:
         if files := sorted(path for path in texts if _is(path, None)):
-            raise NoSuchJob(f"the checkout has no workflow {wish.workflow!r}; there are: {', '.join(files)}")
+            raise NoSuchJob(f"the checkout has no workflow {selection.workflow!r}; available: {', '.join(files)}")
         raise NoSuchJob(f"the checkout has no workflow in {WORKFLOWS}")
     project = Project.of_texts(texts)
     problems: list[str] = []
     for path in paths:
         workflow = read_workflow(texts[path])
-        if isinstance(workflow, Problem):
+        if isinstance(workflow, WorkflowProblem):
             problems.append(f"{path}: {workflow}")
             continue
-        if wish.job is None and wish.workflow is None and not {"push", "pull_request"} & set(workflow.events):
+        if selection.job is None and selection.workflow is None and not {"push", "pull_request"} & set(workflow.events):
             continue
         testing = next((job.id for job in workflow.jobs if _tests(job)), None)
-        chosen = ChosenJob(texts[path], path, wish.job or testing or (None if wish.names_a_job else ""), wish.matrix, wish.step)
+        chosen = ChosenJob(
+            texts[path],
+            path,
+            selection.job or testing or (None if selection.names_a_job else ""),
+            selection.matrix,
+            selection.step,
+        )
         if chosen.job == "":
             continue
-        leg = leg_of(chosen, project, ".")
-        if not isinstance(leg, Problem):
-            if wish.step is not None and isinstance(found := find_step(leg.job, wish.step, _as_it_stands), Problem):
+        leg = select_leg(chosen, project, ".")
+        if not isinstance(leg, WorkflowProblem):
+            if selection.step is not None and isinstance(
+                found := find_step(leg.job, selection.step, _unevaluated), WorkflowProblem
+            ):
                 names = "; ".join(title_of(step)[:100] for step in leg.job.steps)
-                raise NoSuchJob(f"{path}: {found} There are: {names}")
-            return Choice(chosen, tuple(problems))
+                raise NoSuchJob(f"{path}: {found} Available: {names}")
+            return FoundJob(chosen, tuple(problems))
         problems.append(f"{path}: {leg}")
-    if wish.names_a_job:
-        raise NoSuchJob("\n".join(problems) or "no workflow of the checkout has such a job")
-    return Choice(None, tuple(problems))
+    if selection.names_a_job:
+        raise NoSuchJob("\n".join(problems) or "no workflow of the checkout has a matching job")
+    return FoundJob(None, tuple(problems))
 
 
 def _workflows(root: Path) -> dict[str, str]:
-    """Path below the checkout → text, of its workflows and of the actions that they may call."""
+    """Maps paths in the checkout to texts, for workflows and local actions."""
     folder = root / ".github"
     files = sorted([*folder.glob("workflows/*.y*ml"), *folder.glob("actions/**/action.y*ml")])
     texts: dict[str, str] = {}
@@ -76,13 +84,13 @@ def _workflows(root: Path) -> dict[str, str]:
     return texts
 
 
-def _is(path: str, wished: str | None) -> bool:
+def _is(path: str, wanted: str | None) -> bool:
     if not path.startswith(f"{WORKFLOWS}/"):
         return False
-    return wished is None or PurePosixPath(path).match(PurePosixPath(wished).name)
+    return wanted is None or PurePosixPath(path).match(PurePosixPath(wanted).name)
 
 
-def _as_it_stands(template: str) -> str | Unknown:
+def _unevaluated(template: str) -> str | Unknown:
     return Unknown(template) if OPENING in template else template
 
 

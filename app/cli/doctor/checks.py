@@ -1,4 +1,4 @@
-"""What a look at something comes to."""
+"""The result of one check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Area = Literal["settings", "database", "redis", "github", "model", "sandbox"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`seen` is one sentence for the operator; `fix` says what to do, and is empty where there is nothing to do."""
+    """`seen` is what was found, as one sentence; `fix` says what to do, "" if nothing."""
 
     area: Area
     name: str

@@ -1,6 +1,6 @@
-"""`selfheal doctor` as a person or a script sees it.
+"""Output of `selfheal doctor`, as text or JSON.
 
-Exit codes: 0 nothing failed (warnings are allowed), 1 something did, 2 the settings are wrong.
+Exit codes: 0 no check failed (there may be warnings), 1 a check failed, 2 the settings are invalid.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rich.text import Text
 
 from app.cli import terminal
 from app.cli.doctor.checks import Check
+from app.cli.doctor.runner import run_all_checks
 from app.cli.terminal import plain
 from app.clock import SystemClock
-from app.doctor.examine import examine
 from app.redaction import HIDDEN, SHORTEST
 from app.settings import Settings, SettingsError
 
@@ -30,36 +30,36 @@ _NAMES = 34  # columns
 
 
 async def run(settings: Settings, env_file: str | None, *, json: bool) -> int:
-    """Look at everything and tell it; the exit code."""
-    began = time.monotonic()
-    async with aclosing(_without_secrets(examine(settings, SystemClock(), env_file), settings.secrets)) as checks:
-        told = [check async for check in checks] if json else await _shown(checks)
-    return _end(told, time.monotonic() - began, json=json)
+    """Run and print all checks; returns the exit code."""
+    started = time.monotonic()
+    async with aclosing(_without_secrets(run_all_checks(settings, SystemClock(), env_file), settings.secrets)) as checks:
+        done = [check async for check in checks] if json else await _shown(checks)
+    return _end(done, time.monotonic() - started, json=json)
 
 
-def wrong(error: SettingsError, *, json: bool) -> int:
-    """The settings cannot even be read: each wrong one is told, and nothing else can be looked at; the exit code."""
-    fix = "the README lists every setting with its values"
-    told = [Check("settings", "values", "failed", line, fix) for line in str(error).splitlines()]
+def report_invalid_settings(error: SettingsError, *, json: bool) -> int:
+    """Print each invalid setting; nothing else can be checked. Returns the exit code."""
+    fix = "docs/configuration.md lists every setting with its values"
+    checks = [Check("settings", "values", "failed", line, fix) for line in str(error).splitlines()]
     if not json:
         screen = _Screen(terminal.console())
-        for check in told:
-            screen.tell(check)
-    _end(told, 0.0, json=json)
+        for check in checks:
+            screen.print(check)
+    _end(checks, 0.0, json=json)
     return WRONG
 
 
 async def _shown(checks: AsyncIterator[Check]) -> list[Check]:
-    screen, told = _Screen(terminal.console()), []
-    with screen.console.status("looking …"):
+    screen, done = _Screen(terminal.console()), []
+    with screen.console.status("checking …"):
         async for check in checks:
-            screen.tell(check)
-            told.append(check)
-    return told
+            screen.print(check)
+            done.append(check)
+    return done
 
 
 async def _without_secrets(checks: AsyncIterator[Check], secrets: tuple[str, ...]) -> AsyncGenerator[Check, None]:
-    """What drivers and servers say may repeat a secret. Only the exact ones: our own words name settings like `…_KEY:`."""
+    """Hide secrets repeated by drivers and servers. Exact matches only, as our own texts name settings like `…_KEY:`."""
     async for check in checks:
         seen, fix = check.seen, check.fix
         for secret in (each for each in secrets if len(each) >= SHORTEST):
@@ -68,12 +68,12 @@ async def _without_secrets(checks: AsyncIterator[Check], secrets: tuple[str, ...
 
 
 class _Screen:
-    """One line a check below the name of its area, and the way out below what is wrong."""
+    """One line per check below the name of its area, with the fix below a problem."""
 
     def __init__(self, console: Console) -> None:
         self.console, self._area = console, ""
 
-    def tell(self, check: Check) -> None:
+    def print(self, check: Check) -> None:
         if check.area != self._area:
             self._area = check.area
             self.console.print(Text(f"\n{check.area}", style="bold"))
@@ -85,18 +85,19 @@ class _Screen:
             self.console.print(Padding(plain(f"→ {check.fix}"), (0, 0, 0, 6), expand=False))
 
 
-def _end(told: list[Check], seconds: float, *, json: bool) -> int:
-    counts = {status: sum(check.status == status for check in told) for status in _SIGNS}
+def _end(checks: list[Check], seconds: float, *, json: bool) -> int:
+    counts = {status: sum(check.status == status for check in checks) for status in _SIGNS}
     if json:
         found = {
             "ok": not counts["failed"],
             "seconds": round(seconds, 2),
             "counts": counts,
-            "checks": [asdict(c) for c in told],
+            "checks": [asdict(check) for check in checks],
         }
         jsonlib.dump(found, sys.stdout, indent=2)
         sys.stdout.write("\n")
     else:
-        words = f"\n{counts['ok']} fine, {counts['warning']} to think about, {counts['failed']} failed, in {seconds:.1f} s"
-        terminal.console().print(Text(words, style="bold red" if counts["failed"] else "bold green"))
+        warnings = "1 warning" if counts["warning"] == 1 else f"{counts['warning']} warnings"
+        totals = f"\n{counts['ok']} passed, {warnings}, {counts['failed']} failed in {seconds:.1f} s"
+        terminal.console().print(Text(totals, style="bold red" if counts["failed"] else "bold green"))
     return NOT_OK if counts["failed"] else OK

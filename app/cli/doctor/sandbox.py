@@ -1,4 +1,4 @@
-"""The sandbox: that one opens, and what each attack on it showed, on this very machine."""
+"""Checks that a sandbox opens on this machine, and runs the attacks that test its isolation."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from sandbox.proof.findings import Finding
 from sandbox.proof.prove import prove
 
 
-async def look(settings: Settings) -> AsyncIterator[Check]:
+async def run_checks(settings: Settings) -> AsyncIterator[Check]:
     try:
         sandboxes = await sandboxes_of(settings)
     except (SettingsError, SandboxUnavailable) as error:
         yield Check(
-            "sandbox", "opens", "failed", str(error), f"choose one that holds here: {PREFIX}SANDBOX=local, docker or e2b"
+            "sandbox", "opens", "failed", str(error), f"choose one that works here: {PREFIX}SANDBOX=local, docker or e2b"
         )
         return
     isolation = sandboxes.isolation
-    is_told = False
+    is_open = False
     try:
         async for finding in prove(sandboxes, grounds_of(settings)):
-            if not is_told:
+            if not is_open:
                 yield Check("sandbox", "opens", "ok", "; ".join((f"`{isolation.name}`", *isolation.shortcomings)))
-                is_told = True
+                is_open = True
             check = _check(finding)
             if settings.trust_code and check.status == "failed":
-                check = replace(check, status="warning", seen=f"{check.seen} (all code is trusted: {PREFIX}TRUST_CODE)")
+                check = replace(check, status="warning", seen=f"{check.seen} (allowed, as {PREFIX}TRUST_CODE trusts all code)")
             yield check
     except SandboxUnavailable as error:
-        fix = f"deploy/README.md says what {isolation.name} needs of a machine or container; or set {PREFIX}SANDBOX=e2b"
+        fix = f"see deploy/README.md for what {isolation.name} requires, or set {PREFIX}SANDBOX=e2b"
         yield Check("sandbox", "opens", "failed", str(error), fix)
 
 

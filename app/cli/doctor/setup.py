@@ -1,4 +1,4 @@
-"""The settings as they were read, the `.env` they may come from, and the folder where things are kept."""
+"""Checks the settings, the `.env` file and the data folder."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from app.cli.doctor.checks import Check
 from app.settings import PREFIX, Settings, unread_names
 
 LEAST_FREE = 2 << 30  # bytes: a few repositories with their dependencies
-LONGEST_TAKEOVER = 60.0  # seconds: what the service promises
-NO_ROOM = 8 << 20  # bytes: with less the database cannot be migrated, or is full with the first attempt
+LONGEST_TAKEOVER = 60.0  # seconds, documented for the service
+NO_ROOM = 8 << 20  # bytes needed to migrate the database and store a first attempt
 
 
-async def look(settings: Settings, env_file: str | None) -> AsyncIterator[Check]:
+async def run_checks(settings: Settings, env_file: str | None) -> AsyncIterator[Check]:
     is_there = env_file is not None and await asyncio.to_thread(Path(env_file).is_file)
     where = f"from the environment and {env_file}" if is_there else "from the environment"
-    yield Check("settings", "values", "ok", f"every setting is understood, read {where}")
+    yield Check("settings", "values", "ok", f"all valid, read {where}")
     for name, hint in unread_names(env_file):
-        yield Check("settings", ".env", "warning", f"{name} in {env_file} is read by nobody", hint)
+        yield Check("settings", ".env", "warning", f"{name} in {env_file} is not a setting", hint)
     yield _webhook_secret(settings)
     yield _takeover(settings)
     yield await asyncio.to_thread(_folder, settings.data_dir.resolve())
@@ -33,44 +33,44 @@ def _webhook_secret(settings: Settings) -> Check:
         return Check(
             "settings",
             "webhook secret",
-            "warning",  # workers are not told it, and a worker's machine is where the rest of this is looked at
-            "not set here: a worker needs none, but the web process does not start without it",
-            f"where `serve` runs, set {PREFIX}GITHUB_WEBHOOK_SECRET to the one on the App's page (Webhook secret)",
+            "warning",  # only the web process needs it, and doctor may run on a worker's machine
+            "not set; workers do not need it, but the web process does not start without it",
+            f"where `serve` runs, set {PREFIX}GITHUB_WEBHOOK_SECRET to the Webhook secret on the App's page",
         )
     if len(secret.get_secret_value()) < 16:
-        fix = "choose a longer one (openssl rand -hex 32), on the App's page and here"
-        return Check("settings", "webhook secret", "warning", "it is so short that it can be guessed", fix)
-    return Check("settings", "webhook secret", "ok", "it is set")
+        fix = "set a longer one (openssl rand -hex 32), on the App's page and here"
+        return Check("settings", "webhook secret", "warning", "short enough to be guessed", fix)
+    return Check("settings", "webhook secret", "ok", "set")
 
 
 def _takeover(settings: Settings) -> Check:
-    """A dead worker is noticed when its lease has run out, by the next sweep after that."""
+    """A dead worker's attempt is taken over by the first sweep after its lease expires."""
     longest = settings.lease_seconds + settings.sweep_seconds
-    seen = f"what a dead worker did is taken over after {longest:g} s at the latest"
+    seen = f"attempts of a dead worker are taken over within {longest:g} s"
     if longest > LONGEST_TAKEOVER:
         fix = (
             f"lower {PREFIX}LEASE_SECONDS ({settings.lease_seconds:g}) or {PREFIX}SWEEP_SECONDS ({settings.sweep_seconds:g}): "
-            f"together at most {LONGEST_TAKEOVER:g}"
+            f"their sum should be at most {LONGEST_TAKEOVER:g}"
         )
         return Check("settings", "takeover", "warning", seen, fix)
     return Check("settings", "takeover", "ok", seen)
 
 
 def _folder(folder: Path) -> Check:
-    """Blocks. Whether the data folder can be written, or made, and has room."""
+    """Check that the data folder is writable or can be created, and has free space. Blocks."""
     there = folder
     while not there.exists():
         there = there.parent
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        fix = f"let the user {os.geteuid()} write it, or set {PREFIX}DATA_DIR to a folder of its own"
-        return Check("settings", "data folder", "failed", f"{there} cannot be written", fix)
+        fix = f"give user {os.geteuid()} write access, or set {PREFIX}DATA_DIR to another folder"
+        return Check("settings", "data folder", "failed", f"{there} is not writable", fix)
     free = shutil.disk_usage(there).free
     if free < NO_ROOM:
-        seen = (
-            f"the disk of {there} is full: {free / (1 << 20):.1f} MiB are free, and the service takes {NO_ROOM >> 20} to start"
-        )
-        return Check("settings", "data folder", "failed", seen, f"make room, or set {PREFIX}DATA_DIR to a larger disk")
-    told = f"{folder} can be {'written' if there == folder else 'made'}, {free / (1 << 30):.1f} GiB are free"
+        room = f"{free / (1 << 20):.1f} MiB free, {NO_ROOM >> 20} MiB needed to start"
+        fix = f"free disk space, or set {PREFIX}DATA_DIR to a larger disk"
+        return Check("settings", "data folder", "failed", f"the disk of {there} is full ({room})", fix)
+    seen = f"{folder} {'is writable' if there == folder else 'can be created'}, {free / (1 << 30):.1f} GiB free"
     if free < LEAST_FREE:
-        return Check("settings", "data folder", "warning", told, f"make room, or set {PREFIX}DATA_DIR to a larger disk")
-    return Check("settings", "data folder", "ok", told)
+        fix = f"free disk space, or set {PREFIX}DATA_DIR to a larger disk"
+        return Check("settings", "data folder", "warning", seen, fix)
+    return Check("settings", "data folder", "ok", seen)

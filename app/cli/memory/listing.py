@@ -1,4 +1,4 @@
-"""`selfheal memory`: what is remembered of each repository, to look at and to forget."""
+"""`selfheal memory list` and `forget`: the memories kept for each repository."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.cli.terminal import plain
 from app.clock import SystemClock
 from app.settings import Settings
 from app.store.database.database import StoreError
-from app.store.memories.memories import Kept
+from app.store.memories.memories import StoredMemory
 from app.store.store import open_store
 
 __all__ = ["StoreError", "forget", "list_memories"]
@@ -26,10 +26,10 @@ async def list_memories(settings: Settings, *, repository: str | None, limit: in
         print(jsonlib.dumps([_as_json(memory) for memory in kept], indent=2))  # noqa: T201 - the command's answer
         return
     if not kept:
-        print("Nothing is remembered yet.")  # noqa: T201 - the command's answer
+        print("No memories yet.")  # noqa: T201 - the command's answer
         return
     table = Table(box=None, pad_edge=False)
-    for column in ("id", "repository", "attempt", "outcome", "what was learned"):
+    for column in ("id", "repository", "attempt", "outcome", "lessons"):
         table.add_column(column, no_wrap=column in ("id", "attempt", "outcome"))
     for memory in kept:
         of = memory.recollection
@@ -39,12 +39,12 @@ async def list_memories(settings: Settings, *, repository: str | None, limit: in
 
 
 async def forget(settings: Settings, *, memory_id: int | None, repository: str | None) -> int:
-    """Forget one memory, or all of a repository; how many there were."""
+    """Delete one memory, or all of a repository; returns how many."""
     async with open_store(settings, SystemClock(), migrate=False) as store:
         return await store.forget_memories(memory_id=memory_id, repository=repository)
 
 
-def _as_json(memory: Kept) -> dict[str, Any]:
+def _as_json(memory: StoredMemory) -> dict[str, Any]:
     of = memory.recollection
     return {
         "id": memory.id,

@@ -1,7 +1,7 @@
-// What htmx does not do by itself: a stream that goes on where it was, a word on the connection, and no work in a hidden tab.
+// Additions to htmx: resuming a stream, showing the connection's state, and no polling in a hidden tab.
 "use strict";
 (() => {
-  let last = null; // id of the newest message: "12", or "12.8" where candidates and verdict are those of event 8
+  let last = null; // id of the newest message: "12", or "12.8" if candidates and verdict are from event 8
 
   htmx.createEventSource = (address) => {
     const url = new URL(address, location.href);
@@ -14,27 +14,27 @@
   };
 
   const say = (text, state) => {
-    const place = document.getElementById("connection");
-    if (!place || place.textContent === text) return;
-    place.textContent = text;
-    place.dataset.state = state;
+    const element = document.getElementById("connection");
+    if (!element || element.textContent === text) return;
+    element.textContent = text;
+    element.dataset.state = state;
   };
   const on = (name, act) => document.addEventListener(name, act);
 
   on("htmx:sseOpen", () => say("Live", "live"));
-  on("htmx:sseError", () => say("Connection lost, trying again", "lost"));
+  on("htmx:sseError", () => say("Connection lost, reconnecting", "lost"));
   on("htmx:sseClose", () => say("", ""));
   on("htmx:sseMessage", (event) => {
     last = event.detail.lastEventId || last;
     follow();
   });
 
-  // What is the same stays as it is: a selection in it, and the focus.
+  // Do not replace equal nodes: that would lose a selection or the focus.
   on("htmx:oobBeforeSwap", (event) => {
     const { target, fragment, shouldSwap } = event.detail;
     const fresh = fragment && fragment.firstElementChild;
     if (shouldSwap && fresh && fresh.isEqualNode(target)) event.detail.shouldSwap = false;
-    // A change that somebody opened or closed stays so.
+    // Keep patches open or closed as the user left them.
     if (fresh && target instanceof HTMLDetailsElement && fresh.id === target.id) fresh.open = target.open;
   });
 
@@ -43,16 +43,16 @@
     if (polls && document.hidden) event.preventDefault();
   });
 
-  // The timeline shows its newest line, unless somebody reads further up.
-  let reads = false;
+  // Scroll to the newest line of the timeline, unless the user has scrolled up.
+  let scrolledUp = false;
   const follow = () => {
     const log = document.getElementById("timeline");
-    if (log && !reads) log.scrollTop = log.scrollHeight;
+    if (log && !scrolledUp) log.scrollTop = log.scrollHeight;
   };
   on("DOMContentLoaded", () => {
     const log = document.getElementById("timeline");
     if (!log || !document.querySelector("[sse-connect]")) return;
     follow();
-    log.addEventListener("scroll", () => { reads = log.scrollHeight - log.scrollTop - log.clientHeight > 40; }, { passive: true });
+    log.addEventListener("scroll", () => { scrolledUp = log.scrollHeight - log.scrollTop - log.clientHeight > 40; }, { passive: true });
   });
 })();

@@ -1,6 +1,4 @@
-"""The checkpoints: where the engine's graph sleeps, and where a fork begins. In the database where that is PostgreSQL, else in
-a file beside SQLite's.
-"""
+"""The engine's checkpoints: in PostgreSQL if that is the database, otherwise in a file next to SQLite's."""
 
 from __future__ import annotations
 
@@ -20,11 +18,11 @@ _BUSY_SECONDS = 30.0
 
 @contextlib.asynccontextmanager
 async def open_checkpoints(settings: Settings) -> AsyncIterator[BaseCheckpointSaver[str]]:
-    """Open them, make them where they are missing, close them at the end. Raises `StoreError`."""
-    # Heavy, and not for commands that only look.
+    """Open the checkpoints, creating them if needed; close them at the end. Raises `StoreError`."""
+    # Slow to import; commands that only read do not need it.
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-    # The state is plain data: whoever can write the checkpoints shall not choose a class that is made from them.
+    # The state is plain data: no classes, so that writing checkpoints does not mean running code.
     serde = JsonPlusSerializer(allowed_msgpack_modules=[])
     address = read(settings.database)
     if isinstance(address, Postgres):

@@ -1,6 +1,6 @@
-"""LangGraph's checkpoints in PostgreSQL, so that they survive its restarts and hold whatever hostile logs say.
+"""LangGraph's checkpoints in PostgreSQL, made to survive its restarts and to store hostile text.
 
-LangGraph speaks to it by psycopg, with tables and migrations of its own.
+LangGraph uses psycopg, with its own tables and migrations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from app.store.database.address import SETTING, Postgres, StoreError
-from app.store.database.retries import patiently
+from app.store.database.retries import retried
 from app.store.text import storable
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 _SETUP_LOCK = 0x5E1F_C4EC  # any number, the same in every process
 _SETUP_SECONDS = 120.0
 _CONNECT_SECONDS = 8
-_CALL_SECONDS = 20.0  # of one call, for a server that does not answer
-_CHECK_SECONDS = 3.0  # of asking a connection from the pool whether its other side is still there
-_PATIENCE = 30.0  # seconds that the server may be away; the attempt's lease may end the wait
-_POOL_SIZE = 4  # calls at a time of a process; the others wait
-_LIVENESS = {  # the kernel gives up a connection whose other side vanished; what the URL says of it comes before
+_CALL_SECONDS = 20.0  # of one call, if the server does not answer
+_CHECK_SECONDS = 3.0  # of checking a pooled connection
+_RETRY_SECONDS = 30.0  # to retry an unavailable server; the attempt's lease may end sooner
+_POOL_SIZE = 4  # concurrent calls of a process
+_LIVENESS = {  # how soon the kernel drops a dead connection; the URL's parameters win
     "keepalives_idle": 5,  # seconds
     "keepalives_interval": 2,  # seconds
     "keepalives_count": 3,
@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 
 @contextlib.asynccontextmanager
 async def opened(address: Postgres, serde: SerializerProtocol) -> AsyncIterator[AsyncPostgresSaver]:
-    """Open the pool, make the tables where they are missing, close it at the end. Raises `StoreError`."""
+    """Open the pool, creating the tables if needed; close it at the end. Raises `StoreError`."""
     conninfo = make_conninfo(
         "",
         **{
@@ -76,14 +76,14 @@ async def opened(address: Postgres, serde: SerializerProtocol) -> AsyncIterator[
         check=_check,
     )
     async with pool:
-        yield _Steadfast(pool, serde=serde)
+        yield _RetryingSaver(pool, serde=serde)
 
 
 async def _set_up(conninfo: str) -> None:
-    """LangGraph's migrations, one process at a time.
+    """Run LangGraph's migrations, one process at a time.
 
-    The lock is asked for again and again instead of waited for: some of its migrations build an index concurrently, which waits
-    for every statement that runs, also for one that waits for the lock.
+    The lock is polled: some migrations build an index concurrently, which waits for every running statement, so also for one
+    that blocks on the lock.
     """
     async with await psycopg.AsyncConnection.connect(
         conninfo, autocommit=True, prepare_threshold=0, row_factory=dict_row
@@ -97,9 +97,9 @@ async def _set_up(conninfo: str) -> None:
 
 
 async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Raises `psycopg.OperationalError` for a connection that is not to be used any more.
+    """Raises `psycopg.OperationalError` for a broken connection.
 
-    One whose other side is silent is cut, not cancelled: psycopg would ask that very side to cancel, and wait for it.
+    If the server is silent, the socket is shut down: psycopg's own cancellation would wait for the server.
     """
     with socket.socket(fileno=os.dup(connection.fileno())) as line:
         cutting = asyncio.get_running_loop().call_later(_CHECK_SECONDS, line.shutdown, socket.SHUT_RDWR)
@@ -109,41 +109,42 @@ async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
             cutting.cancel()
 
 
-class _Steadfast(AsyncPostgresSaver):
-    """Every call may be made again: what it writes is found again by its key. So it outlasts a server that is away.
+class _RetryingSaver(AsyncPostgresSaver):
+    """Retries every call while the server is unavailable; writes are idempotent by their keys.
 
-    A saver lets one call through at a time, and waits for its connection meanwhile. So that one attempt's calls do not wait for
-    another's, each call has a saver of its own; what they share is the pool.
+    A saver serialises its calls. Each call uses a new one on the shared pool, so that attempts do not wait for each other.
     """
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await self._again(lambda saver: saver.aget_tuple(config))
+        return await self._retried(lambda saver: saver.aget_tuple(config))
 
     async def aput(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> RunnableConfig:
-        # Plain texts of the state become JSON in a column that refuses what the other channels' bytes can hold.
+        # Plain texts of the state go into a JSON column, which refuses U+0000 and lone surrogates.
         kept: Checkpoint = {**checkpoint, "channel_values": _storable(checkpoint["channel_values"])}
-        told: CheckpointMetadata = _storable(metadata)
-        return await self._again(lambda saver: saver.aput(config, kept, told, new_versions))
+        clean: CheckpointMetadata = _storable(metadata)
+        return await self._retried(lambda saver: saver.aput(config, kept, clean, new_versions))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        await self._again(lambda saver: saver.aput_writes(config, writes, task_id, task_path))
+        await self._retried(lambda saver: saver.aput_writes(config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await self._again(lambda saver: saver.adelete_thread(thread_id))
+        await self._retried(lambda saver: saver.adelete_thread(thread_id))
 
-    async def _again(self, call: Callable[[AsyncPostgresSaver], Awaitable[_T]]) -> _T:
+    async def _retried(self, call: Callable[[AsyncPostgresSaver], Awaitable[_T]]) -> _T:
         async def in_time() -> _T:
             async with asyncio.timeout(_CALL_SECONDS):
                 return await call(AsyncPostgresSaver(self.conn, serde=self.serde))
 
-        return await patiently(in_time, _PATIENCE, passing=lambda error: isinstance(error, psycopg.OperationalError | OSError))
+        return await retried(
+            in_time, _RETRY_SECONDS, is_transient=lambda error: isinstance(error, psycopg.OperationalError | OSError)
+        )
 
 
 def _storable(values: Any) -> Any:
-    """The mapping, its plain texts as PostgreSQL's JSON can hold them."""
+    """The mapping with its texts made storable in PostgreSQL's JSON."""
     assert isinstance(values, Mapping)
     return {name: storable(value) if isinstance(value, str) else value for name, value in values.items()}

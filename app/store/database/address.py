@@ -1,7 +1,7 @@
-"""Where the database is: `SELFHEAL_DATABASE_URL` as people write it, read once for every driver. Connects to nothing.
+"""The database's address: parses `SELFHEAL_DATABASE_URL` for every driver. Connects to nothing.
 
-asyncpg carries the tables, libpq (by psycopg) LangGraph's checkpoints. Hosted PostgreSQL hands out URLs for libpq, and adds
-parameters that asyncpg would send to the server as settings of its own.
+The tables use asyncpg, LangGraph's checkpoints libpq (psycopg). Hosted PostgreSQL gives out URLs for libpq, with parameters
+that asyncpg would send to the server as settings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OF_BOTH = frozenset(
 _OF_LIBPQ = frozenset(
     {"channel_binding", "gssencmode", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"}
 )
-_OURS = frozenset({"connect_timeout"})  # every connection has a deadline anyway
+_OURS = frozenset({"connect_timeout"})  # every connection has our own deadline
 _SHAPES = "postgresql://HOST:5432/DATABASE, with USER:PASSWORD@ before the host, or sqlite:////FOLDER/FILE.db"
 
 
@@ -36,7 +36,7 @@ class StoreError(Exception):
 
 
 class NoDatabase(StoreError):
-    """There is none with our tables where the settings say; most likely another one is meant."""
+    """The settings name no database with Selfheal's tables; probably another one is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Postgres:
 
     @property
     def asyncpg_dsn(self) -> str:
-        """The parameters alone, for asyncpg's own reading of `sslmode` and its kin; empty without any."""
+        """Only the parameters, so that asyncpg reads `sslmode` and related ones itself."""
         known = {name: value for name, value in self.parameters.items() if name in _OF_BOTH}
         if self.trusts_system:
             del known["sslrootcert"]
@@ -68,32 +68,30 @@ class Postgres:
 
     @property
     def trusts_system(self) -> bool:
-        """`sslrootcert=system`, libpq's word for the machine's own authorities, for asyncpg the name of a file."""
+        """`sslrootcert=system`: libpq's name for the system's certificate authorities; asyncpg would read it as a file name."""
         return self.parameters.get("sslrootcert") == "system"
 
 
 def read(url: str) -> Sqlite | Postgres:
-    """Raises `StoreError`, which never shows the URL: it holds the password."""
+    """Raises `StoreError`, without the URL: it may contain the password."""
     try:
         parsed = make_url(url.strip())
-    except (ArgumentError, ValueError):  # whose message may hold a part of the password
+    except (ArgumentError, ValueError):  # its message may contain a part of the password
         raise StoreError(
-            f"{SETTING}: not the URL of a database; write {_SHAPES}, a password's special characters as %XX (@ is %40)"
+            f"{SETTING}: not a database URL; write {_SHAPES}, and special characters of a password as %XX (@ is %40)"
         ) from None
     if parsed.drivername in _SQLITE:
         return _sqlite(parsed)
     if parsed.drivername in _POSTGRES:
         return _postgres(parsed)
-    raise StoreError(
-        f"{SETTING}: Selfheal keeps its data in PostgreSQL or SQLite, not in {parsed.drivername!r}; write {_SHAPES}"
-    )
+    raise StoreError(f"{SETTING}: Selfheal supports PostgreSQL and SQLite, not {parsed.drivername!r}; write {_SHAPES}")
 
 
 def _sqlite(url: URL) -> Sqlite:
     if not url.database or url.database == ":memory:" or url.host:
-        raise StoreError(f"{SETTING}: a SQLite database needs a file that all processes see; write sqlite:////FOLDER/FILE.db")
+        raise StoreError(f"{SETTING}: SQLite needs a file that all processes share; write sqlite:////FOLDER/FILE.db")
     if url.query:
-        raise StoreError(f"{SETTING}: parameters of SQLite are not taken ({', '.join(url.query)}); write {_SHAPES}")
+        raise StoreError(f"{SETTING}: SQLite parameters are not supported ({', '.join(url.query)}); write {_SHAPES}")
     return Sqlite(Path(url.database))
 
 
@@ -102,20 +100,20 @@ def _postgres(url: URL) -> Postgres:
     host = given.pop("host", None) or url.host
     port = given.pop("port", None) or str(url.port or 5432)
     if host is not None and "@" in host:
-        raise StoreError(f"{SETTING}: a password's special characters are written as %XX (@ is %40, / is %2F)")
+        raise StoreError(f"{SETTING}: write special characters of a password as %XX (@ is %40, / is %2F)")
     if not (port.isdecimal() and 0 < int(port) < 1 << 16):
-        raise StoreError(f"{SETTING}: the port is a number up to 65535; one server is named, not a list of them")
+        raise StoreError(f"{SETTING}: the port must be a number up to 65535, of one server")
     if not url.database:
-        raise StoreError(f"{SETTING}: it names no database; write {_SHAPES}")
+        raise StoreError(f"{SETTING}: the database name is missing; write {_SHAPES}")
     if "ssl" in given:  # SQLAlchemy's name for it
         mode = given.pop("ssl")
         given.setdefault("sslmode", "require" if mode.lower() in ("true", "1") else mode)
     if given.get("sslmode", "prefer") not in _SSL_MODES:
-        raise StoreError(f"{SETTING}: `sslmode` is one of {', '.join(_SSL_MODES)}")
+        raise StoreError(f"{SETTING}: `sslmode` must be one of {', '.join(_SSL_MODES)}")
     if unknown := sorted(given.keys() - _OF_BOTH - _OF_LIBPQ - _OURS):
         raise StoreError(
-            f"{SETTING}: {', '.join(unknown)}: not taken as parameters of a connection; leave them out. Of a pooler, use the "
-            "address that keeps a connection for a whole session"
+            f"{SETTING}: unsupported connection parameters: {', '.join(unknown)}; remove them. With a pooler, "
+            "use its session-mode address"
         )
     parameters = {name: value for name, value in given.items() if name not in _OURS}
     return Postgres(

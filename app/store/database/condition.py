@@ -1,4 +1,4 @@
-"""Looks at a database without changing it: what it is, at which migration, and whether it can be written."""
+"""Inspects a database without changing it: its version, its migration, and whether it is writable."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from app.store.database.address import Postgres, Sqlite, StoreError, read
 from app.store.database.database import known_migrations, newest_migration, revisions_of
 
-SECONDS = 2.0  # that another writer may hold it
+SECONDS = 2.0  # to wait for another writer
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`revision` is None for a database without tables of ours; `known` says whether this version has such a migration."""
+    """`revision` is None for a database without our tables; `known`: whether this version has that migration."""
 
     name: str  # "SQLite at /path" or "PostgreSQL at host/name"; no password
     version: str
     revision: str | None
     newest: str
     known: bool
-    free: int | None = None  # bytes on the disk of an SQLite file; a server's disk is not seen
+    free: int | None = None  # bytes, on the disk of a SQLite file
 
 
 async def condition(url: str) -> Condition | None:
-    """None for an SQLite file that is still to be made. Raises `StoreError` for a database that cannot be used."""
+    """None for a SQLite file that does not exist yet. Raises `StoreError` for an unusable database."""
     address = read(url)
     if isinstance(address, Sqlite) and not await asyncio.to_thread(address.path.exists):
         return None
@@ -41,23 +41,23 @@ async def _of_sqlite(address: Sqlite) -> Condition:
     name = f"SQLite at {address.path}"
     where = URL.create("sqlite+aiosqlite", database=str(address.path))
     try:
-        found = await _looked(create_async_engine(where, connect_args={"timeout": SECONDS}), name)
+        found = await _inspect(create_async_engine(where, connect_args={"timeout": SECONDS}), name)
         return replace(found, free=(await asyncio.to_thread(shutil.disk_usage, address.path.parent)).free)
     except (SQLAlchemyError, OSError) as error:
         raise StoreError(f"{name}: {str(error).partition(chr(10))[0]}") from error
 
 
 async def _of_postgres(address: Postgres) -> Condition:
-    # Its driver is loaded only for those who use it.
+    # Load the driver only when it is used.
     from app.store.database import postgres
 
     try:
-        return await _looked(postgres.unhurried(address), f"PostgreSQL at {address.where}/{address.database}")
+        return await _inspect(postgres.without_deadlines(address), f"PostgreSQL at {address.where}/{address.database}")
     except postgres.ERRORS as error:
         raise postgres.refusal(address, error) from error
 
 
-async def _looked(engine: AsyncEngine, name: str) -> Condition:
+async def _inspect(engine: AsyncEngine, name: str) -> Condition:
     try:
         async with engine.connect() as connection:
             return await connection.run_sync(_look, name)
@@ -71,7 +71,7 @@ def _look(connection: Connection, name: str) -> Condition:
     revision = next(iter(revisions_of(connection)), None)
     known = revision is None or revision in known_migrations()
     connection.rollback()
-    # Made for real, and never kept: SQLite's driver begins no transaction for it by itself.
+    # A real write, rolled back. SQLite's driver does not begin a transaction for DDL.
     if is_sqlite:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     connection.exec_driver_sql("CREATE TABLE selfheal_doctor (canary INTEGER)")

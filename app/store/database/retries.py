@@ -1,4 +1,4 @@
-"""Outlasting a database that is away for a while: restarted, locked, full, or refusing connections. Knows no table."""
+"""Retries while a database is unavailable: restarting, locked, full, or refusing connections. Knows no table."""
 
 from __future__ import annotations
 
@@ -12,33 +12,32 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0  # seconds
-_PASSING_STATES = ("08", "40", "53", "55", "57", "58")
-"""Classes of SQLSTATE that say nothing against what was asked: connection lost, deadlock, out of resources, not in the needed
-state (a lock not to be had), stopped by an operator or a deadline, trouble of the system."""
+_TRANSIENT_STATES = ("08", "40", "53", "55", "57", "58")
+"""Transient classes of SQLSTATE: connection lost, deadlock, insufficient resources, object not in prerequisite state, operator
+intervention, system error."""
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
-def is_passing(error: BaseException) -> bool:
-    """May the very same work succeed a little later?"""
+def is_transient(error: BaseException) -> bool:
+    """Whether the same work may succeed a little later."""
     if isinstance(error, OSError | OperationalError | InterfaceError | PoolTimeout):
         return True
     if isinstance(error, DBAPIError):
         state = getattr(error.orig, "sqlstate", None) or ""
-        return error.connection_invalidated or state.startswith(_PASSING_STATES)
+        return error.connection_invalidated or state.startswith(_TRANSIENT_STATES)
     return False
 
 
-async def patiently(
+async def retried(
     work: Callable[[], Awaitable[T]],
     seconds: float,
     *,
-    passing: Callable[[BaseException], bool] = is_passing,
+    is_transient: Callable[[BaseException], bool] = is_transient,
 ) -> T:
-    """Do the work, again and again while the database is away, for so long; then raises what it raised last.
+    """Do the work; repeat it for up to `seconds` while the database is unavailable, then raise its last error.
 
-    The answer to a commit may be lost with the connection, so the work may have been done when it is done again: it must find
-    that, or do no harm.
+    The answer to a commit may be lost with the connection, so repeated work may already be done: it must be idempotent.
     """
     deadline = time.monotonic() + seconds
     pause = _FIRST_PAUSE
@@ -46,8 +45,8 @@ async def patiently(
         try:
             return await work()
         except Exception as error:
-            if not passing(error) or time.monotonic() + pause > deadline:
+            if not is_transient(error) or time.monotonic() + pause > deadline:
                 raise
-            _log.warning("the database is away; trying again", error=type(error).__name__, again_in=pause)
+            _log.warning("database unavailable; retrying", error=type(error).__name__, again_in=pause)
         await asyncio.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

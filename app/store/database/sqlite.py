@@ -1,10 +1,10 @@
-"""SQLite's own connections: WAL mode, and write transactions that begin as writers (`BEGIN IMMEDIATE`), because a reader that
-turns writer fails at once instead of waiting. Knows no table.
+"""SQLite connections: WAL mode, and write transactions that begin with `BEGIN IMMEDIATE`, because upgrading a read transaction
+fails at once instead of waiting. Knows no table.
 
-    pool        aiosqlite, for everybody: each statement goes to the connection's thread and comes back
-    OneThread   for whole transactions: one thread does all of it, and the loop hears of it once
+    pool           aiosqlite, for general use: each statement is a round trip to the connection's thread
+    WriterThread   runs whole transactions in one thread, with one round trip each
 
-While the loop has much to do, every way back costs a wait for the interpreter's lock.
+Under load each round trip waits for the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ T = TypeVar("T")
 
 
 def pool(address: Sqlite) -> AsyncEngine:
-    """Close it: each of its connections is a thread."""
+    """Dispose of it: each of its connections is a thread."""
     address.path.parent.mkdir(parents=True, exist_ok=True)
     engine = create_async_engine(_url("aiosqlite", address), connect_args={"timeout": _BUSY_SECONDS}, hide_parameters=True)
     _prepared(engine.sync_engine)
     return engine
 
 
-class OneThread:
-    """Transactions one after another in a thread of their own, on a connection that is opened for the first of them."""
+class WriterThread:
+    """Runs transactions one after another in a thread of its own, on one connection that is opened lazily."""
 
     def __init__(self, address: Sqlite) -> None:
         self.engine = create_engine(_url("pysqlite", address), connect_args={"timeout": _BUSY_SECONDS}, hide_parameters=True)
@@ -40,7 +40,7 @@ class OneThread:
         self._thread = ThreadPoolExecutor(1, "sqlite")
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Commits what the work did. Who stops waiting does not stop it: it may still commit."""
+        """Run the work and commit, even if the caller is cancelled."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work)
 
     def _do(self, work: Callable[[Connection], T]) -> T:
@@ -59,7 +59,7 @@ def _url(driver: str, address: Sqlite) -> URL:
 def _prepared(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
-        connection.isolation_level = None  # the driver's own BEGIN comes too late, and not before DDL
+        connection.isolation_level = None  # the driver's own BEGIN comes late, and not before DDL
         cursor = connection.cursor()
         cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA foreign_keys=ON")

@@ -1,6 +1,6 @@
-"""What comes in masses, failing runs and what is ignored: many deliveries in few statements, in one transaction of the caller.
+"""Records the frequent decisions (failing runs, ignored events): many deliveries in few statements, in one transaction.
 
-Every other decision is taken one at a time (`deliveries`), with the rows that are made here.
+All other decisions are recorded one at a time (`deliveries`), with the rows built here.
 """
 
 from __future__ import annotations
@@ -10,22 +10,18 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, insert, select
 
-from app.store.deliveries.repositories import Named, know_all
-from app.store.masses import insert_all
-from app.store.models import AttemptRow, Base, DeliveryRow, RequestRow
-from webhooks.intake import Decision, Delivery, Ignored, InstallationChange, PullRequestChange, RepairRequest, Taken
+from app.store.deliveries.repositories import NamedRepository, record_repositories
+from app.store.models import AttemptRow, DeliveryRow, RequestRow
+from webhooks.intake import Decision, Delivery, Ignored, InstallationChange, PullRequestChange, Receipt, RepairRequest
 
-Arrival = tuple[Delivery, RepairRequest | Ignored]
-"""A request here is an automatic one: its head is known."""
+BatchItem = tuple[Delivery, RepairRequest | Ignored]
+"""Requests are automatic ones here: their head is known."""
 
 _Head = tuple[int, str]  # repository, commit
 
-_ATTEMPT_ROWS, _REQUEST_ROWS, _DELIVERY_ROWS = (
-    Base.metadata.tables[row.__tablename__] for row in (AttemptRow, RequestRow, DeliveryRow)
-)
-# Made once: what SQLAlchemy works out for a statement, it keeps with it.
+# Built once: SQLAlchemy caches what it compiles with the statement.
 _DELIVERIES = select(DeliveryRow.guid, DeliveryRow.attempt_id).where(DeliveryRow.guid.in_(bindparam("guids", expanding=True)))
 _ATTEMPTS = select(
     AttemptRow.repository_id, AttemptRow.head_sha, AttemptRow.automatic_sha, AttemptRow.number, AttemptRow.id
@@ -35,39 +31,41 @@ _ATTEMPTS = select(
 )
 
 
-def take_all(connection: Connection, arrivals: Sequence[Arrival], now: datetime) -> list[Taken]:
-    """As if each were taken alone, in order. Raises `IntegrityError` when another process was faster somewhere."""
-    rows = connection.execute(_DELIVERIES, {"guids": [delivery.guid for delivery, _ in arrivals]})
+def record_batch(connection: Connection, batch: Sequence[BatchItem], now: datetime) -> list[Receipt]:
+    """Record the deliveries as if one by one, in order. Raises `IntegrityError` if another process was faster."""
+    rows = connection.execute(_DELIVERIES, {"guids": [delivery.guid for delivery, _ in batch]})
     attempt_of: dict[str, str | None] = {row.guid: row.attempt_id for row in rows}
-    fresh = [(delivery, decision) for delivery, decision in arrivals if delivery.guid not in attempt_of]
+    fresh = [(delivery, decision) for delivery, decision in batch if delivery.guid not in attempt_of]
     attempts = _attempts(connection, [decision for _, decision in fresh if isinstance(decision, RepairRequest)], now)
-    taken, requests, deliveries = [], [], []
-    for delivery, decision in arrivals:
+    receipts, requests, deliveries = [], [], []
+    for delivery, decision in batch:
         if delivery.guid in attempt_of:
-            taken.append(Taken(duplicate=True, attempt_id=attempt_of[delivery.guid]))
+            receipts.append(Receipt(duplicate=True, attempt_id=attempt_of[delivery.guid]))
             continue
         attempt_id = None
         if isinstance(decision, RepairRequest):
             attempt_id = attempts[_head(decision)]
-            requests.append(asked(decision, attempt_id, now))
-        deliveries.append(delivered(delivery, decision, attempt_id, now))
-        attempt_of[delivery.guid] = attempt_id  # the same may come twice at once
-        taken.append(Taken(duplicate=False, attempt_id=attempt_id))
+            requests.append(request_row(decision, attempt_id, now))
+        deliveries.append(delivery_row(delivery, decision, attempt_id, now))
+        attempt_of[delivery.guid] = attempt_id  # the batch may hold the same delivery twice
+        receipts.append(Receipt(duplicate=False, attempt_id=attempt_id))
     if requests:
-        insert_all(connection, _REQUEST_ROWS, requests)
+        connection.execute(insert(RequestRow), requests)
     if deliveries:
-        insert_all(connection, _DELIVERY_ROWS, deliveries)
-    return taken
+        connection.execute(insert(DeliveryRow), deliveries)
+    return receipts
 
 
 def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: datetime) -> dict[_Head, str]:
-    """The automatic attempt of each head; made where there is none."""
+    """The automatic attempt of each head; created where there is none."""
     if not requests:
         return {}
-    know_all(
-        connection, {request.repository.id: Named(request.installation_id, request.repository) for request in requests}, now
+    record_repositories(
+        connection,
+        {request.repository.id: NamedRepository(request.installation_id, request.repository) for request in requests},
+        now,
     )
-    heads = {_head(request): request for request in reversed(requests)}  # the first of each
+    heads = {_head(request): request for request in reversed(requests)}  # the first request of each
     repositories, shas = ({head[part] for head in heads} for part in (0, 1))
     automatic: dict[_Head, str] = {}
     numbers: dict[_Head, int] = {}
@@ -78,19 +76,21 @@ def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: da
         numbers[head] = max(numbers.get(head, 0), number or 0)
         if automatic_sha is not None:
             automatic[head] = attempt_id
-    made = {head: queued(request, numbers.get(head, 0) + 1, now) for head, request in heads.items() if head not in automatic}
-    if made:
-        insert_all(connection, _ATTEMPT_ROWS, list(made.values()))
-    return automatic | {head: row["id"] for head, row in made.items()}
+    created = {
+        head: attempt_row(request, numbers.get(head, 0) + 1, now) for head, request in heads.items() if head not in automatic
+    }
+    if created:
+        connection.execute(insert(AttemptRow), list(created.values()))
+    return automatic | {head: row["id"] for head, row in created.items()}
 
 
 def _head(request: RepairRequest) -> _Head:
-    assert request.head_sha is not None, "only a comment does not carry it"
+    assert request.head_sha is not None, "only comments lack it"
     return request.repository.id, request.head_sha
 
 
-def queued(request: RepairRequest, number: int | None, now: datetime) -> dict[str, Any]:
-    """A new attempt's row; `number` among those of its head, where that is known."""
+def attempt_row(request: RepairRequest, number: int | None, now: datetime) -> dict[str, Any]:
+    """The row of a new attempt; `number` counts the attempts of its head, if that is known."""
     return {
         "id": _new_id(now),
         "repository_id": request.repository.id,
@@ -106,15 +106,14 @@ def queued(request: RepairRequest, number: int | None, now: datetime) -> dict[st
 
 
 def _new_id(now: datetime) -> str:
-    """32 hexadecimal digits: the time in steps of 4 ms, which begin anew after half a year, and 96 random bits.
+    """32 hexadecimal digits: the time in steps of 4 ms (wrapping after half a year) and 96 random bits.
 
-    The time is there because ids of one transaction then stand together in each of the three indexes that hold them. Anywhere
-    else each id would change a page of its own, and a page costs a commit 8 us.
+    As with ULIDs, the time keeps the ids of one transaction together in the indexes, which saves writing pages.
     """
     return f"{int(now.timestamp() * 256) % 2**32:08x}{secrets.token_hex(12)}"
 
 
-def asked(request: RepairRequest, attempt_id: str, now: datetime) -> dict[str, Any]:
+def request_row(request: RepairRequest, attempt_id: str, now: datetime) -> dict[str, Any]:
     """The row of a request for an attempt."""
     return {
         "attempt_id": attempt_id,
@@ -131,22 +130,22 @@ def asked(request: RepairRequest, attempt_id: str, now: datetime) -> dict[str, A
     }
 
 
-def delivered(delivery: Delivery, decision: Decision, attempt_id: str | None, now: datetime) -> dict[str, Any]:
+def delivery_row(delivery: Delivery, decision: Decision, attempt_id: str | None, now: datetime) -> dict[str, Any]:
     """The row of a delivery, which keeps it from being handled twice."""
-    word, reason = _told(decision)
+    kind, reason = _kind_and_reason(decision)
     return {
         "guid": delivery.guid,
         "event": delivery.event,
         "action": delivery.action,
         "payload_sha256": delivery.payload_sha256,
-        "decision": word,
+        "decision": kind,
         "reason": reason,
         "attempt_id": attempt_id,
         "received_at": now,
     }
 
 
-def _told(decision: Decision) -> tuple[str, str]:
+def _kind_and_reason(decision: Decision) -> tuple[str, str]:
     match decision:
         case RepairRequest():
             return "request", decision.title

@@ -1,7 +1,7 @@
-"""What a webhook's decision changes in the tables, inside one transaction of the caller.
+"""Records a webhook's decision in the tables, inside the caller's transaction.
 
-Two processes may do the same at the same time: a unique constraint then refuses one, whose transaction is run again. What
-comes in masses, failing runs and what is ignored, has a room of its own (`arrivals`).
+Two processes may do the same at the same time: a unique constraint then refuses one, whose transaction is run again. The
+frequent decisions (failing runs, ignored events) are recorded by `batches`.
 """
 
 from __future__ import annotations
@@ -13,31 +13,39 @@ from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.contract.outcome import Outcome
-from app.store.deliveries import batches as arrivals
-from app.store.deliveries.repositories import install, know
+from app.store.deliveries import batches
+from app.store.deliveries.repositories import find_or_create_installation, record_repository
 from app.store.leases import endings
 from app.store.models import AttemptRow, DeliveryRow, PullRequestRow, RepositoryRow, RequestRow
-from webhooks.intake import Decision, Delivery, Ignored, InstallationChange, PullRequestChange, RepairRequest, Taken
+from webhooks.intake import (
+    Decision,
+    Delivery,
+    Ignored,
+    InstallationChange,
+    PullRequestChange,
+    Receipt,
+    RepairRequest,
+)
 
 _INSTALLATION_STATES = {"deleted": "removed", "suspend": "suspended"}
 
 
-async def take(session: AsyncSession, delivery: Delivery, decision: Decision, now: datetime) -> Taken:
-    """Note the delivery and do what was decided. Raises `IntegrityError` when another one was faster somewhere."""
+async def record(session: AsyncSession, delivery: Delivery, decision: Decision, now: datetime) -> Receipt:
+    """Record the delivery and its decision. Raises `IntegrityError` if another process was faster."""
     match decision:
         case RepairRequest(source="comment") | InstallationChange() | PullRequestChange():
             return await _one(session, delivery, decision, now)
         case RepairRequest() | Ignored():
             connection = await session.connection()
-            return (await connection.run_sync(arrivals.take_all, [(delivery, decision)], now))[0]
+            return (await connection.run_sync(batches.record_batch, [(delivery, decision)], now))[0]
 
 
 async def _one(
     session: AsyncSession, delivery: Delivery, decision: RepairRequest | InstallationChange | PullRequestChange, now: datetime
-) -> Taken:
+) -> Receipt:
     known = await session.get(DeliveryRow, delivery.guid)
     if known is not None:
-        return Taken(duplicate=True, attempt_id=known.attempt_id)
+        return Receipt(duplicate=True, attempt_id=known.attempt_id)
     attempt_id: str | None = None
     match decision:
         case RepairRequest():
@@ -46,14 +54,14 @@ async def _one(
             await _installation(session, decision, now)
         case PullRequestChange():
             await _pull_request(session, decision, now)
-    session.add(DeliveryRow(**arrivals.delivered(delivery, decision, attempt_id, now)))
-    return Taken(duplicate=False, attempt_id=attempt_id)
+    session.add(DeliveryRow(**batches.delivery_row(delivery, decision, attempt_id, now)))
+    return Receipt(duplicate=False, attempt_id=attempt_id)
 
 
 async def _command(session: AsyncSession, request: RepairRequest, now: datetime) -> str:
-    """The attempt that a comment asked for."""
-    await know(session, request.installation_id, request.repository, now)
-    # The GUID is not signed: a comment that is delivered under another one is still the same command.
+    """The id of the attempt that a comment asks for."""
+    await record_repository(session, request.installation_id, request.repository, now)
+    # The GUID is not signed: a comment delivered under another GUID is still the same command.
     known: str | None = await session.scalar(
         select(RequestRow.attempt_id).where(RequestRow.comment_id == request.comment_id).limit(1)
     )
@@ -61,15 +69,15 @@ async def _command(session: AsyncSession, request: RepairRequest, now: datetime)
         return known
     sha = request.head_sha
     number = await endings.next_number(session, request.repository.id, sha) if sha else None
-    row = AttemptRow(**arrivals.queued(request, number, now))
+    row = AttemptRow(**batches.attempt_row(request, number, now))
     session.add(row)
     await session.flush()
-    session.add(RequestRow(**arrivals.asked(request, row.id, now)))
+    session.add(RequestRow(**batches.request_row(request, row.id, now)))
     return row.id
 
 
 async def _installation(session: AsyncSession, change: InstallationChange, now: datetime) -> None:
-    row = await install(session, change.installation_id, now)
+    row = await find_or_create_installation(session, change.installation_id, now)
     row.updated_at = now
     row.account = change.account
     row.state = _INSTALLATION_STATES.get(change.action, "active")
@@ -77,9 +85,9 @@ async def _installation(session: AsyncSession, change: InstallationChange, now: 
         row.permissions = dict(change.permissions)
     for repository in change.added:
         known = await session.get(RepositoryRow, repository.id)
-        # These events do not tell the default branch: what another one told stays.
+        # These events do not name the default branch: keep the known one.
         branch = known.default_branch if known is not None else repository.default_branch
-        await know(session, change.installation_id, replace(repository, default_branch=branch), now)
+        await record_repository(session, change.installation_id, replace(repository, default_branch=branch), now)
     if row.state != "active":
         why = "was removed from this account" if row.state == "removed" else "is suspended on this account"
         await _cancel(session, AttemptRow.installation_id == row.id, Outcome.CANCELLED, f"Selfheal {why}.", now)
@@ -93,7 +101,7 @@ async def _installation(session: AsyncSession, change: InstallationChange, now: 
 
 
 async def _pull_request(session: AsyncSession, change: PullRequestChange, now: datetime) -> None:
-    """A pull request of ours takes its new state; attempts on a head that it left behind are not worth finishing."""
+    """Update the state of our pull request; cancel attempts on a head that is no longer current."""
     ours = await session.scalar(
         select(PullRequestRow).where(
             PullRequestRow.repository_id == change.repository.id, PullRequestRow.number == change.number

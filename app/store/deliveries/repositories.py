@@ -1,4 +1,4 @@
-"""Installations and repositories as GitHub's deliveries name them, inside one transaction of the caller."""
+"""Installations and repositories as GitHub's deliveries name them, inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _REPOSITORIES = select(RepositoryRow).where(RepositoryRow.id.in_(bindparam("ids"
 _INSTALLATIONS = select(InstallationRow.id).where(InstallationRow.id.in_(bindparam("ids", expanding=True)))
 
 
-class Named(NamedTuple):
+class NamedRepository(NamedTuple):
     """A repository as a delivery of an installation names it."""
 
     installation_id: int
     repository: RepositoryRef
 
 
-async def install(session: AsyncSession, installation_id: int, now: datetime) -> InstallationRow:
-    """The installation's row, made when it is new."""
+async def find_or_create_installation(session: AsyncSession, installation_id: int, now: datetime) -> InstallationRow:
+    """The installation's row, created if it is new."""
     row = await session.get(InstallationRow, installation_id)
     if row is None:
         row = InstallationRow(id=installation_id, updated_at=now)
@@ -33,15 +33,14 @@ async def install(session: AsyncSession, installation_id: int, now: datetime) ->
     return row
 
 
-async def know(session: AsyncSession, installation_id: int, repository: RepositoryRef, now: datetime) -> None:
-    """Note the repository as GitHub names it today. An installation that sends events is installed."""
+async def record_repository(session: AsyncSession, installation_id: int, repository: RepositoryRef, now: datetime) -> None:
+    """Record the repository as GitHub names it now. An installation that sends events is installed."""
     connection = await session.connection()
-    await connection.run_sync(know_all, {repository.id: Named(installation_id, repository)}, now)
+    await connection.run_sync(record_repositories, {repository.id: NamedRepository(installation_id, repository)}, now)
 
 
-def know_all(connection: Connection, named: Mapping[int, Named], now: datetime) -> None:
-    """As `know`, of many repositories by their ids. Where nothing is new it only reads: else every delivery would wait for the
-    rows' locks."""
+def record_repositories(connection: Connection, named: Mapping[int, NamedRepository], now: datetime) -> None:
+    """As `record_repository`, for many repositories by their ids. Writes only changes, as writing takes the rows' locks."""
     rows = connection.execute(_REPOSITORIES, {"ids": list(named)})
     known = {row.id: row for row in rows}
     new = [_row(one, now) for id_, one in named.items() if id_ not in known]
@@ -58,7 +57,7 @@ def know_all(connection: Connection, named: Mapping[int, Named], now: datetime) 
         connection.execute(update(RepositoryRow).where(RepositoryRow.id == row["id"]).values(row))
 
 
-def _row(named: Named, now: datetime) -> dict[str, Any]:
+def _row(named: NamedRepository, now: datetime) -> dict[str, Any]:
     repository = named.repository
     return {
         "id": repository.id,
@@ -71,7 +70,7 @@ def _row(named: Named, now: datetime) -> dict[str, Any]:
     }
 
 
-def _is_changed(known: Row[Any], named: Named) -> bool:
+def _is_changed(known: Row[Any], named: NamedRepository) -> bool:
     repository = named.repository
-    told = (named.installation_id, repository.full_name, repository.default_branch, repository.private, False)
-    return told != (known.installation_id, known.full_name, known.default_branch, known.private, known.removed)
+    current = (named.installation_id, repository.full_name, repository.default_branch, repository.private, False)
+    return current != (known.installation_id, known.full_name, known.default_branch, known.private, known.removed)

@@ -1,6 +1,6 @@
-"""What the tables say of the whole service at one moment: the figures behind `/metrics`. Reads, and writes nothing.
+"""Totals over the tables at one moment, for `/metrics`. Reads only.
 
-Attempts and deliveries are never deleted, so what is counted here only grows.
+Attempts and deliveries are never deleted, so counters only grow.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sqlalchemy.sql.functions import GenericFunction
 from app.store.models import AttemptRow, DeliveryRow, MeterRow, PullRequestRow
 
 BOUNDS: Final = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0)
-"""Upper bounds of the buckets that durations are counted in, in seconds."""
+"""Upper bounds of the duration buckets, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Durations in seconds: how many are at most each of `BOUNDS`, how many there are, and their sum."""
+    """Durations in seconds: how many are at most each of `BOUNDS`, their count and their sum."""
 
     buckets: tuple[int, ...]
     count: int
@@ -33,7 +33,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Counters since the first day, but for those that say "now"."""
+    """Counters since the first day, except those marked "now"."""
 
     deliveries: Mapping[str, int]  # by decision
     created: Mapping[str, int]  # attempts by trigger
@@ -42,16 +42,16 @@ class Figures:
     picked_up: Histogram  # from the trigger to the first claim
     claims: int
     standing: Mapping[str, int]  # attempts by status, now
-    due: int  # queued attempts that a worker could take now
-    oldest_due: float  # seconds that the oldest of them has been waiting
+    due: int  # queued attempts that a worker could claim now
+    oldest_due: float  # how long the oldest of them has waited, in seconds
     leases: Mapping[str, int]  # held, expired; now
-    untold: int  # ended attempts of whose end GitHub is still to be told, now
+    unreported: int  # ended attempts whose outcome is not reported to GitHub yet, now
     pulls: Mapping[str, int]  # our pull requests by state, now
-    meters: Mapping[tuple[str, str, str], float]  # see `app.store.meters`
+    meters: Mapping[tuple[str, str, str], float]  # see `app.store.figures.meters`
 
 
 class _seconds_between(GenericFunction[float]):
-    """Seconds from one time to a later one, in the words of each database."""
+    """Seconds between two times, in each database's SQL."""
 
     type = Double()
     inherit_cache = True
@@ -59,14 +59,14 @@ class _seconds_between(GenericFunction[float]):
 
 @compiles(_seconds_between, "sqlite")
 def _on_sqlite(element: Any, compiler: SQLCompiler, **kwargs: Any) -> str:
-    begun, ended = (compiler.process(clause, **kwargs) for clause in element.clauses)
-    return f"((julianday({ended}) - julianday({begun})) * 86400.0)"
+    start, end = (compiler.process(clause, **kwargs) for clause in element.clauses)
+    return f"((julianday({end}) - julianday({start})) * 86400.0)"
 
 
 @compiles(_seconds_between)
 def _elsewhere(element: Any, compiler: SQLCompiler, **kwargs: Any) -> str:
-    begun, ended = (compiler.process(clause, **kwargs) for clause in element.clauses)
-    return f"EXTRACT(EPOCH FROM ({ended} - {begun}))"
+    start, end = (compiler.process(clause, **kwargs) for clause in element.clauses)
+    return f"EXTRACT(EPOCH FROM ({end} - {start}))"
 
 
 async def read(session: AsyncSession, now: datetime) -> Figures:
@@ -106,7 +106,7 @@ async def read(session: AsyncSession, now: datetime) -> Figures:
         due=due,
         oldest_due=max(0.0, (now - oldest).total_seconds()) if oldest is not None else 0.0,
         leases={"held": int(held), "expired": int(expired)},
-        untold=int(untold),
+        unreported=int(untold),
         pulls=await _by(session, PullRequestRow.state),
         meters={(name, label, detail): value for name, label, detail, value in meters},
     )

@@ -1,7 +1,7 @@
-"""Figures that are kept: counters which a timeline's events add to, in the very transaction that keeps the event.
+"""Stored counters, incremented by timeline events in the transaction that stores the event.
 
-So they are the same whichever process is asked, survive every kill, and agree with the timeline. Labels come from the
-closed lists of our own code and from the operator's names of models, never from a repository.
+So every process reports the same numbers, they survive kills, and they agree with the timeline. Labels come from closed lists
+in our code and from the operator's model names, never from a repository.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from agent.contract.events import AnyEvent, Degraded, ModelCalled, SandboxOpened
 Name = Literal["model_calls", "model_tokens", "model_cost", "model_seconds", "steps", "step_seconds", "sandboxes",
                "sandbox_seconds", "fallbacks"]  # fmt: skip
 Key = tuple[Name, str, str]
-"""What is counted, and up to two labels."""
+"""A counter's name and up to two labels."""
 
 LONGEST_LABEL: Final = 100
-# The same words on SQLite and PostgreSQL.
+# Valid on SQLite and PostgreSQL.
 _ADD: Final = text(
     "INSERT INTO meters (name, label, detail, value) VALUES (:name, :label, :detail, :value) "
     "ON CONFLICT (name, label, detail) DO UPDATE SET value = meters.value + excluded.value"
@@ -28,7 +28,7 @@ _ADD: Final = text(
 
 
 async def count(session: AsyncSession, event: AnyEvent) -> None:
-    """Add what the event tells. In the order of their keys, so that two transactions never wait for each other."""
+    """Add the event's increments, ordered by key, so that two transactions never deadlock."""
     rows = [
         {"name": name, "label": label[:LONGEST_LABEL], "detail": detail, "value": value}
         for (name, label, detail), value in sorted(increments(event).items())
@@ -39,7 +39,7 @@ async def count(session: AsyncSession, event: AnyEvent) -> None:
 
 
 def increments(event: AnyEvent) -> Mapping[Key, float]:
-    """By how much an event raises which counters; pure."""
+    """Which counters an event increments, by how much; pure."""
     match event:
         case ModelCalled(model=model):
             return {

@@ -1,11 +1,11 @@
-"""Who may work on an attempt, and on what terms: the claim.
+"""Claiming an attempt for a worker, and the terms of a lease.
 
-    NotClaimed               the attempt is not to be worked on now; there is nothing to undo
-    ├── HeadBusy             another attempt of that head runs; this one stays queued
-    ├── Postponed            raised by who works on it: it shall wait, and the try does not count     seconds
+    NotClaimed               the attempt is not available now; there is nothing to undo
+    ├── HeadBusy             another attempt of that head is running; this one stays queued
+    ├── Postponed            raised by the worker: the attempt has to wait, and the try does not count     seconds
     └── TriesExhausted       it has just been ended as `error`            attempt
 
-Knows no heartbeat: a claim that nobody prolongs runs out by itself.
+Knows no heartbeat: a claim that is not renewed expires by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agent.contract.events import Degraded
 from agent.contract.outcome import Outcome
 from app.clock import Clock, elapsed
 from app.store.database.database import Database
-from app.store.database.retries import patiently
+from app.store.database.retries import retried
 from app.store.leases import endings
 from app.store.models import AttemptRow
 from app.store.queries import read_attempt
@@ -29,7 +29,7 @@ from app.store.values import Attempt
 
 
 class NotClaimed(Exception):
-    """The attempt is not to be worked on now; the message says why."""
+    """The attempt is not available now; the message says why."""
 
 
 class HeadBusy(NotClaimed):
@@ -38,7 +38,7 @@ class HeadBusy(NotClaimed):
 
 
 class Postponed(NotClaimed):
-    """What the work needs is away for now; the attempt goes back into the queue for so many seconds."""
+    """A dependency is unavailable; the attempt returns to the queue for so many seconds."""
 
     def __init__(self, reason: str, seconds: float) -> None:
         super().__init__(reason)
@@ -53,9 +53,9 @@ class TriesExhausted(NotClaimed):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How leases are given: `silence` seconds lose one, `longest` seconds fail a try, `tries` failed ones end the attempt.
+    """A lease expires after `silence` seconds without a heartbeat. A try fails after `longest` seconds.
 
-    What an attempt was made from can be forked for `keep` after its end.
+    `tries` failed tries end an attempt, which can be forked for `keep` after that.
     """
 
     silence: float
@@ -66,14 +66,14 @@ class Terms:
 
 class Claimed(NamedTuple):
     attempt: Attempt
-    token: int  # fences the writes of who holds it
-    since: float  # of `app.clock.elapsed`: from then on the claim lasts at least
+    token: int  # fences the holder's writes
+    since: float  # by `app.clock.elapsed`: the claim lasts at least from then on
 
 
 async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> Claimed:
-    """Take the attempt for a worker. Raises `NotClaimed`, as the tree above has it.
+    """Claim the attempt for a worker. Raises `NotClaimed` and its subclasses.
 
-    A database that is away is waited for, for as long as a lease lasts; a claim whose commit was not answered is found again.
+    Waits for an unavailable database as long as a lease lasts; a claim whose commit was not answered is recognised.
     """
     written: tuple[str | None, int, datetime | None] | None = None
 
@@ -86,9 +86,9 @@ async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str,
                 row = await session.get(AttemptRow, attempt_id, with_for_update=True)
                 if row is None:
                     raise NotClaimed("there is no such attempt")
-                # The time of claiming, to the microsecond, tells it from a claim by another process of the same name.
+                # The heartbeat's microseconds distinguish our claim from one by another process of the same name.
                 if row.status != "running" or (row.lease_owner, row.lease_token, row.heartbeat_at) != written:
-                    refusal = await _begin(session, row, worker, clock.now(), terms)
+                    refusal = await _assign(session, row, worker, clock.now(), terms)
                     await session.flush()
                     written = row.lease_owner, row.lease_token, row.heartbeat_at
                 token = row.lease_token
@@ -101,19 +101,19 @@ async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str,
             raise TriesExhausted(attempt)
         return Claimed(attempt, token, began)
 
-    return await patiently(once, terms.silence)
+    return await retried(once, terms.silence)
 
 
 def take(row: AttemptRow, worker: str, now: datetime, terms: Terms) -> None:
-    """Note on the row who holds it now, and until when unless he prolongs it."""
+    """Note the lease's new owner and expiry on the row."""
     row.lease_owner = worker
     row.lease_token += 1
     row.heartbeat_at = now
     row.lease_expires_at = now + timedelta(seconds=terms.silence)
 
 
-async def _begin(session: AsyncSession, row: AttemptRow, worker: str, now: datetime, terms: Terms) -> str | None:
-    """Give the attempt to the worker, or end it when it is not to be tried any more; why it is refused, if so."""
+async def _assign(session: AsyncSession, row: AttemptRow, worker: str, now: datetime, terms: Terms) -> str | None:
+    """Give the attempt to the worker, or end it if no try is left; returns a refusal, if any."""
     refusal = _refusal(row, now)
     if refusal is not None:
         return refusal
@@ -125,8 +125,8 @@ async def _begin(session: AsyncSession, row: AttemptRow, worker: str, now: datet
         await endings.end(session, row, endings.exhausted(row), now)
         return None
     if row.status == "running":
-        text = "Taken over: the worker before fell silent"
-        await endings.add_event(session, row, Degraded(text=text, step="attempt", why="its lease ran out"), now)
+        text = "Taken over: the previous worker stopped responding"
+        await endings.add_event(session, row, Degraded(text=text, step="attempt", why="its lease expired"), now)
     take(row, worker, now, terms)
     row.status, row.running_sha, row.due_at = "running", row.head_sha, None
     row.tries += 1

@@ -1,6 +1,6 @@
-"""What a person decides about an attempt, inside one transaction of the caller: the reply to a question, a fork.
+"""A person's decisions about an attempt: the reply to a question, a fork. Inside the caller's transaction.
 
-A refusal is a sentence for that person, and changes nothing.
+A refusal is a sentence for that person and changes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.contract.events import Answered, StepStarted
-from agent.question import Question, Reply
+from agent.contract.question import Question, Reply
 from app.store.events import as_json
 from app.store.leases import endings
 from app.store.models import AttemptRow, RequestRow
@@ -23,17 +23,17 @@ LONGEST_WORD = 4_000  # characters of a person's reason or hint
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Another way from one round of an attempt on, as an attempt of its own."""
+    """A new attempt that continues from one round of another with a hint or another model."""
 
     id: str
-    source: str  # id of the attempt that it leaves
+    source: str  # id of the forked attempt
     from_iteration: int
     hint: str = ""
-    model: str | None = None  # LiteLLM name of the one that is asked next
+    model: str | None = None  # LiteLLM name of the model to use
 
 
 async def reply(session: AsyncSession, attempt_id: str, approved: bool, why: str, now: datetime) -> str | None:
-    """Answer the question that the attempt sleeps on, and put it back into the queue; else the sentence why not."""
+    """Answer the attempt's question and queue it again; otherwise a sentence why not."""
     row = await session.get(AttemptRow, attempt_id, with_for_update=True)
     if row is None:
         return f"there is no attempt {attempt_id!r}; `selfheal attempts list` shows them"
@@ -43,25 +43,23 @@ async def reply(session: AsyncSession, attempt_id: str, approved: bool, why: str
     row.reply, row.answered_at = as_json(word), now
     row.status = "queued"
     about = msgspec.json.decode(row.question, type=Question).about
-    # Now, and not when a worker comes to it: that may be late, or never where the commit was left behind.
-    await endings.add_event(session, row, Answered(text=word.told, about=about, approved=approved, why=word.why), now)
+    # Recorded now: a worker may pick it up late, or never if the branch has moved on.
+    await endings.add_event(session, row, Answered(text=word.summary, about=about, approved=approved, why=word.why), now)
     return None
 
 
 def _not_waiting(row: AttemptRow) -> str:
     known = row.id[:12]
     if row.status == "ended":
-        return (
-            f"attempt {known} has ended as {row.outcome}, nothing is asked any more; `selfheal attempts show {known}` tells why"
-        )
+        return f"attempt {known} has already ended as {row.outcome}; `selfheal attempts show {known}` says why"
     if row.reply is not None:
         said = "approved" if msgspec.json.decode(row.reply, type=Reply).approved else "rejected"
-        return f"attempt {known} was {said} already and is {row.status}; it asks again where it needs another answer"
-    return f"attempt {known} does not wait for anybody: it is {row.status}"
+        return f"attempt {known} was already {said} and is {row.status}; it asks again if it needs another answer"
+    return f"attempt {known} is not waiting for approval: it is {row.status}"
 
 
 async def fork(session: AsyncSession, fork: Fork, now: datetime) -> None:
-    """A new numbered attempt of the source's head, queued. Raises `IntegrityError` when another one took the number."""
+    """Queue a new attempt of the source's head. Raises `IntegrityError` if another attempt took its number."""
     source = await session.get_one(AttemptRow, fork.source)
     if source.head_sha is None:
         raise ValueError(f"the head of attempt {source.id} is not known")
@@ -96,11 +94,11 @@ async def fork(session: AsyncSession, fork: Fork, now: datetime) -> None:
                 created_at=now,
             )
         )
-    await endings.add_event(session, row, StepStarted(step="fork", text=told(fork)), now)
+    await endings.add_event(session, row, StepStarted(step="fork", text=describe_fork(fork)), now)
 
 
-def told(fork: Fork) -> str:
-    """Where a fork comes from: a sentence without its full stop."""
+def describe_fork(fork: Fork) -> str:
+    """Where a fork comes from, as a sentence without its full stop."""
     model = f", with {fork.model}" if fork.model else ""
     hint = f", with the hint: {fork.hint.rstrip('.')}" if fork.hint else ""
-    return f"Forked from attempt {fork.source[:12]} before its round {fork.from_iteration}{model}{hint}"
+    return f"Forked from attempt {fork.source[:12]} before round {fork.from_iteration}{model}{hint}"

@@ -1,4 +1,4 @@
-"""What every writer of an attempt does alike: add to its timeline, number it, end it. Inside the caller's transaction."""
+"""Writes shared by all that change an attempt: timeline events, numbers, endings. Inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from app.store.events import encode
 from app.store.figures import meters
 from app.store.models import AttemptRow, EventRow
 
-_TRY_AGAIN = "Look at the timeline and the worker's log, then comment `/heal` on a pull request of the branch to try again."
+_TRY_AGAIN = "Check the timeline and the worker's log, then comment `/heal` on a pull request of the branch to try again."
 
 
 async def add_event(session: AsyncSession, row: AttemptRow, event: AnyEvent, now: datetime) -> None:
-    """Append to the timeline, and to the figures; the caller's transaction holds the row, so the sequence has no gaps."""
+    """Append to the timeline and the figures. The caller's transaction locks the row, so the sequence has no gaps."""
     row.event_count += 1
     session.add(EventRow(attempt_id=row.id, sequence=row.event_count, at=now, body=encode(event)))
     await meters.count(session, event)
 
 
 async def has_event(session: AsyncSession, row: AttemptRow, body: str, after: int) -> bool:
-    """Is this packed event in the timeline, beyond that sequence number?"""
+    """Whether the timeline has this encoded event after that sequence number."""
     same = select(EventRow.sequence).where(EventRow.attempt_id == row.id, EventRow.sequence > after, EventRow.body == body)
     return await session.scalar(same.limit(1)) is not None
 
 
 async def next_number(session: AsyncSession, repository_id: int, head_sha: str) -> int:
-    """The next attempt's number of that head. The unique constraint decides between two that ask at once."""
+    """The number of the head's next attempt. The unique constraint decides between two at once."""
     highest = await session.scalar(
         select(func.max(AttemptRow.number)).where(AttemptRow.repository_id == repository_id, AttemptRow.head_sha == head_sha)
     )
     return (highest or 0) + 1
 
 
-async def end(session: AsyncSession, row: AttemptRow, event: Ended, now: datetime, *, told: bool = False) -> None:
-    """End the attempt, whoever held it; a lease on it is lost by that.
+async def end(session: AsyncSession, row: AttemptRow, event: Ended, now: datetime, *, reported: bool = False) -> None:
+    """End the attempt; a lease on it is lost.
 
-    Who has not `told` GitHub leaves that to a worker. Nothing is to be told of an attempt that no worker has begun, or whose
-    commit is not known: GitHub shows nothing of it.
+    Unless `reported`, a worker reports it to GitHub later. GitHub shows nothing of an attempt that no worker has started or
+    whose commit is unknown, so there is nothing to report.
     """
     await add_event(session, row, event, now)
     row.status, row.outcome, row.reason, row.next_step = "ended", Outcome(event.outcome), event.reason, event.next_step
     row.ended_at, row.due_at = now, None
-    row.told = told or row.started_at is None or row.head_sha is None
+    row.told = reported or row.started_at is None or row.head_sha is None
     row.lease_owner = row.lease_expires_at = row.running_sha = row.question = None
     row.cancel_outcome = row.cancel_reason = None
 
@@ -56,8 +56,8 @@ def ended(outcome: Outcome, reason: str, next_step: str = "") -> Ended:
 
 
 def exhausted(row: AttemptRow) -> Ended:
-    """The end of an attempt that was tried too often."""
-    why = f"the last with {row.last_error}" if row.last_error else "each time the worker died or fell silent"
+    """The end of an attempt that has no tries left."""
+    why = f"the last with {row.last_error}" if row.last_error else "each time because the worker died or stopped responding"
     return ended(Outcome.ERROR, f"{row.tries} tries failed, {why}.", _TRY_AGAIN)
 
 

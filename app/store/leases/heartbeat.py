@@ -1,8 +1,7 @@
-"""Holding an attempt's row that was claimed: heartbeat, fence, and what to do when the hold is lost.
+"""The lease on an attempt's row: heartbeat, fencing, and what happens when it is lost.
 
-A claim raises the row's lease token, and every write of a hold is made under "the token is still mine", so a worker that slept
-through its hold can change nothing. Knows not what the attempt is held for: to work on it (`leases`), to tell its end
-(`tellings`).
+A claim increments the row's lease token, and every write checks it, so a worker that slept through its lease changes nothing.
+The same lease serves for working on an attempt (`leases`) and for reporting its outcome (`notifications`).
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.clock import Clock, elapsed
 from app.store.database.database import Database
-from app.store.database.retries import patiently
+from app.store.database.retries import retried
 from app.store.leases.claims import Claimed, Terms
 from app.store.models import AttemptRow
 from app.store.values import Status
 
 _BEATS_PER_LEASE = 6
-_BEAT_SECONDS = 5.0  # that a late heartbeat gets at least: a process that was starved still has what nobody else took
+_BEAT_SECONDS = 5.0  # minimum time for a late heartbeat: a starved process may still hold its lease
 _RELEASE_SECONDS = 10.0
 T = TypeVar("T")
 
 
 class LeaseLost(Exception):
-    """Another worker may have the attempt: nothing may be written any more."""
+    """Another worker may have the attempt: this one must not write."""
 
 
-class Hold:
-    """One worker's hold on one attempt in one status. Every method raises `LeaseLost` when the hold is gone."""
+class RowLease:
+    """One worker's lease on one attempt in one status. Every method raises `LeaseLost` once it is lost."""
 
     status: ClassVar[Status]
 
@@ -49,15 +48,16 @@ class Hold:
         self._terms = terms
 
     def check(self) -> None:
-        """Raises `LeaseLost` when the lease may have run out, as far as this process knows: what it then did elsewhere, another
-        worker might be doing too. A process that slept knows that before it hears from the database.
+        """Raise `LeaseLost` if the lease may have expired, judged by this process's own clock.
+
+        To be called before writing anywhere else than to the database: another worker might be doing the same.
         """
         if elapsed() > self._beaten + self._terms.silence:
-            raise LeaseLost(f"the lease on attempt {self.attempt.id} has not been prolonged for {self._terms.silence:g} s")
+            raise LeaseLost(f"the lease on attempt {self.attempt.id} has not been renewed for {self._terms.silence:g} s")
 
     @contextlib.asynccontextmanager
     async def _fenced(self) -> AsyncIterator[tuple[AsyncSession, AttemptRow]]:
-        """A transaction that holds the attempt's row. Raises `LeaseLost` when it is not ours any more."""
+        """A transaction that locks the attempt's row. Raises `LeaseLost` if the row is no longer ours."""
         async with self._database.write() as session:
             ours = (AttemptRow.id == self.attempt.id, AttemptRow.lease_token == self._token, AttemptRow.status == self.status)
             # An update first: it takes the row's lock on every database.
@@ -69,20 +69,20 @@ class Hold:
             yield session, await session.get_one(AttemptRow, self.attempt.id)
 
     def _stopped(self, row: AttemptRow) -> Exception | None:
-        """Why the work shall stop, when that was asked for."""
+        """Why the work must stop, if that was requested."""
         return None
 
     async def _beat(self) -> Exception | None:
-        """Prolong the lease; answers why the work shall stop when that was asked for."""
+        """Renew the lease; returns why the work must stop, if that was requested."""
         async with self._fenced() as (_, row):
             row.heartbeat_at = self._clock.now()
             row.lease_expires_at = row.heartbeat_at + timedelta(seconds=self._terms.silence)
             return self._stopped(row)
 
     async def _keep(self, body: asyncio.Task[object]) -> Exception:
-        """Beat until the hold ends; then cancel the body and answer why.
+        """Send heartbeats until the lease ends; then cancel the body and return why.
 
-        A database that is away is waited for as long as the lease lasts.
+        Waits for an unavailable database while the lease lasts.
         """
         began = time.monotonic()
         why: Exception | None = None
@@ -100,25 +100,25 @@ class Hold:
                 why = None if self._ending or self.over else lost
             except (SQLAlchemyError, OSError) as error:
                 if elapsed() > self._beaten + self._terms.silence:
-                    why = LeaseLost(f"the database has been away for {self._terms.silence:g} s: {error}")
-            except Exception as error:  # noqa: BLE001 - without heartbeats nobody may work on: the body gets it
+                    why = LeaseLost(f"the database has been unavailable for {self._terms.silence:g} s: {error}")
+            except Exception as error:  # noqa: BLE001 - any bug: without heartbeats the work must stop, and gets the error
                 why = error
         body.cancel()
         return why
 
 
 @contextlib.asynccontextmanager
-async def kept(hold: Hold) -> AsyncIterator[None]:
-    """Keep the hold alive for the block; when it cannot be, the block is cancelled and the reason is raised."""
+async def keep_alive(lease: RowLease) -> AsyncIterator[None]:
+    """Keep the lease alive for the block; when it is lost, cancel the block and raise the reason."""
     body = asyncio.current_task()
     assert body is not None
     cancelling = body.cancelling()
-    keeper = asyncio.create_task(hold._keep(body), name=f"lease of {hold.attempt.id}")
+    keeper = asyncio.create_task(lease._keep(body), name=f"lease of {lease.attempt.id}")
     error: BaseException | None = None
     try:
         yield
-        await asyncio.sleep(0)  # a cancellation that the block did not live to see arrives here
-    except BaseException as raised:  # noqa: BLE001 - raised again below
+        await asyncio.sleep(0)  # a cancellation that came as the block ended arrives here
+    except BaseException as raised:  # noqa: BLE001 - anything, cancellation above all; raised again below
         error = raised
     if keeper.done():
         if body.uncancel() <= cancelling and isinstance(error, asyncio.CancelledError):
@@ -130,9 +130,9 @@ async def kept(hold: Hold) -> AsyncIterator[None]:
         raise error
 
 
-async def given_back(release: Callable[[], Awaitable[T]]) -> T | None:
-    """What a release answers, also when its task is cancelled; None when it cannot be made: the hold runs out by itself."""
-    releasing = asyncio.create_task(patiently(release, _RELEASE_SECONDS))
+async def release_in_time(release: Callable[[], Awaitable[T]]) -> T | None:
+    """The release's result, even if this task is cancelled; None if it fails, as the lease then expires by itself."""
+    releasing = asyncio.create_task(retried(release, _RELEASE_SECONDS))
     with contextlib.suppress(LeaseLost, SQLAlchemyError, OSError):
         async with asyncio.timeout(_RELEASE_SECONDS):
             return await asyncio.shield(releasing)

@@ -1,9 +1,9 @@
-"""Working on an attempt that was claimed: the writes of its worker, and its release.
+"""The lease of a worker on a claimed attempt: its writes, and its release.
 
-    LeaseLost                another worker may have it: nothing may be written any more (`holds.py`)
+    LeaseLost                another worker may have it: this one must not write (`heartbeat.py`)
     AttemptCancelled         a person or a newer commit ended it          outcome, reason
 
-A database that is away is waited for, for as long as the lease lasts. Knows no queue and no GitHub.
+Every write waits for an unavailable database while the lease lasts. Knows no queue and no GitHub.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.contract.events import AnyEvent, Asked, Degraded
 from agent.contract.outcome import Outcome
+from agent.contract.question import Waiting
 from agent.contract.usage import Usage
-from agent.question import Waiting
 from app.clock import Clock
 from app.redaction import redact
 from app.store.database.database import Database
-from app.store.database.retries import patiently
+from app.store.database.retries import retried
 from app.store.events import as_json, encode, is_kept
 from app.store.leases import endings
 from app.store.leases.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted, claim
-from app.store.leases.heartbeat import Hold, LeaseLost, given_back, kept
+from app.store.leases.heartbeat import LeaseLost, RowLease, keep_alive, release_in_time
 from app.store.models import AttemptRow, PullRequestRow
 from app.store.queries import read_attempt
 from app.store.text import storable
-from app.store.values import Attempt, PullRequest
+from app.store.values import Attempt, PullRequestRecord
 
 T = TypeVar("T")
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
@@ -47,13 +47,13 @@ class AttemptCancelled(Exception):
         self.reason = reason
 
 
-class Lease(Hold):
-    """One worker's hold on one attempt; made by `hold`. Every method raises `LeaseLost` when the hold is gone."""
+class Lease(RowLease):
+    """One worker's lease on one attempt; opened by `open_lease`. Every method raises `LeaseLost` once it is lost."""
 
     status = "running"
 
     async def record(self, event: AnyEvent) -> None:
-        """Add an event to the timeline, and to the figures. An end is not kept: `end` writes it."""
+        """Add an event to the timeline and the figures. `Ended` is left out: `end` writes it."""
         if not is_kept(event):
             return
         known: int | None = None  # events before it, once it may have been added
@@ -69,28 +69,22 @@ class Lease(Hold):
         await self._patiently(add)
 
     async def set_head(self, sha: str, branch: str) -> Attempt:
-        """Say which commit a command's attempt heals; it gets its number by that. `HeadBusy` puts it back into the queue."""
+        """Set the commit of a command's attempt, and its number. `HeadBusy` puts it back into the queue."""
         return await self._patiently(lambda: self._set_head(sha, branch))
 
     async def spend(self, usage: Usage) -> None:
-        """Note what the attempt has used so far, in all."""
+        """Record the attempt's total usage so far."""
         await self._patiently(lambda: self._spend(usage))
 
-    async def record_pull_request(self, pull: PullRequest, confidence: float | None = None) -> None:
-        """Note the head's one pull request, found or created, and how sure its repair is; again changes nothing.
-
-        The head must be known.
-        """
+    async def record_pull_request(self, pull: PullRequestRecord, confidence: float | None = None) -> None:
+        """Record the head's one pull request and the repair's confidence; may be repeated. The head must be set."""
         await self._patiently(lambda: self._record_pull_request(pull, confidence))
 
-    async def end(self, outcome: Outcome, reason: str, next_step: str = "", *, told: bool = False) -> None:
-        """End the attempt: its outcome, one sentence why, and what a person can do; `told` when GitHub shows it already.
-
-        The lease is over by that.
-        """
+    async def end(self, outcome: Outcome, reason: str, next_step: str = "", *, reported: bool = False) -> None:
+        """End the attempt and the lease: outcome, one sentence why, what a person can do. `reported`: on GitHub already."""
 
         async def end(session: AsyncSession, row: AttemptRow) -> None:
-            await endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), told=told)
+            await endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), reported=reported)
 
         def is_done(row: AttemptRow) -> bool:
             return row.status == "ended" and (row.outcome, row.reason) == (outcome, storable(reason))
@@ -98,10 +92,9 @@ class Lease(Hold):
         await self._leave(end, is_done)
 
     async def wait(self, waiting: Waiting) -> None:
-        """Let the attempt sleep until a person replies (`app.store.steering`). The lease is over by that.
+        """Let the attempt sleep until a person replies (`app.store.leases.decisions`); ends the lease and resets the tries.
 
-        It has come far without a failing try: they are counted anew. Raises `AttemptCancelled` where that was asked for since
-        the last heartbeat: nobody would hear it any more.
+        Raises `AttemptCancelled` if that was requested since the last heartbeat: there will not be another one.
         """
 
         async def sleep(session: AsyncSession, row: AttemptRow) -> None:
@@ -119,7 +112,7 @@ class Lease(Hold):
     async def _leave(
         self, change: Callable[[AsyncSession, AttemptRow], Awaitable[None]], is_done: Callable[[AttemptRow], bool]
     ) -> None:
-        """The last write of the lease. When its commit was not answered, `is_done` tells it from another's."""
+        """The last write of the lease. If the answer to its commit was lost, `is_done` recognises it."""
         tried = False
 
         async def write() -> None:
@@ -145,11 +138,11 @@ class Lease(Hold):
             return row.lease_token == self._token and done(row)
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        return await patiently(work, self._terms.silence)
+        return await retried(work, self._terms.silence)
 
     async def _set_head(self, sha: str, branch: str) -> Attempt:
         while self.attempt.head_sha != sha:
-            with contextlib.suppress(IntegrityError):  # another attempt took that number: count again
+            with contextlib.suppress(IntegrityError):  # another attempt took that number: try the next
                 await self._number(sha, branch)
         try:
             async with self._fenced() as (_, row):
@@ -162,7 +155,7 @@ class Lease(Hold):
         async with self._fenced() as (_, row):
             row.tokens_in, row.tokens_out, row.calls, row.cost = usage.tokens_in, usage.tokens_out, usage.calls, usage.cost
 
-    async def _record_pull_request(self, pull: PullRequest, confidence: float | None) -> None:
+    async def _record_pull_request(self, pull: PullRequestRecord, confidence: float | None) -> None:
         async with self._fenced() as (session, row):
             if row.head_sha is None:
                 raise ValueError("the attempt's head is not known yet")
@@ -174,7 +167,7 @@ class Lease(Hold):
             if known is None:
                 known = PullRequestRow(repository_id=row.repository_id, head_sha=row.head_sha, created_at=self._clock.now())
                 session.add(known)
-            if known.number != pull.number:  # of one that is known, webhooks have told what became of it
+            if known.number != pull.number:  # webhooks keep the state of a known one up to date
                 known.state = pull.state
             known.number, known.branch, known.url = pull.number, pull.branch, pull.url
             await session.flush()
@@ -183,7 +176,7 @@ class Lease(Hold):
 
     async def _number(self, sha: str, branch: str) -> None:
         async with self._fenced() as (session, row):
-            number = row.number if row.head_sha == sha else None  # there already when our commit was not answered
+            number = row.number if row.head_sha == sha else None  # set already if the answer to our commit was lost
             if number is None:
                 number = await endings.next_number(session, row.repository_id, sha)
                 row.head_sha, row.head_branch, row.number, row.running_sha = sha, branch, number, None
@@ -194,7 +187,7 @@ class Lease(Hold):
         return _cancelled(row)
 
     async def _release(self, error: BaseException | None) -> Attempt | None:
-        """Put the attempt back into the queue, or end it when it may not be tried again; then the ended attempt.
+        """Put the attempt back into the queue, or end it if no try is left and return it.
 
         A try that was only interrupted (drain, busy head) does not count.
         """
@@ -207,14 +200,14 @@ class Lease(Hold):
                 row.last_error = redact(f"{type(error).__name__}: {error}")[:500]
                 failed = Degraded(text=f"Try {row.tries} failed: {row.last_error}", step="attempt", why=row.last_error)
                 await endings.add_event(session, row, failed, now)
-                # As long as a silent worker would have cost, then twice that: what is away may come back.
+                # Exponential backoff, starting with the lease's own time-out: what failed may recover.
                 row.due_at = now + timedelta(seconds=self._terms.silence * 2 ** (row.tries - 1))
                 if row.tries >= self._terms.tries:
                     await endings.end(session, row, endings.exhausted(row), now)
             elif interrupted:
                 row.tries -= 1
             if isinstance(error, asyncio.CancelledError):
-                text = "Interrupted: its worker stops, or lost Redis; whoever is free goes on"
+                text = "Interrupted: the worker is stopping or lost Redis; another one continues"
                 await endings.add_event(session, row, Degraded(text=text, step="attempt", why="interrupted"), now)
             if isinstance(error, Postponed):
                 row.due_at = now + timedelta(seconds=error.seconds)
@@ -229,21 +222,21 @@ class Lease(Hold):
 
 
 @contextlib.asynccontextmanager
-async def hold(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> AsyncIterator[Lease]:
-    """Claim the attempt and keep it alive for the block; the trees of this module and of `claims.py` say what it raises.
+async def open_lease(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> AsyncIterator[Lease]:
+    """Claim the attempt and keep the lease alive for the block. Raises what this module and `claims.py` draw at their top.
 
-    A block that leaves without `end` puts the attempt back into the queue.
+    A block that returns without `end` or `wait` puts the attempt back into the queue.
     """
     lease = Lease(database, clock, terms, await claim(database, clock, terms, attempt_id, worker))
     error: BaseException | None = None
     try:
-        async with kept(lease):
+        async with keep_alive(lease):
             yield lease
-    except BaseException as raised:  # noqa: BLE001 - raised again below, once the lease is given back
+    except BaseException as raised:  # noqa: BLE001 - anything; raised again below, once the lease is released
         error = raised
     ended: Attempt | None = None
     if not lease.over and not isinstance(error, LeaseLost):
-        ended = await given_back(lambda: lease._release(error))
+        ended = await release_in_time(lambda: lease._release(error))
     if ended is not None and ended.outcome is Outcome.ERROR:
         raise TriesExhausted(ended) from error
     if error is not None:

@@ -1,6 +1,6 @@
-"""Telling GitHub of an attempt's end: claimed as the attempt itself is, so that one worker at a time tells it.
+"""The lease on reporting an attempt's outcome to GitHub, so that one worker at a time reports it.
 
-Knows no GitHub. An end whose teller died is claimed anew once his claim has run out.
+If that worker dies, another takes over when its lease expires. Knows no GitHub.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from datetime import timedelta
 from app.clock import Clock, elapsed
 from app.store.database.database import Database
 from app.store.leases.claims import Claimed, NotClaimed, Terms, take
-from app.store.leases.heartbeat import Hold, LeaseLost, given_back, kept
+from app.store.leases.heartbeat import LeaseLost, RowLease, keep_alive, release_in_time
 from app.store.models import AttemptRow
 from app.store.queries import read_attempt
 
 
-class Telling(Hold):
-    """One worker's hold on the end of one attempt; made by `telling`."""
+class NotificationLease(RowLease):
+    """One worker's lease on reporting one outcome; opened by `open_notification`."""
 
     status = "ended"
 
     def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: Claimed) -> None:
         super().__init__(database, clock, terms, claimed)
-        self._again_in: float | None = None
+        self._retry_in: float | None = None
 
-    def later(self, seconds: float) -> None:
-        """It could not be told now, and is to be tried again after so many seconds."""
-        self._again_in = seconds
+    def retry_later(self, seconds: float) -> None:
+        """It could not be reported now; try again after so many seconds."""
+        self._retry_in = seconds
 
     async def _release(self, error: BaseException | None) -> None:
         async with self._fenced() as (_, row):
             row.lease_owner = row.lease_expires_at = None
-            if self._again_in is not None:
-                row.due_at = self._clock.now() + timedelta(seconds=self._again_in)
+            if self._retry_in is not None:
+                row.due_at = self._clock.now() + timedelta(seconds=self._retry_in)
             elif error is None:
                 row.told = True
             elif not isinstance(error, asyncio.CancelledError):
@@ -43,20 +43,22 @@ class Telling(Hold):
 
 
 @contextlib.asynccontextmanager
-async def telling(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> AsyncIterator[Telling]:
-    """Claim the telling of an attempt's end and keep it for the block. Raises `NotClaimed`, `LeaseLost`.
+async def open_notification(
+    database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str
+) -> AsyncIterator[NotificationLease]:
+    """Claim the report of an attempt's outcome for the block. Raises `NotClaimed`, `LeaseLost`.
 
-    A block that leaves in order has told it, unless it said `later`; one that raises is tried again by whichever worker.
+    A block that returns has reported it, unless it called `retry_later`; after one that raises, any worker tries again.
     """
-    hold = Telling(database, clock, terms, await _claim(database, clock, terms, attempt_id, worker))
+    lease = NotificationLease(database, clock, terms, await _claim(database, clock, terms, attempt_id, worker))
     error: BaseException | None = None
     try:
-        async with kept(hold):
-            yield hold
-    except BaseException as raised:  # noqa: BLE001 - raised again below, once the claim is given back
+        async with keep_alive(lease):
+            yield lease
+    except BaseException as raised:  # noqa: BLE001 - anything; raised again below, once the lease is released
         error = raised
     if not isinstance(error, LeaseLost):
-        await given_back(lambda: hold._release(error))
+        await release_in_time(lambda: lease._release(error))
     if error is not None:
         raise error
 
@@ -67,11 +69,11 @@ async def _claim(database: Database, clock: Clock, terms: Terms, attempt_id: str
         row = await session.get(AttemptRow, attempt_id, with_for_update=True)
         now = clock.now()
         if row is None or row.status != "ended" or row.told:
-            raise NotClaimed("nothing is to be told of it")
+            raise NotClaimed("there is nothing to report")
         if row.due_at is not None and row.due_at > now:
-            raise NotClaimed(f"its end is not told before {row.due_at:%H:%M:%S} UTC")
+            raise NotClaimed(f"the report is postponed until {row.due_at:%H:%M:%S} UTC")
         if row.lease_expires_at is not None and row.lease_expires_at > now:
-            raise NotClaimed(f"{row.lease_owner} is telling its end")
+            raise NotClaimed(f"{row.lease_owner} is reporting its outcome")
         take(row, worker, now, terms)
         await session.flush()
         attempt = await read_attempt(session, attempt_id)

@@ -1,7 +1,7 @@
-"""Finding memories that look alike: the SQL that each database has for it, behind one small protocol.
+"""Finds similar memories: each database's SQL for it behind one protocol.
 
-SQLite: FTS5 for words, sqlite-vec for vectors. PostgreSQL: its own full-text search; vectors are compared here, as pgvector is
-an extension that a plain PostgreSQL does not have.
+SQLite: FTS5 for words, sqlite-vec for vectors. PostgreSQL: its full-text search; vectors are compared in Python, as a plain
+PostgreSQL lacks pgvector.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ _FRAME = frozenset({"assert", "assertionerror", "error", "py", "src", "test", "t
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """An embedding as it is kept: float32, little-endian. Only vectors of the same model are compared."""
+    """A stored embedding: float32, little-endian. Only vectors of the same model are compared."""
 
     model: str
     content: bytes
 
 
 class Search(Protocol):
-    """The full-text and vector search of one database. Each call works inside the caller's transaction."""
+    """Full-text and vector search in one database, inside the caller's transaction."""
 
     async def index(self, session: AsyncSession, memory_id: int, words: str) -> None:
-        """Make a memory findable by its words; again replaces them."""
+        """Index a memory's words, replacing earlier ones."""
 
     async def drop(self, session: AsyncSession, memory_ids: Sequence[int]) -> None:
-        """Make memories unfindable by words."""
+        """Remove memories from the word index."""
 
     async def by_words(self, session: AsyncSession, repository_id: int, words: str, most: int) -> list[int]:
-        """Ids of the repository's memories that share words with these, the rarest and most first."""
+        """Ids of the repository's memories that share words with these; rare and many shared words first."""
 
     async def by_vector(self, session: AsyncSession, repository_id: int, vector: Vector, most: int, within: float) -> list[int]:
-        """Ids of the repository's memories whose vectors are `within` that cosine distance (0..2), the nearest first."""
+        """Ids of the repository's memories within that cosine distance (0..2), nearest first."""
 
 
 class SqliteSearch:
-    """FTS5 is part of SQLite; sqlite-vec is a loadable extension, loaded into a connection when vectors are compared."""
+    """FTS5 is part of SQLite; the extension sqlite-vec is loaded when vectors are compared."""
 
     async def index(self, session: AsyncSession, memory_id: int, words: str) -> None:
         await self.drop(session, [memory_id])
@@ -62,7 +62,7 @@ class SqliteSearch:
             await session.execute(text("DELETE FROM memory_words WHERE rowid = :id"), {"id": memory_id})
 
     async def by_words(self, session: AsyncSession, repository_id: int, words: str, most: int) -> list[int]:
-        # Each word quoted: FTS5's own syntax (NEAR, *, column names) has no say in what failures look like.
+        # Quoted, so that words are not read as FTS5 syntax (NEAR, *, column names).
         wanted = " OR ".join(f'"{word}"' for word in list(dict.fromkeys(words_of(words)))[:_MOST_WORDS])
         if not wanted:
             return []
@@ -77,7 +77,7 @@ class SqliteSearch:
         return [row.id for row in rows]
 
     async def by_vector(self, session: AsyncSession, repository_id: int, vector: Vector, most: int, within: float) -> list[int]:
-        await _know_distance(session)
+        await _load_distance(session)
         rows = await session.execute(
             text(
                 "SELECT id, vec_distance_cosine(embedding, :vector) AS distance FROM memories "
@@ -97,7 +97,7 @@ class SqliteSearch:
 
 
 class PostgresSearch:
-    """Full-text search over our own words (`words_of`): PostgreSQL's parser takes names of tests for hosts and paths."""
+    """Full-text search over our own words (`words_of`): PostgreSQL's parser mistakes test names for hosts and paths."""
 
     async def index(self, session: AsyncSession, memory_id: int, words: str) -> None:
         kept = [word[:_LONGEST_WORD] for word in dict.fromkeys(words_of(words))][:_KEPT_WORDS]
@@ -117,7 +117,7 @@ class PostgresSearch:
         if not wanted:
             return []
         rows = await session.execute(
-            # A word counts the more, the fewer of the memories found have it: PostgreSQL's own rank does not know that.
+            # Rare words weigh more, which PostgreSQL's own ranking does not support.
             text(
                 "WITH found AS ("
                 "SELECT memories.id, lexeme FROM memories JOIN memory_words USING (id), unnest(memory_words.words) "
@@ -126,7 +126,7 @@ class PostgresSearch:
                 "), weights AS (SELECT lexeme, 1.0 / count(*) AS weight FROM found GROUP BY lexeme) "
                 "SELECT id FROM found JOIN weights USING (lexeme) GROUP BY id ORDER BY sum(weight) DESC, id DESC LIMIT :most"
             ),
-            # Each word quoted; none has a quote in it.
+            # Quoted; no word contains a quote.
             {"repository": repository_id, "query": " | ".join(f"'{word}'" for word in wanted), "wanted": wanted, "most": most},
         )
         return [row.id for row in rows]
@@ -148,10 +148,10 @@ def _nearest(known: Sequence[tuple[bytes, int]], vector: bytes, most: int, withi
     return [-id_ for _, id_ in sorted(each for each in measured if each[0] <= within)[:most]]
 
 
-async def _know_distance(session: AsyncSession) -> None:
-    """Teach this session's connection `vec_distance_cosine`; again does no harm.
+async def _load_distance(session: AsyncSession) -> None:
+    """Load `vec_distance_cosine` into this session's connection; may be repeated.
 
-    Pythons that were built without loadable extensions (pyenv's, Apple's) get the same function from us, only slower.
+    Pythons built without loadable extensions (pyenv's, Apple's) get a slower one in Python.
     """
     import sqlite_vec
 
@@ -167,7 +167,7 @@ async def _know_distance(session: AsyncSession) -> None:
 
 
 def cosine_distance(one: bytes, other: bytes) -> float:
-    """Of two vectors of float32, little-endian: 0 where they point alike, 2 where they are opposites."""
+    """Cosine distance of two float32 vectors, little-endian: 0 for the same direction, 2 for opposite ones."""
     mine, theirs = numbers(one), numbers(other)
     lengths = math.sqrt(sum(x * x for x in mine)) * math.sqrt(sum(x * x for x in theirs))
     return 1.0 - sum(x * y for x, y in zip(mine, theirs, strict=True)) / lengths if lengths else 1.0
@@ -182,7 +182,7 @@ def numbers(content: bytes) -> tuple[float, ...]:
 
 
 def words_of(signature: str) -> list[str]:
-    """The words by which failures are compared: names in lower case, without those that every failing test has."""
+    """The words by which failures are compared: lower case, without those that every failing test has."""
     return [word for word in re.findall(r"\w+", signature.lower()) if word not in _FRAME]
 
 

@@ -1,4 +1,4 @@
-"""Alembic's entry: migrates on the connection that `app/store/database.py` hands over."""
+"""Alembic's entry: migrates on the connection that `app/store/database/database.py` hands over."""
 
 from alembic import context
 

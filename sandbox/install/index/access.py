@@ -1,4 +1,4 @@
-"""Which package index an install step may reach: read from the package client's own configuration, never written down here."""
+"""Which package index an install step may reach, from the package client's own configuration."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ PORTS = {"https": 443, "http": 80}
 
 @dataclass(frozen=True, slots=True)
 class IndexAccess:
-    """`urls` are given to the installer inside; `hosts` ("name:port") are what the way out leads to."""
+    """`urls` are for the installer inside; `hosts` ("name:port") are what the proxy lets it reach."""
 
     urls: tuple[str, ...]
     hosts: frozenset[str]
     certificates: Path | None = None
 
 
-class Unasked:
-    """What `configured` says of these `hosts`, asked when it is first wanted: pip takes its time, and most want nothing."""
+class LazyIndexAccess:
+    """The result of `configured`, determined on first use: pip is slow to ask, and most attempts never need it."""
 
     def __init__(self, hosts: Sequence[str] = ()) -> None:
         self._hosts = hosts
-        self._told: IndexAccess | None = None
-        self._asking = asyncio.Lock()
+        self._access: IndexAccess | None = None
+        self._lock = asyncio.Lock()
 
     async def access(self) -> IndexAccess:
-        async with self._asking:  # several jobs want it at once
-            if self._told is None:
-                self._told = await configured(self._hosts)
-        return self._told
+        async with self._lock:  # several jobs may ask at once
+            if self._access is None:
+                self._access = await configured(self._hosts)
+        return self._access
 
 
 async def configured(hosts: Sequence[str] = ()) -> IndexAccess:
-    """From pip's configuration and, where that names no index, pip's own default. `hosts` of the operator win.
+    """Access by pip's configuration, or pip's default index. The operator's `hosts` take precedence.
 
-    An index address with a password is only used outside: no secret enters a sandbox.
+    An index URL with a password is used outside only: no secret enters a sandbox.
     """
     settings = await _pip_settings()
     urls = [url for url in (settings.get("index-url", ""), *settings.get("extra-index-url", "").split()) if _usable(url)]
     derived = {host_of(url) for url in urls}
     if "index-url" not in settings:
-        from pip._internal.models.index import PyPI  # pip's only place for it; not a stable interface, but a small one
+        from pip._internal.models.index import PyPI  # not a stable interface, but the only source of pip's default
 
         urls.insert(0, PyPI.simple_url)
         derived |= {host_of(PyPI.simple_url), f"{PyPI.file_storage_domain}:{PORTS['https']}"}
@@ -76,11 +76,11 @@ def _certificates(configured_path: str | None) -> Path | None:
 
 
 async def _pip_settings() -> dict[str, str]:
-    """Option → value, as pip itself weighs its files and the environment."""
+    """Option → value, with pip's own precedence of files and environment."""
     ended = await launch.run(launch.Launch((sys.executable, "-I", "-m", "pip", "config", "list"), os.environ, 30.0))
     found: dict[str, str] = {}
     lines = ended.stdout.decode(errors="replace").splitlines()
-    # The environment beats files, and a command's own section beats the global one.
+    # The environment overrides files, and a command's section overrides the global one.
     for section in ("global.", "download.", "install.", ":env:."):
         for line in lines:
             name, separator, value = line.partition("=")

@@ -1,8 +1,7 @@
 """Runs inside the sandbox during an install step: `forwarder.py SOCKET PROGRAM ARGUMENTS…`.
 
-The sandbox has no network. This listens on its own loopback, carries every connection to the Unix socket of the proxy
-outside, and runs the installer with that as its proxy. Standard library only, for old Pythons too; it is shown to the sandbox
-as a file and knows nothing of the product.
+The sandbox has no network. This listens on its loopback, forwards every connection to the Unix socket of the proxy outside, and
+runs the installer with itself as the proxy. Standard library only, for old Pythons too.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import threading
 from contextlib import suppress
 
 
-def carry(source: socket.socket, sink: socket.socket) -> None:
+def forward(source: socket.socket, sink: socket.socket) -> None:
     with suppress(OSError):
         while chunk := source.recv(65536):
             sink.sendall(chunk)
@@ -33,7 +32,7 @@ def serve(listener: socket.socket, path: str) -> None:
             near.close()
             continue
         for pair in ((near, far), (far, near)):
-            threading.Thread(target=carry, args=pair, daemon=True).start()
+            threading.Thread(target=forward, args=pair, daemon=True).start()
 
 
 def main(path: str, argv: list[str]) -> int:

@@ -1,22 +1,24 @@
-"""The only way out of an install step: an HTTP proxy on a Unix socket that reaches the allowed hosts and nothing else.
+"""An install step's only network access: an HTTP proxy on a Unix socket that reaches the allowed hosts and nothing else.
 
-It runs in the worker. `CONNECT` is spliced (TLS stays between the installer and the index); plain `http://` requests are
-passed on one per connection. The code inside may speak anything to it: what is not an allowed request gets 403 or 400 and is
-cut off.
+It runs in the worker. `CONNECT` is spliced (TLS stays between installer and index); plain `http://` requests are forwarded, one
+per connection. Anything else gets 403 or 400 and is cut off.
 
-It bounds names, not destinations: of a `CONNECT` nothing but host and port can be seen, so where an allowed name is served by
-a content network, whoever gets through may address another tenant of that network inside the TLS. What is carried is not seen
-either: a build can send what it can read (the repository) to an allowed host.
+It restricts names, not destinations. Only host and port of a `CONNECT` are visible: if a content network serves an allowed
+name, TLS traffic may address another tenant of that network. The content is not visible either: a build can send what it can
+read (the repository) to an allowed host.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from sandbox.install.backend import PROXY_FOLDER, SOCKET, InstallBackend
+from sandbox.install.index import forwarder
 
 HEAD_LIMIT = 64 * 1024  # bytes of a request's head
 CONNECTIONS = 64
@@ -24,8 +26,25 @@ IDLE = 120.0  # seconds without a byte in either direction
 CHUNK = 1 << 16
 
 
+@asynccontextmanager
+async def proxied(
+    backend: InstallBackend, hosts: frozenset[str], python: str, argv: Sequence[str]
+) -> AsyncIterator[tuple[str, ...]]:
+    """`argv` with a proxy to `hosts` as its only network access; unchanged where commands have the network anyway.
+
+    `python`, a path inside, runs the forwarder.
+    """
+    if backend.proxy_folder is None:
+        yield tuple(argv)
+        return
+    async with IndexProxy(hosts).serve(backend.proxy_folder / SOCKET):
+        folder = await backend.show(backend.proxy_folder, PROXY_FOLDER)
+        script = await backend.show(Path(forwarder.__file__), "/installer/forwarder.py")
+        yield (python, "-I", script, f"{folder}/{SOCKET}", *argv)
+
+
 class IndexProxy:
-    """Serves one install step. `refused` lists the hosts that were asked for in vain."""
+    """Serves one install step. `refused` lists the hosts that were requested but not allowed."""
 
     def __init__(self, hosts: frozenset[str]) -> None:
         self._hosts = hosts
@@ -35,12 +54,12 @@ class IndexProxy:
 
     @asynccontextmanager
     async def serve(self, socket: Path) -> AsyncIterator[None]:
-        """Listen at `socket` while the context is open; afterwards socket and connections are gone."""
-        # The path may be longer than a socket address can be: reach it through its folder's descriptor.
+        """Listen at `socket` while the context is open."""
+        # The path may exceed the length of a socket address: use the folder's descriptor.
         folder = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             server = await asyncio.start_unix_server(self._accept, f"/proc/self/fd/{folder}/{socket.name}", limit=HEAD_LIMIT)
-            os.chmod(socket.name, 0o666, dir_fd=folder)  # noqa: S103 - the uid inside is another one
+            os.chmod(socket.name, 0o666, dir_fd=folder)  # noqa: S103 - the uid inside differs
             try:
                 yield
             finally:
@@ -62,7 +81,7 @@ class IndexProxy:
             async with self._slots:
                 await self._serve(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-            pass  # a broken client or index ends its own connection and nothing else
+            pass  # a broken client or index ends only its own connection
         finally:
             writer.close()
             self._open.discard(task)
@@ -97,7 +116,7 @@ class IndexProxy:
             else:
                 path = (url.path or "/") + (f"?{url.query}" if url.query else "")
                 far_writer.write(f"{method} {path} {version}\r\n".encode() + _closing(rest))
-            # One clock for both directions: who only receives is not idle.
+            # One clock for both directions: a connection that only receives is not idle.
             async with asyncio.timeout(IDLE) as idle, asyncio.TaskGroup() as both:
                 both.create_task(_copy(reader, far_writer, idle))
                 both.create_task(_copy(far_reader, writer, idle))
@@ -108,7 +127,7 @@ class IndexProxy:
 
 
 def _closing(headers: bytes) -> bytes:
-    """One request per connection: the next one is judged anew."""
+    """`headers` with `Connection: close`, so that every request is checked."""
     kept = [
         line
         for line in headers.split(b"\r\n")
@@ -123,7 +142,7 @@ async def _answer(writer: asyncio.StreamWriter, status: str) -> None:
 
 
 async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter, idle: asyncio.Timeout) -> None:
-    """Carry bytes to the end of `source`; each one that gets through puts off the end of `idle`."""
+    """Copy bytes to the end of `source`; each chunk extends `idle`."""
     while chunk := await source.read(CHUNK):
         sink.write(chunk)
         await sink.drain()

@@ -1,7 +1,7 @@
-"""What a folder's `package.json` and lock say, read as data: what npm is to be shown, and what it may not be asked for.
+"""Reads a folder's `package.json` and lock file as data, to decide what npm sees and what is refused.
 
-Everything comes from the registry. A dependency from elsewhere (git, another host, a path outside of the workspaces) is named
-and refused: nobody vouches for where it comes from, and fetching it may run code. What a repository makes us hold is bounded.
+Everything comes from the registry. A dependency from elsewhere (git, another host, a path outside the workspaces) is refused by
+name: its origin is untrusted, and fetching it may run code. The amount of data is limited.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LOCKS = ("npm-shrinkwrap.json", "package-lock.json")
 OTHER_LOCKS = ("yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb")
 TABLES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 MEMBERS, TEXT = 1000, 16 * MIB  # workspaces of one lock, and characters of all that npm is shown
-SCRIPTS_TOLD = 5  # packages whose install scripts are named
+SCRIPTS_TOLD = 5  # packages named in the note about install scripts
 Read = Callable[[str], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """`files` are the only ones that npm sees: manifests and the lock, by their path in the folder."""
+    """`files` are all that npm sees, manifests and lock, by path in the folder."""
 
     files: Mapping[str, str]
     locked: bool
@@ -34,15 +34,15 @@ class Project:
 
 
 async def read(folder: str, files: Read, hosts: frozenset[str]) -> Project:
-    """`files` reads one file of the repository; `hosts` ("name:port") are what a lock may call the registry.
+    """`files` reads one file of the repository; `hosts` ("name:port") are what a lock may name as the registry.
 
-    Raises `InstallFailed` for what cannot be read or is refused.
+    Raises `InstallFailed` for what is unreadable or refused.
     """
     prefix = "" if folder in ("", ".") else folder.strip("/") + "/"
     where = prefix + MANIFEST
     text = await _text(where, files)
     if text is None:
-        raise InstallFailed(f"{where} is not there")
+        raise InstallFailed(f"{where} does not exist")
     found = {MANIFEST: text}
     notes: list[str] = []
     _refuse(where, manifest := _object(where, text))
@@ -51,29 +51,29 @@ async def read(folder: str, files: Read, hosts: frozenset[str]) -> Project:
             found[name] = lock
             packages = _object(prefix + name, lock).get("packages")
             if not isinstance(packages, dict):
-                raise InstallFailed(f"{prefix}{name} is of a form before npm 7; write it anew with a newer npm")
-            notes += _judge_lock(prefix + name, packages, hosts)
+                raise InstallFailed(f"{prefix}{name} has the format before npm 7; regenerate it with a newer npm")
+            notes += _check_lock(prefix + name, packages, hosts)
             await _add_members(found, prefix, packages, files)
             return Project(found, True, tuple(notes))
     if manifest.get("workspaces"):
-        notes.append(f"{where} has workspaces but no lock of npm: only its own dependencies are installed")
+        notes.append(f"{where} has workspaces but no npm lock file; installing only its own dependencies")
         found[MANIFEST] = json.dumps({key: value for key, value in manifest.items() if key != "workspaces"})
     for name in OTHER_LOCKS:
         if await _text(prefix + name, files) is not None:
-            notes.append(f"{prefix}{name} is approximated: npm installs what {where} asks for")
+            notes.append(f"{prefix}{name} is not read: npm installs what {where} requires")
     return Project(found, False, tuple(notes))
 
 
 async def _add_members(found: dict[str, str], prefix: str, packages: Mapping[str, object], files: Read) -> None:
-    """The workspaces that a lock names, each once however often and however it is named."""
+    """Add each workspace that the lock names, once."""
     members = dict.fromkeys(_member(path) for path in packages if path and "node_modules" not in path.split("/"))
     if len(members) > MEMBERS:
-        raise InstallFailed(f"the lock names {len(members)} workspaces; at most {MEMBERS} are installed")
+        raise InstallFailed(f"the lock names {len(members)} workspaces; the limit is {MEMBERS}")
     left = TEXT - sum(map(len, found.values()))
     for member in members:
         where = f"{prefix}{member}/{MANIFEST}"
         if (text := await _text(where, files)) is None:
-            raise InstallFailed(f"the lock names a workspace that is not there: {where[:200]}")
+            raise InstallFailed(f"the lock names a missing workspace: {where[:200]}")
         if (left := left - len(text)) < 0:
             raise InstallFailed(f"the manifests and the lock in {prefix or './'} are together larger than {TEXT // MIB} MiB")
         _refuse(where, _object(where, text))
@@ -87,11 +87,11 @@ def _member(path: str) -> str:
         raise InstallFailed(f"the lock names a package outside of its folder: {path[:100]!r}") from error
 
 
-def _judge_lock(where: str, packages: Mapping[str, object], hosts: frozenset[str]) -> Iterator[str]:
+def _check_lock(where: str, packages: Mapping[str, object], hosts: frozenset[str]) -> Iterator[str]:
     scripts: list[str] = []
     for path, entry in packages.items():
         if not isinstance(entry, dict):
-            raise InstallFailed(f"{where} is no lock of npm: {path[:100]!r} is no object")
+            raise InstallFailed(f"{where} is not a valid npm lock: {path[:100]!r} is not an object")
         _refuse(where, entry)
         resolved = entry.get("resolved")
         if isinstance(resolved, str) and not entry.get("link") and not _is_at(resolved, hosts):
@@ -100,25 +100,25 @@ def _judge_lock(where: str, packages: Mapping[str, object], hosts: frozenset[str
             scripts.append(path.rpartition("node_modules/")[2])
     if scripts:
         named = ", ".join(sorted(set(scripts))[:SCRIPTS_TOLD])
-        yield f"install scripts of packages are not run: {named}"
+        yield f"not running the install scripts of: {named}"
 
 
 def _is_at(url: str, hosts: frozenset[str]) -> bool:
     try:
         return urlsplit(url).scheme in ("http", "https") and host_of(url) in hosts
-    except ValueError:  # no address at all
+    except ValueError:  # not a URL
         return False
 
 
 def _refuse(where: str, table: Mapping[str, object]) -> None:
-    """Raises `InstallFailed` for a dependency that is neither a version, a tag, an alias of one, nor a workspace."""
-    for name, spec in _wanted(table):
-        if not _is_the_registrys(spec):
-            raise InstallFailed(f"{where} wants `{name[:80]}` from {spec[:100]!r}, which is not the registry")
+    """Raises `InstallFailed` for a dependency that is not a version, a tag, an alias of one, or a workspace."""
+    for name, spec in _dependencies(table):
+        if not _is_from_registry(spec):
+            raise InstallFailed(f"{where} requires `{name[:80]}` from {spec[:100]!r}, which is not the registry")
 
 
-def _wanted(table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """All that a manifest asks for by name; `overrides` hold others' dependencies, as deep as they like."""
+def _dependencies(table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Everything a manifest requires by name; `overrides` may nest to any depth."""
     for key in TABLES:
         named = table.get(key)
         yield from ((name, str(spec)) for name, spec in named.items()) if isinstance(named, dict) else ()
@@ -132,8 +132,8 @@ def _wanted(table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
                 yield name, str(spec)
 
 
-def _is_the_registrys(spec: str) -> bool:
-    if spec.startswith(("npm:", "workspace:")) or (spec.startswith("$") and ":" not in spec):  # `$name`: as asked for above
+def _is_from_registry(spec: str) -> bool:
+    if spec.startswith(("npm:", "workspace:")) or (spec.startswith("$") and ":" not in spec):  # `$name`: see above
         return True
     is_path = spec.startswith(".") or spec.endswith((".tgz", ".tar.gz", ".tar"))
     return not is_path and ":" not in spec and "/" not in spec
@@ -143,9 +143,9 @@ def _object(where: str, text: str) -> dict[str, object]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InstallFailed(f"{where} is no valid JSON: {str(error)[:200]}") from error
+        raise InstallFailed(f"{where} is not valid JSON: {str(error)[:200]}") from error
     if not isinstance(value, dict):
-        raise InstallFailed(f"{where} holds no object")
+        raise InstallFailed(f"{where} does not contain an object")
     return value
 
 

@@ -1,6 +1,6 @@
-"""Which Node and npm this machine has, and which registry they may reach: read from npm's own configuration.
+"""This machine's Node and npm, and the registry they may reach, from npm's own configuration.
 
-Never written down here, and never taken from a repository's `.npmrc`. Blocks: call it in a thread.
+A repository's `.npmrc` is never read. Blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ CERTIFICATES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """`url` is what npm is told inside, `hosts` ("name:port") what its way out leads to.
+    """`url` is for npm inside, `hosts` ("name:port") are what its proxy reaches.
 
-    `named` are what a lock may call it: npm reads its own default as the one that is configured.
+    `named` are the hosts a lock may use: npm reads its own default as the configured registry.
     """
 
     node: str  # versions
@@ -36,33 +36,33 @@ class Registry:
     certificates: Path | None = None
 
 
-def is_there() -> bool:
+def is_installed() -> bool:
     """Whether this machine has Node and npm."""
     return shutil.which("node") is not None and shutil.which("npm") is not None
 
 
 @cache
 def configured() -> Registry:
-    """Raises `InstallFailed` where there is no npm."""
-    if not is_there():
-        raise InstallFailed("the repository needs Node and npm, which this machine does not have")
-    url = _said("npm", "config", "get", "registry")
+    """Raises `InstallFailed` without npm."""
+    if not is_installed():
+        raise InstallFailed("the repository needs Node and npm, which are not installed on this machine")
+    url = _output_of("npm", "config", "get", "registry")
     if not url.startswith(("http://", "https://")) or "@" in url:
-        raise InstallFailed("npm's configuration names no registry that can be reached without a password")
-    default = _said("npm", "config", "get", "registry", *_UNCONFIGURED, env=_bare_environment())
+        raise InstallFailed("npm is configured with a registry that needs a password or is not http(s)")
+    default = _output_of("npm", "config", "get", "registry", *_UNCONFIGURED, env=_bare_environment())
     paths = [Path(os.environ[name]) for name in CERTIFICATES if os.environ.get(name)]
     certificates = next((path for path in paths if path.is_file()), None)
     hosts = frozenset((host_of(url),))
     named = hosts | {host_of(default)}
-    return Registry(_said("node", "--version"), _said("npm", "--version"), url, hosts, named, certificates)
+    return Registry(_output_of("node", "--version"), _output_of("npm", "--version"), url, hosts, named, certificates)
 
 
 def _bare_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.lower().startswith("npm_config_")}
 
 
-def _said(*argv: str, env: Mapping[str, str] | None = None) -> str:
-    # Outside of any project: its own `.npmrc` has no say.
+def _output_of(*argv: str, env: Mapping[str, str] | None = None) -> str:
+    # Outside any project, so that no `.npmrc` of one applies.
     try:
         ended = subprocess.run(argv, cwd="/", env=env, capture_output=True, timeout=SECONDS, check=True)
     except (OSError, subprocess.SubprocessError) as error:

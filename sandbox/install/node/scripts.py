@@ -1,7 +1,4 @@
-"""What npm is told inside: how it makes a tree aside, how that is held against its lock, and how it gets into a folder.
-
-A tree is made of nothing but what is asked for; nothing of a repository runs here. Knows neither sandboxes nor registries.
-"""
+"""Shell scripts for npm inside the sandbox: create a tree, compare it with its lock, copy it into a folder."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ OPTIONS = (
     "--git=/bin/false",
 )  # fmt: skip
 _MARK = "selfheal made: "
-# npm ends well although an optional package could not be fetched. What may be missing is what is not for this machine, and
-# what is only there for the sake of that, as npm leaves the whole of such a set out.
+# npm succeeds even if an optional package could not be fetched. Missing packages are fine if they are not for this platform, or
+# belong to a set of such packages, which npm leaves out as a whole.
 _WHOLE = """
 const fs = require("fs"), [mark, strict] = process.argv.slice(1);
 let packages = {};
@@ -46,7 +43,7 @@ for (let before = -1; before !== excused.size;) {
 const left = missing.map(([path]) => path).filter((path) => !excused.has(path));
 console.log("\\n" + mark + JSON.stringify([strict === "yes", left.length, left.slice(0, 5).map(name)]));
 """
-# A lock that does not fit its manifest is what `npm ci` refuses; CI would too, but its cache of modules may hide that.
+# `npm ci` refuses a lock that does not match its manifest. So would CI, unless its module cache hides the mismatch.
 MAKE = f"""
 cp -R "$1/project/." "$2/" && cd "$2" || exit 1
 locked=$3; shift 3
@@ -66,7 +63,7 @@ find . -name node_modules -type d -prune | while read -r one; do
     : >"$to/$one/@INSTALLED@" || exit 1
 done
 """.replace("@INSTALLED@", INSTALLED)
-# Both in one command, where nothing can be made aside for all.
+# Both in one command, for backends without shared environments.
 ALONE = f"""
 asked=$1 folder=$2 locked=$3; shift 3
 here=$(pwd) made=$(mktemp -d) || exit 1
@@ -80,33 +77,33 @@ exit $ended
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What `MAKE` says of its tree: whether it is what was asked for to the letter, and what is not there, as far as named."""
+class NpmResult:
+    """What `MAKE` reports: whether the tree matches the lock exactly, and what is missing."""
 
     strict: bool = False
     missing: int = 0
     names: tuple[str, ...] = ()
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self.strict and not self.missing
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """For people: how it differs from what was asked for."""
+        """For people: how the tree differs from the request."""
         notes = []
         if not self.strict:
-            notes.append("`npm ci` refused the lock; `npm install` took its place, which may bring other versions")
+            notes.append("`npm ci` refused the lock file; used `npm install` instead, which may install other versions")
         if self.missing:
             named = ", ".join(self.names) + (", …" if self.missing > len(self.names) else "")
-            notes.append(f"npm left out {self.missing} optional packages that are for this machine too: {named}")
+            notes.append(f"npm left out {self.missing} optional packages for this platform: {named}")
         return tuple(notes)
 
 
-def told(output: str) -> Made:
-    """What `MAKE` or `ALONE` said last; where it did not get so far, nothing of its tree counts as whole."""
+def parse_result(output: str) -> NpmResult:
+    """The report in the output of `MAKE` or `ALONE`; without one the tree counts as incomplete."""
     for line in reversed(output.splitlines()):
         if line.startswith(_MARK):
             strict, missing, names = json.loads(line.removeprefix(_MARK))
-            return Made(strict, missing, tuple(str(name)[:100] for name in names))
-    return Made()
+            return NpmResult(strict, missing, tuple(str(name)[:100] for name in names))
+    return NpmResult()

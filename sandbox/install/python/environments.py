@@ -1,12 +1,12 @@
-"""Environments made once and shared by every attempt that needs the same: a virtual environment of downloaded wheels alone.
+"""Virtual environments made from downloaded wheels alone, created once and shared by attempts with the same needs.
 
-Shared is only what no repository had a hand in: wheels of the download step, unpacked by the installer in a place that sees
-nothing of any repository (a wheel may bring code that runs when its Python starts, so it is made in the sandbox all the same;
-whoever gets that environment asked for that very wheel). What is built or is the repository's own goes on top, and is private.
+No repository influences a shared environment: the installer unpacks wheels of the download step in a sandbox that sees no
+repository. (A wheel may contain code that runs when Python starts; only those who asked for that wheel share it.) What is built
+or belongs to the repository goes on top and stays private.
 
-An environment is called by all that it follows from, is made aside, sealed (ours, writable by nobody else, and a digest of
-names, modes, owners, sizes and times of change beside it), and only then put on the shelf; one that is not as it was sealed is
-made anew. Knows nothing of how a `Maker` runs its commands.
+Its key covers everything that determines it. It is created in a folder of its own and sealed: owned by us, writable by nobody
+else, with a digest of names, modes, owners, sizes and change times next to it. An entry that no longer matches its seal is
+created again.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sandbox.install import shelf
+from sandbox.host.acquisition import acquire
+from sandbox.install import folder_cache
+from sandbox.install.folder_cache import CacheEntry
 from sandbox.install.python.interpreters import Interpreter
-from sandbox.install.python.requirements import Lines
-from sandbox.install.shelf import Held
-from sandbox.taking import taken
+from sandbox.install.python.requirements import RequirementLines
 
-FORM = 1  # raise it when an environment would be made differently from the same recipe
+FORM = 1  # increment when the same recipe would give another environment
 TREE, SEAL, REQUIREMENTS, CONSTRAINTS = "env", "seal", "requirements.txt", "constraints.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """Everything an environment follows from."""
+class EnvironmentRecipe:
+    """Everything that determines an environment."""
 
     interpreter: Interpreter
     installer: tuple[str, ...]  # which one it is, and its options
-    lines: Lines
+    lines: RequirementLines
     wheels: tuple[tuple[str, str], ...]  # file name, SHA-256
 
     @property
@@ -46,7 +46,7 @@ class Recipe:
         return hashlib.sha256(repr(made_of).encode()).hexdigest()[:32]
 
     def write(self, folder: Path) -> None:
-        """What is asked for, as files that an installer reads."""
+        """Write the requirements as files for an installer."""
         for name, lines in zip((REQUIREMENTS, CONSTRAINTS), self._asked(), strict=True):
             (folder / name).write_text("".join(f"{line}\n" for line in lines))
 
@@ -56,8 +56,8 @@ class Recipe:
         return sorted(asked), sorted(set(self.lines.constraints))
 
 
-class Makeable(Protocol):
-    """What is made for it is called by its key, which says all that it follows from."""
+class Recipe(Protocol):
+    """Something to create, identified by a key that covers everything that determines it."""
 
     @property
     def key(self) -> str: ...
@@ -66,59 +66,59 @@ class Makeable(Protocol):
 
 
 Maker = Callable[[Path], Awaitable[bool]]
-"""Makes an environment out of a folder with the recipe's files, in its empty subfolder `TREE`; False when it cannot."""
+"""Creates an environment from a folder with the recipe's files, in its empty subfolder `TREE`; False on failure."""
 
 
 async def prepared(
-    cache: Path, recipe: Makeable, make: Maker, *, since: float | None = None, lasts: Callable[[], bool] = lambda: True
-) -> Held | None:
-    """The environment of `recipe`, held until it is put back; None when it cannot be made of wheels alone.
+    cache: Path, recipe: Recipe, make: Maker, *, since: float | None = None, lasts: Callable[[], bool] = lambda: True
+) -> CacheEntry | None:
+    """The environment of `recipe`, locked until released; None if it cannot be created from wheels alone.
 
-    One made before `since` (seconds since 1970) is only taken where no other can be made. One that was made and does not
-    `lasts` is for who asked now, and for nobody after.
+    One made before `since` (seconds since 1970) is used only if no new one can be created. A new one that does not `last` is
+    used once and not cached.
     """
-    held = await taken(lambda: _kept(cache, recipe.key), shelf.put_back)
-    if held is not None and (since is None or held.made >= since):
-        return held
+    cached = await acquire(lambda: _find_sealed(cache, recipe.key), folder_cache.release)
+    if cached is not None and (since is None or cached.made >= since):
+        return cached
     try:
-        fresh = await _made(cache, recipe, make, lasts)
+        fresh = await _create(cache, recipe, make, lasts)
     except BaseException:
-        if held is not None:
-            await asyncio.shield(asyncio.to_thread(shelf.put_back, held))
+        if cached is not None:
+            await asyncio.shield(asyncio.to_thread(folder_cache.release, cached))
         raise
-    if fresh is not None and held is not None:
-        await asyncio.to_thread(shelf.put_back, held)
-    return fresh or held
+    if fresh is not None and cached is not None:
+        await asyncio.to_thread(folder_cache.release, cached)
+    return fresh or cached
 
 
-async def _made(cache: Path, recipe: Makeable, make: Maker, lasts: Callable[[], bool]) -> Held | None:
-    fresh = await taken(lambda: shelf.begin(cache, recipe.key), shelf.put_back)
+async def _create(cache: Path, recipe: Recipe, make: Maker, lasts: Callable[[], bool]) -> CacheEntry | None:
+    fresh = await acquire(lambda: folder_cache.create(cache, recipe.key), folder_cache.release)
     try:
         tree = fresh.folder / TREE
         await asyncio.to_thread(recipe.write, fresh.folder)
         await asyncio.to_thread(tree.mkdir, 0o755)
         if await make(fresh.folder) and await asyncio.to_thread(_seal, fresh.folder):
             if lasts():
-                fresh = await asyncio.to_thread(shelf.keep, fresh)
-                await asyncio.to_thread(shelf.sweep, cache)
+                fresh = await asyncio.to_thread(folder_cache.commit, fresh)
+                await asyncio.to_thread(folder_cache.prune, cache)
             return fresh
     except BaseException:
-        await asyncio.shield(asyncio.to_thread(shelf.put_back, fresh))
+        await asyncio.shield(asyncio.to_thread(folder_cache.release, fresh))
         raise
-    await asyncio.to_thread(shelf.put_back, fresh)
+    await asyncio.to_thread(folder_cache.release, fresh)
     return None
 
 
-def _kept(cache: Path, key: str) -> Held | None:
-    held = shelf.newest(cache, key)
-    if held is None or _is_as_sealed(held.folder):
-        return held
-    shelf.put_back(held)
+def _find_sealed(cache: Path, key: str) -> CacheEntry | None:
+    cached = folder_cache.newest(cache, key)
+    if cached is None or _is_as_sealed(cached.folder):
+        return cached
+    folder_cache.release(cached)
     return None
 
 
 def _seal(folder: Path) -> bool:
-    """Make the tree ours and write down what it is. Whoever made it is dead: nothing changes under our eyes."""
+    """Take ownership of the tree and record its digest. The process that made it has ended, so nothing changes meanwhile."""
     ours = os.geteuid(), os.getegid()
     try:
         for path, what in _everything(folder / TREE):
@@ -128,7 +128,7 @@ def _seal(folder: Path) -> bool:
                 os.chmod(path, (stat.S_IMODE(what.st_mode) | 0o444) & 0o755)
         (folder / SEAL).touch(0o644)
         (folder / SEAL).write_text(_digest(folder))
-    except (ValueError, PermissionError):  # something that no wheel holds, or a folder closed to us: nobody gets it
+    except (ValueError, PermissionError):  # a file type that no wheel contains, or a folder closed to us
         return False
     return True
 
@@ -147,16 +147,16 @@ def _is_ours(what: os.stat_result) -> bool:
 
 
 def _digest(folder: Path) -> str:
-    """The time of change cannot be set by anybody: whatever was done to a file after it was sealed shows in it."""
+    """Nobody can set a change time, so any later change to a file shows."""
     digest = hashlib.sha256()
     for path, what in _everything(folder / TREE):
-        told = (what.st_mode, what.st_uid, what.st_gid, what.st_size, what.st_ctime_ns)
-        digest.update(repr((path.removeprefix(str(folder)), *told)).encode(errors="surrogateescape"))
+        attributes = (what.st_mode, what.st_uid, what.st_gid, what.st_size, what.st_ctime_ns)
+        digest.update(repr((path.removeprefix(str(folder)), *attributes)).encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
 def _everything(tree: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """The tree itself and all below it, always in the same order. Raises `ValueError` for what no environment has."""
+    """The tree and everything below it, in a fixed order. Raises `ValueError` for a file type that no environment has."""
     waiting = [str(tree)]
     yield str(tree), tree.lstat()
     while waiting:

@@ -1,8 +1,8 @@
-"""Which Pythons this machine has, and which one runs a repository.
+"""This machine's Pythons, and the one to run a repository with.
 
-Looks at the worker's own interpreter, at `python3.X` on its PATH, where people have others (pyenv's versions, uv's, `/opt`,
-`/usr/local`, a runner's tool cache) and at those of `managed`; starts them isolated (`-I`) to ask who they are. The code will
-see the whole tree of the one that runs it, so one whose tree is a home, or holds one, is passed by.
+Considers the worker's own interpreter, `python3.X` on its PATH, the usual other locations (pyenv, uv, `/opt`, `/usr/local`, a
+runner's tool cache) and those of `managed`; runs each isolated (`-I`) to identify it. The code under test sees the
+interpreter's whole tree, so one whose tree is or contains a home folder is skipped.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
-
-if TYPE_CHECKING:
-    from sandbox.install.python.managed import Managed
+from typing import Protocol, TypeAlias
 
 Version: TypeAlias = tuple[int, int]
 SUPPORTED = tuple((3, minor) for minor in range(8, 16))
@@ -46,42 +43,50 @@ class Interpreter:
         return self.parts[0], self.parts[1]
 
 
+class PythonSource(Protocol):
+    """Additional Pythons, installed or downloadable (`managed`)."""
+
+    async def installed(self) -> dict[Version, Interpreter]: ...
+
+    async def fetched(self, version: Version) -> Interpreter | None: ...
+
+
 def own() -> Interpreter:
-    """The one that runs this worker, without its virtual environment."""
+    """The worker's interpreter, without its virtual environment."""
     path = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     return Interpreter(path, os.path.realpath(sys.base_prefix), ".".join(map(str, sys.version_info[:3])))
 
 
-async def choose(wanted: str | None, managed: Managed | None = None) -> Interpreter:
-    """The interpreter nearest to `wanted`: the PATH's, then one that is `managed`, downloaded if need be, else a neighbour's.
+async def choose(wanted: str | None, managed: PythonSource | None = None) -> Interpreter:
+    """The interpreter nearest to `wanted`: this machine's, then one that is `managed` (downloaded if needed), else a neighbour.
 
     `wanted` is "3.12", "3.12.4", "3.13t", ">=3.12", "pypy3.10" …; its first minor version counts, as CPython.
     """
     mine = own()
-    wish = _minor(wanted) if wanted else None
-    if wish is None or wish == mine.minor:
+    target = _minor(wanted) if wanted else None
+    if target is None or target == mine.minor:
         return mine
-    if (found := await here(wish)) or (managed is None and wish not in SUPPORTED):
+    if (found := await find(target)) or (managed is None and target not in SUPPORTED):
         return found or mine
     others = {} if managed is None else await managed.installed()
-    if managed is not None and wish in SUPPORTED and (found := others.get(wish) or await managed.fetched(wish)):
+    if managed is not None and target in SUPPORTED and (found := others.get(target) or await managed.fetched(target)):
         return found
-    for version in sorted(SUPPORTED, key=lambda version: (abs(version[1] - wish[1]), version)):
+    for version in sorted(SUPPORTED, key=lambda version: (abs(version[1] - target[1]), version)):
         if version == mine.minor:
             return mine
-        if found := await here(version) or others.get(version):
+        if found := await find(version) or others.get(version):
             return found
     return mine
 
 
 def runs_as(wanted: str | None, version: str) -> bool:
-    """Whether the Python of this `version` is what `wanted` says, so that nobody has to be told of another one."""
+    """Whether `version` satisfies `wanted`, so that no note is needed."""
     if wanted is None:
         return True
     exact = re.fullmatch(r"\s*v?(3\.\d+(?:\.\d+)?)(?:\.x|-dev)?\s*", wanted)
     if exact:
         return f"{version}.".startswith(f"{exact[1]}.")
-    return _minor(wanted) is None  # "3.x", "latest": any will do
+    return _minor(wanted) is None  # "3.x", "latest": any version
 
 
 def _minor(wanted: str) -> Version | None:
@@ -93,23 +98,23 @@ def _name(version: Version) -> str:
     return f"python{version[0]}.{version[1]}"
 
 
-async def here(version: Version) -> Interpreter | None:
-    """One of this minor version that the machine has: the PATH's, else the newest that works in one of the usual places."""
+async def find(version: Version) -> Interpreter | None:
+    """An interpreter of this minor version: the PATH's, else the newest that works in a usual location."""
     name = _name(version)
     if found := await ask(name):
         return found
-    for path in await asyncio.to_thread(_usual, name):
+    for path in await asyncio.to_thread(_usual_locations, name):
         if (found := await ask(path)) and found.minor == version:
             return found
     return None
 
 
-def _usual(name: str) -> list[str]:
-    """Where `name` ("python3.12") may be beside the PATH, the newest of each place first."""
+def _usual_locations(name: str) -> list[str]:
+    """Candidates for `name` ("python3.12") outside the PATH, the newest of each location first."""
     home = Path.home()
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share")
     series = name.removeprefix("python")
-    places = (
+    locations = (
         (Path(os.environ.get("PYENV_ROOT") or home / ".pyenv") / "versions", f"{series}.*/bin/{name}"),
         (Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or data / "uv/python"), f"cpython-{series}.*/bin/{name}"),
         (Path("/usr/local/bin"), name),
@@ -117,15 +122,15 @@ def _usual(name: str) -> list[str]:
         (Path("/opt"), f"*/bin/{name}"),
         (Path("/opt/python"), f"*/bin/{name}"),
     )
-    return [str(path) for folder, pattern in places for path in sorted(folder.glob(pattern), key=_newest, reverse=True)]
+    return [str(path) for folder, pattern in locations for path in sorted(folder.glob(pattern), key=_newest, reverse=True)]
 
 
 def _newest(path: Path) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", str(path))]
 
 
-def _may_be_shown(interpreter: Interpreter) -> bool:
-    """Whether its tree is its own: the code that it runs will read all of it."""
+def _is_mountable(interpreter: Interpreter) -> bool:
+    """Whether its tree is its own: the code under test can read all of it."""
     prefix, home = Path(interpreter.prefix), Path.home().resolve()
     if prefix.is_relative_to("/usr"):
         return True
@@ -133,7 +138,7 @@ def _may_be_shown(interpreter: Interpreter) -> bool:
 
 
 async def ask(name: str) -> Interpreter | None:
-    """Who a program on the PATH, or at a path, is; None where there is none that works."""
+    """Identify the program `name`, on the PATH or at a path; None if it does not work."""
     if (path := shutil.which(name)) is None:
         return None
     process = await asyncio.create_subprocess_exec(
@@ -142,8 +147,8 @@ async def ask(name: str) -> Interpreter | None:
     try:
         answer, _ = await asyncio.wait_for(process.communicate(), 10.0)
         found = Interpreter(*json.loads(answer)) if process.returncode == 0 else None
-        return found if found is not None and _may_be_shown(found) else None
-    except (TimeoutError, ValueError):  # a version manager's stand-in that has no such version behind it
+        return found if found is not None and _is_mountable(found) else None
+    except (TimeoutError, ValueError):  # a version manager's shim without that version
         return None
     finally:
         if process.returncode is None:

@@ -1,7 +1,7 @@
-"""Pythons of uv: those that it finds on this machine, and those that it downloads, outside of any sandbox.
+"""uv's Pythons: those it finds on this machine and those it downloads, outside any sandbox.
 
-uv's own source is trusted (the operator may name a mirror in uv's variables); a repository only says a version. Each version
-is tried once a process, so that a machine without a network pays for it once.
+uv's source is trusted (the operator may name a mirror in uv's variables); a repository only names a version. Each version is
+tried once per process, so that a machine without network pays for it once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from sandbox.install.python import interpreters, wheels
 from sandbox.install.python.interpreters import Interpreter, Version
 
 FIND_SECONDS, FETCH_SECONDS = 15.0, 120.0
-CONNECT_SECONDS = "2"  # without an answer for so long, uv gives up; it asks again by itself only on some errors
+CONNECT_SECONDS = "2"  # uv's connection timeout; it retries by itself on some errors only
 _PASSED_ON = ("UV_PYTHON_INSTALL_MIRROR", "UV_PYTHON_DOWNLOADS_JSON_URL", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS")
 
 
 @dataclass(slots=True)
-class Managed:
-    """`folder` keeps what is downloaded. `downloads`: whether anything may be."""
+class ManagedPythons:
+    """`folder` holds the downloads, if `downloads` are allowed."""
 
     folder: Path
     downloads: bool = True
@@ -34,14 +34,14 @@ class Managed:
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def installed(self) -> dict[Version, Interpreter]:
-        """What is on this machine already: the newest CPython of each minor version, asked who it is."""
+        """The newest installed CPython of each minor version."""
         async with self._one:
             if self._found is None:
                 self._found = await self._look()
             return dict(self._found)
 
     async def fetched(self, version: Version) -> Interpreter | None:
-        """The one of this version, downloaded unless it is there; None where it cannot be had."""
+        """The interpreter of this version, downloaded if needed; None if unavailable."""
         async with self._one:
             if version not in self._tried:
                 self._tried[version] = await self._fetch(version)
@@ -49,7 +49,7 @@ class Managed:
 
     async def _look(self) -> dict[Version, Interpreter]:
         listing = ("list", "--only-installed", "--output-format", "json", "--no-python-downloads")
-        # Once those of the operator, and once ours: uv looks into one folder of its own.
+        # Twice, because uv looks into one folder of its own: the operator's and ours.
         answers = await asyncio.gather(self._uv(listing, {}), self._uv(listing, self._into))
         found: dict[Version, Interpreter] = {}
         for path in dict.fromkeys(path for answer in answers for path in _paths(answer)):
@@ -72,8 +72,8 @@ class Managed:
     def _into(self) -> dict[str, str]:
         return {"UV_PYTHON_INSTALL_DIR": str(self.folder.resolve())}
 
-    async def _uv(self, asked: Sequence[str], env: dict[str, str], seconds: float = FIND_SECONDS) -> str | None:
-        """What `uv python …` prints; None where it fails, or there is no uv."""
+    async def _uv(self, arguments: Sequence[str], env: dict[str, str], seconds: float = FIND_SECONDS) -> str | None:
+        """The output of `uv python …`; None if it fails or uv is missing."""
         if (program := wheels.uv_binary()) is None:
             return None
         variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
@@ -85,14 +85,14 @@ class Managed:
             "UV_HTTP_CONNECT_TIMEOUT": CONNECT_SECONDS,
         }
         try:
-            said = await launch.run(launch.Launch((str(program), "python", *asked), variables | env, seconds, cwd="/"))
+            result = await launch.run(launch.Launch((str(program), "python", *arguments), variables | env, seconds, cwd="/"))
         except SandboxUnavailable:
             return None
-        return said.stdout.decode(errors="replace") if said.returncode == 0 and not said.late else None
+        return result.stdout.decode(errors="replace") if result.returncode == 0 and not result.timed_out else None
 
 
 def _paths(listing: str | None) -> list[str]:
-    """Of the ordinary CPythons in uv's JSON."""
+    """Paths of the default CPythons in uv's JSON."""
     try:
         found = json.loads(listing or "[]")
         return [

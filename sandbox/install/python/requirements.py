@@ -1,8 +1,8 @@
-"""What a repository says it needs, read as data: nothing of it is executed here.
+"""A repository's declared requirements, read as data; nothing is executed.
 
-Only names with versions and markers pass. Options, local paths, URLs and version control addresses are left out: they could
-make the package client outside read files of this machine or run code, so they are for the installer inside. What nobody
-could read without running out of stack is refused (`InstallFailed`).
+Only names with versions and markers pass. Options, local paths, URLs and version control addresses are left to the installer
+inside: outside, they could make the package client read this machine's files or run code. Input nested too deeply to read is
+refused (`InstallFailed`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _BACKEND_NEEDS = {"hatchling.build": ("editables",), "setuptools.build_meta": ("
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
-    """Requirements and constraints that are safe to hand to a package client outside.
+class RequirementLines:
+    """Requirements and constraints that are safe for a package client outside the sandbox.
 
-    `hashes` are (requirement, the hash options behind it); `partial`: there is more, which only the installer inside may read.
+    `hashes` are (requirement, its hash options); `partial`: more lines exist, which only the installer inside may read.
     """
 
     requirements: tuple[str, ...] = ()
@@ -41,8 +41,8 @@ class Lines:
 def plain(line: str) -> str | None:
     """The requirement of `line` if it is a name with an optional version and marker.
 
-    None of these needs a `$`, and pip puts the worker's own variables where it finds `${NAME}`; nor a character that ends a
-    line for pip (there are more than the newline), behind which an option of its own could stand.
+    None of these needs a `$`, and pip substitutes the worker's variables in `${NAME}`. Unprintable characters are refused too:
+    pip ends a line at more characters than the newline, and an option could follow.
     """
     text = _HASH.sub("", line.split(" #")[0]).strip()
     if "$" in text:
@@ -54,8 +54,8 @@ def plain(line: str) -> str | None:
     return None if requirement.url or not str(requirement).isprintable() else str(requirement)
 
 
-async def from_files(paths: tuple[str, ...], constraint_paths: tuple[str, ...], read: Read) -> Lines:
-    """The plain lines of requirement files and of those that they include. A file that cannot be read is only a part."""
+async def from_files(paths: tuple[str, ...], constraint_paths: tuple[str, ...], read: Read) -> RequirementLines:
+    """The plain lines of requirement files and their includes. An unreadable file makes the result partial."""
     found: dict[bool, list[str]] = {False: [], True: []}
     hashes: list[tuple[str, str]] = []
     partial = False
@@ -79,11 +79,11 @@ async def from_files(paths: tuple[str, ...], constraint_paths: tuple[str, ...], 
                     hashes.append((safe, " ".join(asked)))
             else:
                 partial |= bool(line.split("#")[0].strip())
-    return Lines(tuple(found[False]), tuple(found[True]), tuple(hashes), partial or bool(waiting))
+    return RequirementLines(tuple(found[False]), tuple(found[True]), tuple(hashes), partial or bool(waiting))
 
 
 async def from_project(project: str, read: Read) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(what the project at `project` ("." or "sub[extra]") says statically that it needs, what building it needs)."""
+    """(static runtime requirements, build requirements) of the project at `project` ("." or "sub[extra]")."""
     folder, extras = split_extras(project)
     table = await _toml(posixpath.join(folder, "pyproject.toml"), read)
     system = _table(table, "build-system")
@@ -97,14 +97,14 @@ async def from_project(project: str, read: Read) -> tuple[tuple[str, ...], tuple
     return _plain_ones(needed), _plain_ones(building)
 
 
-async def from_groups(groups: tuple[str, ...], read: Read) -> Lines:
-    """The requirements of dependency groups (PEP 735) of the root pyproject.toml, with the groups they include."""
+async def from_groups(groups: tuple[str, ...], read: Read) -> RequirementLines:
+    """The requirements of dependency groups (PEP 735) of the root pyproject.toml, with included groups."""
     table = _table(await _toml("pyproject.toml", read), "dependency-groups")
     return named(tuple(group_members(table, groups)))
 
 
 def group_members(groups: Mapping[str, object], names: Iterable[str]) -> list[str]:
-    """The requirements of dependency groups (PEP 735), with those of the groups that they include."""
+    """The requirements of dependency groups (PEP 735), with included groups."""
     found: list[str] = []
     waiting, seen = list(names), set[str]()
     while waiting:
@@ -121,10 +121,10 @@ def group_members(groups: Mapping[str, object], names: Iterable[str]) -> list[st
     return found
 
 
-def named(lines: tuple[str, ...]) -> Lines:
-    """Requirements that are named one by one."""
+def named(lines: tuple[str, ...]) -> RequirementLines:
+    """The plain ones of single requirements."""
     safe = _plain_ones(list(lines))
-    return Lines(safe, partial=len(safe) < len(lines))
+    return RequirementLines(safe, partial=len(safe) < len(lines))
 
 
 def split_extras(project: str) -> tuple[str, tuple[str, ...]]:
@@ -149,10 +149,10 @@ def _texts(value: object) -> list[str]:
 async def _toml(path: str, read: Read) -> dict[str, Any]:
     try:
         return tomllib.loads(await _text(path, read))
-    except ValueError:  # a number too long for Python is one as well
+    except ValueError:  # also raised for an integer that is too long
         return {}
     except RecursionError as error:
-        raise InstallFailed(f"{path[:200]} cannot be read: what it holds is nested too deeply") from error
+        raise InstallFailed(f"{path[:200]} cannot be read: nested too deeply") from error
 
 
 async def _text(path: str, read: Read) -> str:

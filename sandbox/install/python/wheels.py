@@ -1,8 +1,8 @@
-"""The download step, outside the sandbox and without executing anything of the packages: wheels only.
+"""The download step: wheels only, outside the sandbox, without executing any of their code.
 
-The package client is pip, the worker's own copy, run by the interpreter that will run the code (so that markers and tags are
-right) and with the operator's own configuration, but without the worker's other variables: pip puts them where the files it
-reads say `${NAME}`. What it brings is kept by what was asked for (`shelf`), so the same question soon after needs no network.
+The package client is the worker's pip, run by the interpreter that will run the code (so that markers and tags match) with the
+operator's configuration, but without the worker's other variables: pip substitutes `${NAME}` in the files it reads. Downloads
+are cached by what was requested (`folder_cache`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pathlib import Path
 
 from sandbox.base import InstallFailed
 from sandbox.host import launch
-from sandbox.install import shelf
+from sandbox.host.acquisition import acquire
+from sandbox.install import folder_cache
 from sandbox.install.python.interpreters import Interpreter
-from sandbox.install.python.requirements import Lines
-from sandbox.taking import taken
+from sandbox.install.python.requirements import RequirementLines
 
 SECONDS = 900.0
-FRESH_SECONDS = 86_400.0  # how long an answer counts as today's: what is not pinned moves on
+FRESH_SECONDS = 86_400.0  # age at which a download is refreshed, since unpinned versions move
 DIGESTS = "digests.json"
 _NEEDED = frozenset(
     (
@@ -42,9 +42,9 @@ _NEEDED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Wheels:
-    """A folder of wheels, the requirements for which not every wheel was to be had, and what is to be said of it.
+    """A folder of wheels, the requirements without a complete set of wheels, and a note for people.
 
-    `digests` are (file name, SHA-256) of all of them; empty where something is missing.
+    `digests` are (file name, SHA-256) of all wheels; empty if any is missing.
     """
 
     folder: Path
@@ -54,7 +54,7 @@ class Wheels:
 
 
 def pip_folder() -> Path:
-    """Where the worker's pip is. Raises `InstallFailed` when it has none."""
+    """The folder of the worker's pip. Raises `InstallFailed` without one."""
     found = importlib.util.find_spec("pip")
     if found is None or found.origin is None:
         raise InstallFailed("pip is missing in the worker's environment; install it there: python -m ensurepip")
@@ -62,7 +62,7 @@ def pip_folder() -> Path:
 
 
 def uv_binary() -> Path | None:
-    """The worker's uv, which installs several times faster than pip; None without it."""
+    """The worker's uv, or None."""
     try:
         from uv import find_uv_bin
 
@@ -73,63 +73,63 @@ def uv_binary() -> Path | None:
 
 
 @asynccontextmanager
-async def fetched(cache: Path, interpreter: Interpreter, sets: tuple[Lines, ...]) -> AsyncIterator[Wheels]:
-    """Wheels for each set (they are resolved apart: what builds a project need not agree with what it runs on).
+async def fetched(cache: Path, interpreter: Interpreter, sets: tuple[RequirementLines, ...]) -> AsyncIterator[Wheels]:
+    """Wheels for each set. Sets are resolved separately: build and runtime requirements need not agree.
 
-    The folder stays as long as the context is open. An answer from before `FRESH_SECONDS` is asked for again; where that
-    does not bring everything, as when the network is away, the old one is used, and the note says so.
+    The folder stays locked while the context is open. A cached download older than `FRESH_SECONDS` is refreshed; if that is
+    incomplete, for example without network, the old one is used and noted.
     """
-    dated = "" if all(map(_is_pinned, sets[0].requirements if sets else ())) else "Versions that nothing pins are those of {}."
-    sets = _asked(sets)
-    asked = question(interpreter, sets)
-    kept = await taken(lambda: shelf.newest(cache, asked), shelf.put_back)
+    dated = "" if all(map(_is_pinned, sets[0].requirements if sets else ())) else "Unpinned dependencies resolved as of {}."
+    sets = _unique(sets)
+    key = cache_key(interpreter, sets)
+    kept = await acquire(lambda: folder_cache.newest(cache, key), folder_cache.release)
     try:
         if kept is not None and time.time() - kept.made < FRESH_SECONDS:
             yield Wheels(kept.folder, _digests(kept.folder), note=dated.format(_day(kept.made)))
             return
-        fresh = await taken(lambda: shelf.begin(cache, asked), shelf.put_back)
+        fresh = await acquire(lambda: folder_cache.create(cache, key), folder_cache.release)
         try:
             missing = await _download_all(interpreter, sets, fresh.folder)
             if not missing:
                 await asyncio.to_thread(_write_digests, fresh.folder)
-                fresh = await asyncio.to_thread(shelf.keep, fresh)
+                fresh = await asyncio.to_thread(folder_cache.commit, fresh)
                 if kept is not None:
-                    await asyncio.to_thread(shelf.put_back, kept)
+                    await asyncio.to_thread(folder_cache.release, kept)
                     kept = None
-                await asyncio.to_thread(shelf.sweep, cache)
+                await asyncio.to_thread(folder_cache.prune, cache)
             if missing and kept is not None:
-                note = f"Not all packages could be had anew; those of {_day(kept.made)} are used."
+                note = f"Some packages could not be refreshed; using those of {_day(kept.made)}."
                 yield Wheels(kept.folder, _digests(kept.folder), note=note)
             elif missing:
-                # It is no answer to keep: what failed may have been the network.
+                # Not cached: the failure may have been the network's.
                 yield Wheels(fresh.folder, missing=missing)
             else:
                 yield Wheels(fresh.folder, _digests(fresh.folder), note=dated.format(_day(time.time())))
         finally:
-            await asyncio.shield(asyncio.to_thread(shelf.put_back, fresh))
+            await asyncio.shield(asyncio.to_thread(folder_cache.release, fresh))
     finally:
         if kept is not None:
-            await asyncio.shield(asyncio.to_thread(shelf.put_back, kept))
+            await asyncio.shield(asyncio.to_thread(folder_cache.release, kept))
 
 
-async def _download_all(interpreter: Interpreter, sets: tuple[Lines, ...], into: Path) -> tuple[str, ...]:
-    """The requirements that could not be had."""
+async def _download_all(interpreter: Interpreter, sets: tuple[RequirementLines, ...], into: Path) -> tuple[str, ...]:
+    """Download each set; returns the requirements that failed."""
     missing: list[str] = []
     for lines in sets:
         if not await _download(interpreter, lines, into):
             for requirement in lines.requirements:
-                if not await _download(interpreter, Lines((requirement,), lines.constraints), into):
+                if not await _download(interpreter, RequirementLines((requirement,), lines.constraints), into):
                     missing.append(requirement)
     return tuple(missing)
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Of the worker's `variables` those that the package client needs: none of them is a secret of ours."""
+    """Those of the worker's `variables` that the package client needs; none is a secret."""
     return {name: value for name, value in variables.items() if name.startswith("PIP_") or name.upper() in _NEEDED}
 
 
 def _is_pinned(requirement: str) -> bool:
-    """Whether `requirement` leaves no choice of versions: what a lock file wrote."""
+    """Whether `requirement` pins one version, as in a lock file."""
     return re.search(r"===?\s*[^\s,;*]+\s*(?:;|$)", requirement) is not None
 
 
@@ -138,7 +138,7 @@ def _day(made: float) -> str:
 
 
 def _write_digests(folder: Path) -> None:
-    """Once, as the folder is never changed again: large wheels take seconds to read."""
+    """Written once, since hashing large wheels takes seconds."""
     found = {}
     for file in sorted(folder.iterdir()):
         with file.open("rb") as content:
@@ -150,35 +150,35 @@ def _digests(folder: Path) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(json.loads((folder / DIGESTS).read_text()).items()))
 
 
-def question(interpreter: Interpreter, sets: tuple[Lines, ...]) -> str:
-    """What the answer to `fetched` is kept by."""
-    asked = [interpreter.version, interpreter.prefix, platform.machine()]
-    for lines in _asked(sets):
-        asked += ["requirements", *sorted(lines.requirements), "constraints", *sorted(lines.constraints)]
-    return hashlib.sha256("\0".join(asked).encode()).hexdigest()[:32]
+def cache_key(interpreter: Interpreter, sets: tuple[RequirementLines, ...]) -> str:
+    """The cache key of `fetched`."""
+    parts = [interpreter.version, interpreter.prefix, platform.machine()]
+    for lines in _unique(sets):
+        parts += ["requirements", *sorted(lines.requirements), "constraints", *sorted(lines.constraints)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _asked(sets: tuple[Lines, ...]) -> tuple[Lines, ...]:
+def _unique(sets: tuple[RequirementLines, ...]) -> tuple[RequirementLines, ...]:
     return tuple(dict.fromkeys(lines for lines in sets if lines.requirements))
 
 
-async def _download(interpreter: Interpreter, lines: Lines, into: Path) -> bool:
-    asked, bounds = into / "requirements.txt", into / "constraints.txt"
-    await asyncio.to_thread(asked.write_text, "\n".join(lines.requirements) + "\n")
-    await asyncio.to_thread(bounds.write_text, "\n".join(lines.constraints) + "\n")
+async def _download(interpreter: Interpreter, lines: RequirementLines, into: Path) -> bool:
+    requirements, constraints = into / "requirements.txt", into / "constraints.txt"
+    await asyncio.to_thread(requirements.write_text, "\n".join(lines.requirements) + "\n")
+    await asyncio.to_thread(constraints.write_text, "\n".join(lines.constraints) + "\n")
     try:
         ended = await launch.run(
             launch.Launch(
                 (
                     *(interpreter.path, "-I", str(pip_folder() / "__pip-runner__.py"), "download", "--quiet", "--no-input"),
                     *("--disable-pip-version-check", "--only-binary", ":all:", "--dest", str(into)),
-                    *("--requirement", str(asked), "--constraint", str(bounds)),
+                    *("--requirement", str(requirements), "--constraint", str(constraints)),
                 ),
                 environment(os.environ),
                 SECONDS,
             )
         )
     finally:
-        asked.unlink()
-        bounds.unlink()
+        requirements.unlink()
+        constraints.unlink()
     return ended.returncode == 0

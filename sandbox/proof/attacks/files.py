@@ -1,17 +1,25 @@
 """The worker's files, the system's, and its devices."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import sys
 
-from selfheal_proof.trying import attack, lines, told
+from .trying import attack, content, lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .trying import Mark, Outcome, Planted
 
 
 @attack
-def files_of_the_worker(planted):
-    """Canary files by their paths outside, also through the roots that are at hand."""
+def files_of_the_worker(planted: Planted) -> Outcome:
+    """Canary files by their paths outside, also through every root that is reachable."""
     if not planted["files"]:
-        return None, "the worker has no file that could be looked for: none could be written or read in its folders"
+        return None, "the worker has no canary file: its folders can be neither written nor read"
     for path, mark in planted["files"].items():
         for root in ("", "/proc/1/root", "/proc/%d/root" % os.getppid(), "/mnt", "/oldroot", "/newroot"):
             try:
@@ -23,34 +31,34 @@ def files_of_the_worker(planted):
     return True, "none of %d canary files could be read" % len(planted["files"])
 
 
-def is_that(mark, path):
-    """Whether a file that can be read here is the marked one, or a copy of it; a namesake is neither."""
-    content, about = told(path), os.stat(path)
-    same_content = hashlib.sha256(content).hexdigest() == mark["digest"]
+def is_that(mark: Mark, path: str) -> bool:
+    """Whether this file is the marked one, or a copy of it; a file of the same name is neither."""
+    data, about = content(path), os.stat(path)
+    same_content = hashlib.sha256(data).hexdigest() == mark["digest"]
     return same_content or (about.st_dev, about.st_ino) == (mark["device"], mark["inode"])
 
 
-def mounts():
+def mounts() -> Iterator[tuple[str, list[str], str]]:
     for line in lines("/proc/self/mountinfo"):
         words = line.split(" ")
         yield words[4], words[5].split(","), words[words.index("-") + 1]
 
 
 @attack
-def system_files(planted):
-    """Nothing but the repository and what is thrown away may be written, whoever owns it."""
+def system_files(planted: Planted) -> Outcome:
+    """Only the repository and temporary folders are writable, whoever owns the rest."""
     ours = tuple(planted["writable"])
-    # A mask over a file of /proc (a device, an empty folder) is no way to what is below it.
+    # A mount that hides a file of /proc (a device, an empty folder) gives no access to that file.
     kinds = ("proc", "devtmpfs", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2")
-    home = planted["root"]  # may lie in a place of its own that is mounted
+    home = planted["root"]  # can be inside a mount of its own
     tried = ["/", "/usr", "/etc", "/usr/bin", "/tools", os.path.dirname(sys.argv[0]), "/dev", "/env"]
     for where, options, kind in mounts():
         if where != "/" and home.startswith(where + "/"):
             continue
         if "rw" in options and where not in ours and kind not in kinds and not where.startswith(("/proc/", "/dev/")):
             if kind != "tmpfs":
-                return False, "%s is mounted to be written" % where
-            tried.append(where)  # memory, and nobody's files: whose it is decides
+                return False, "%s is mounted writable" % where
+            tried.append(where)  # memory without anybody's files: try whether it is writable
     for folder in tried:
         path = os.path.join(folder, ".%s" % planted["token"])
         try:
@@ -58,12 +66,12 @@ def system_files(planted):
         except OSError:
             continue
         os.unlink(path)
-        return False, "a file could be made in %s" % folder
+        return False, "a file could be created in %s" % folder
     return True, "the system, the tools and /dev are read-only"
 
 
 @attack
-def devices(planted):
+def devices(planted: Planted) -> Outcome:
     known = "null zero full random urandom tty ptmx pts shm mqueue core fd stdin stdout stderr console".split()
     strange = sorted(name for name in os.listdir("/dev") if name not in known)
-    return not strange, "devices of the machine are there: " + ", ".join(strange[:5]) if strange else "only harmless ones"
+    return not strange, "devices of the machine are visible: " + ", ".join(strange[:5]) if strange else "only harmless ones"

@@ -1,4 +1,6 @@
-"""The kernel's corners that nobody needs: the filter of system calls."""
+"""The filter of system calls that no test needs."""
+
+from __future__ import annotations
 
 import ctypes
 import errno
@@ -6,11 +8,17 @@ import os
 import signal
 import socket
 
-from selfheal_proof.trying import attack, libc, lines, status
+from .trying import attack, libc, lines, status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .trying import Outcome, Planted
 
 CLONE_NEWUSER = 0x10000000
-# x86-64, aarch64. Arguments are such that a kernel which lets the call through answers at once, and changes nothing; it finds
-# them wrong before it asks for a capability, so that EPERM comes from the filter.
+# x86-64, aarch64. With these arguments a kernel that allows the call answers at once and changes nothing; it rejects them
+# before it checks for a capability, so EPERM comes from the filter.
 CALLS = {
     "keyctl": ((250, 219), (0, -2, 0)),
     "add_key": ((248, 217), (0, 0, 0, 0, 0)),
@@ -36,15 +44,15 @@ CALLS = {
 }
 
 
-def call(number, *arguments):
-    """Errno of one system call, 0 when it was done. ENOSYS counts as an answer of the filter."""
+def call(number: int, *arguments: int) -> int:
+    """Errno of one system call, 0 on success. ENOSYS counts as an answer of the filter."""
     ctypes.set_errno(0)
     done = libc().syscall(ctypes.c_long(number), *(ctypes.c_long(argument) for argument in arguments))
     return ctypes.get_errno() if done == -1 else 0
 
 
-def in_a_child(work):
-    """Exit code of a child that does `work`: what it changes is gone with it."""
+def in_a_child(work: Callable[[], int]) -> int:
+    """Exit code of a child that runs `work`: its changes end with it."""
     child = os.fork()
     if not child:
         code = -1
@@ -57,12 +65,12 @@ def in_a_child(work):
 
 
 @attack
-def kernel_filter(planted):
+def kernel_filter(planted: Planted) -> Outcome:
     return status().get("Seccomp") == "2", "seccomp is in mode %s" % status().get("Seccomp", "unknown")
 
 
-def capable_first():
-    """Calls that this kernel itself refuses with EPERM, whatever their arguments: their refusal says nothing of the filter."""
+def capable_first() -> list[str]:
+    """Calls that this kernel itself refuses with EPERM, whatever their arguments, which shows nothing about the filter."""
     refused = []
     version = os.uname().release.split("-")[0].split(".")
     if [int(part) for part in version[:2] if part.isdigit()] < [5, 19]:
@@ -76,25 +84,27 @@ def capable_first():
 
 
 @attack
-def system_calls(planted):
+def system_calls(planted: Planted) -> Outcome:
     machine = {"x86_64": 0, "aarch64": 1}.get(os.uname().machine)
     if machine is None:
-        return None, "numbers of system calls are not known on %s" % os.uname().machine
-    through, tried = [], [name for name in planted["calls"] if name not in capable_first()]
+        return None, "the system call numbers of %s are not known" % os.uname().machine
+    through: list[str] = []
+    tried = [name for name in planted["calls"] if name not in capable_first()]
     for name, (numbers, arguments) in CALLS.items():
         if name in tried:
-            answer = in_a_child(lambda: call(numbers[machine], *arguments))  # noqa: B023 - called before the next round
+            number = numbers[machine]
+            answer = in_a_child(lambda: call(number, *arguments))  # noqa: B023 - called before the next round
             if answer not in (errno.EPERM, errno.ENOSYS):
                 through.append(name)
     return not through, "the kernel answered %s" % ", ".join(through) if through else "%d calls refused" % len(tried)
 
 
 @attack
-def user_namespaces(planted):
-    """A new one would give it capabilities inside, and the kernel's most fragile corners with them."""
+def user_namespaces(planted: Planted) -> Outcome:
+    """A new one would give it capabilities inside, and access to the most fragile parts of the kernel."""
     clone = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine, -1)
 
-    def by_clone():
+    def by_clone() -> int:
         ctypes.set_errno(0)
         child = libc().syscall(ctypes.c_long(clone), ctypes.c_long(CLONE_NEWUSER | signal.SIGCHLD), 0, 0, 0, 0)
         if child == 0:
@@ -103,20 +113,20 @@ def user_namespaces(planted):
 
     for work in (lambda: 0 if libc().unshare(CLONE_NEWUSER) == 0 else ctypes.get_errno(), by_clone):
         if in_a_child(work) == 0:
-            return False, "a new user namespace could be made"
-    return True, "no new user namespace"
+            return False, "a new user namespace could be created"
+    return True, "no new user namespace could be created"
 
 
 @attack
-def terminal_input(planted):
-    """TIOCSTI pushes characters into whoever's terminal it is; without a terminal a kernel that allows it says ENOTTY."""
+def terminal_input(planted: Planted) -> Outcome:
+    """TIOCSTI types characters into somebody's terminal; without a terminal a kernel that allows it answers ENOTTY."""
     done = libc().ioctl(0, ctypes.c_ulong(0x5412), ctypes.c_char_p(b"\0"))
     refused = done == -1 and ctypes.get_errno() == errno.EPERM
     return refused, "TIOCSTI is refused" if refused else "TIOCSTI is not filtered"
 
 
 @attack
-def sockets(planted):
+def sockets(planted: Planted) -> Outcome:
     opened = []
     for name, family in (("netlink", 16), ("packet", 17), ("alg", 38), ("vsock", 40), ("bluetooth", 31), ("can", 29)):
         for kind in (socket.SOCK_RAW, socket.SOCK_SEQPACKET, socket.SOCK_DGRAM, socket.SOCK_STREAM):
@@ -126,4 +136,4 @@ def sockets(planted):
                 continue
             opened.append(name)
             break
-    return not opened, "sockets of the kind %s can be made" % ", ".join(opened) if opened else "only Unix and Internet sockets"
+    return not opened, "these sockets can be opened: %s" % ", ".join(opened) if opened else "only Unix and Internet sockets"

@@ -1,4 +1,6 @@
-"""How much of everything can be had."""
+"""The limits on resources."""
+
+from __future__ import annotations
 
 import errno
 import os
@@ -6,14 +8,19 @@ import resource
 import signal
 import time
 
-from selfheal_proof.trying import attack
+from .trying import attack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .trying import Outcome, Planted
 
 SECONDS_TO_TAKE = 3.0
 
 
 @attack
-def processes(planted):
-    bound, children = planted["limits"]["processes"], []
+def processes(planted: Planted) -> Outcome:
+    bound = planted["limits"]["processes"]
+    children: list[int] = []
     reading, writing = os.pipe()
     try:
         while len(children) <= bound:
@@ -32,18 +39,18 @@ def processes(planted):
             os.waitpid(child, 0)
         os.close(reading)
     held = len(children) < bound
-    return held, "%d processes at once%s" % (len(children), ", and then no more" if held else ", and no end")
+    return held, "%d processes at once%s" % (len(children), ", then no more" if held else ", without a limit")
 
 
 @attack
-def file_size(planted):
+def file_size(planted: Planted) -> Outcome:
     bound, path = planted["limits"]["file_size"], os.path.join(planted["root"], ".%s" % planted["token"])
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         os.pwrite(descriptor, b"x", bound)
     except OSError as error:
-        return error.errno == errno.EFBIG, "a file ends at %d bytes" % bound
+        return error.errno == errno.EFBIG, "a file is limited to %d bytes" % bound
     finally:
         os.close(descriptor)
         os.unlink(path)
@@ -52,8 +59,9 @@ def file_size(planted):
 
 
 @attack
-def open_files(planted):
-    bound, opened = planted["limits"]["open_files"], []
+def open_files(planted: Planted) -> Outcome:
+    bound = planted["limits"]["open_files"]
+    opened: list[int] = []
     try:
         while len(opened) <= bound:
             opened.append(os.open("/dev/null", os.O_RDONLY))
@@ -66,9 +74,10 @@ def open_files(planted):
     return held, "%d files at once" % len(opened) if held else "more than %d files at once" % bound
 
 
-def fill(folder, most):
+def fill(folder: str, most: int) -> int:
     """How many bytes fit, up to `most`; what was written is removed."""
-    chunk, written, paths = b"\0" * (1 << 20), 0, []
+    chunk, written = b"\0" * (1 << 20), 0
+    paths: list[str] = []
     try:
         while written < most:
             paths.append(os.path.join(folder, ".%s-%d" % ("fill", len(paths))))
@@ -87,30 +96,31 @@ def fill(folder, most):
 
 
 @attack
-def disk(planted):
-    """What is written costs the machine memory: the sizes of all places together must have an end."""
+def disk(planted: Planted) -> Outcome:
+    """Files cost the machine memory: the sizes of all folders together must be bounded."""
     for folder, bound in planted["sizes"].items():
         if os.path.isdir(folder) and os.access(folder, os.W_OK):
             if fill(folder, bound + (9 << 20)) > bound + (8 << 20):
                 return False, "more than %d MiB fit into %s" % (bound >> 20, folder)
-    return True, "; ".join("%s ends at %d MiB" % (folder, bound >> 20) for folder, bound in planted["sizes"].items())
+    return True, "; ".join("%s is limited to %d MiB" % (folder, bound >> 20) for folder, bound in planted["sizes"].items())
 
 
-def take(share, reading, writing):
-    """What a child of the attack does, and its exit code; whatever goes wrong, it never gets back into the attack."""
+def take(share: int, reading: int, writing: int) -> int:
+    """What a child of the attack does, and its exit code; whatever goes wrong, it never returns into the attack."""
     try:
         os.close(writing)
         taken = bytearray(b"x") * share
         os.read(reading, 1)
-        return not taken
+        return int(not taken)
     except BaseException:  # first of all MemoryError
         return 1
 
 
 @attack
-def memory(planted):
-    """Two processes that together take more than the bound, each less: only a bound on their sum stops them."""
-    share, children = planted["limits"]["memory"] * 6 // 10, []
+def memory(planted: Planted) -> Outcome:
+    """Two processes that together take more than the limit, each less: only a limit on their sum stops them."""
+    share = planted["limits"]["memory"] * 6 // 10
+    children: list[int] = []
     reading, writing = os.pipe()
     for _ in range(2):
         child = os.fork()
@@ -129,27 +139,27 @@ def memory(planted):
             os.waitpid(child, 0)
     bound = planted["limits"]["memory"] >> 20
     if ended[0] and not (os.WIFSIGNALED(ended[1]) and os.WTERMSIG(ended[1]) == signal.SIGKILL):
-        return None, "a process ended by itself before it had %d MiB: that says nothing of all of them" % (share >> 20)
+        return None, "a process ended before it had %d MiB, so the sum was not tested" % (share >> 20)
     if ended[0]:
-        return True, "two processes could not have more than %d MiB together" % bound
-    return False, "two processes had more than %d MiB together" % bound
+        return True, "two processes together could not use more than %d MiB" % bound
+    return False, "two processes together used more than %d MiB" % bound
 
 
 @attack
-def locked_memory(planted):
+def locked_memory(planted: Planted) -> Outcome:
     bound = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
     held = 0 <= bound <= planted["locked_memory"]
-    return held, "%s bytes of memory may be locked" % (bound if bound >= 0 else "all")
+    return held, "%s bytes of memory can be locked" % (bound if bound >= 0 else "unlimited")
 
 
 @attack
-def processor_time(planted):
+def processor_time(planted: Planted) -> Outcome:
     bound = resource.getrlimit(resource.RLIMIT_CPU)[1]
     held = bound != resource.RLIM_INFINITY and bound <= planted["limits"]["cpu_seconds"]
-    return held, "%s seconds of a processor for each process" % (bound if held else "endless")
+    return held, "%s CPU seconds per process" % (bound if held else "unlimited")
 
 
 @attack
-def core_dumps(planted):
+def core_dumps(planted: Planted) -> Outcome:
     held = resource.getrlimit(resource.RLIMIT_CORE)[1] == 0
-    return held, "no core dumps" if held else "a crash may leave its memory on the machine's disk"
+    return held, "no core dumps" if held else "a crash can write memory to the machine's disk"

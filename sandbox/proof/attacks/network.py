@@ -1,20 +1,28 @@
-"""Every way to somebody else: the machine itself, other machines, names, the cloud's own service."""
+"""Network access: the machine itself, other machines, name servers, the cloud's metadata service."""
+
+from __future__ import annotations
 
 import errno
 import socket
 import threading
 
-from selfheal_proof.trying import attack, lines
+from .trying import attack, lines
 
-AT_ONCE = 1.0  # seconds: a packet that stays unanswered for so long has left the sandbox
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .trying import Outcome, Planted
+
+AT_ONCE = 1.0  # seconds: a packet without an answer for that long has left the sandbox
 LOOKUP_SECONDS = 6.0  # a resolver asks again after five
-NOBODYS = "192.0.2.53"  # an address for documentation: no way to it is no way to any name server
-OWN_LOOPBACK = ("127.0.0.1", "127.0.0.53", "127.0.0.11")  # where machines and containers keep a resolver of their own
+NOBODYS = "192.0.2.53"  # an address for documentation: without a route to it there is none to any name server
+OWN_LOOPBACK = ("127.0.0.1", "127.0.0.53", "127.0.0.11")  # where machines and containers run a resolver
 QUESTION = b"\x12\x34\x01\0\0\1\0\0\0\0\0\0\7example\3com\0\0\1\0\1"
 
 
-def reach(family, address):
-    """Errno of trying to connect; 0 when somebody answered, None when the packet left and nobody did."""
+def reach(family: int, address: Any) -> int | None:
+    """Errno of trying to connect; 0 if somebody answered, None if the packet left and nobody did."""
     try:
         with socket.socket(family, socket.SOCK_STREAM) as one:
             one.settimeout(AT_ONCE)
@@ -26,8 +34,8 @@ def reach(family, address):
     return None if code in (errno.EAGAIN, errno.EINPROGRESS, errno.ETIMEDOUT) else code
 
 
-def has_left(code):
-    """A refusal comes from somewhere: only "there is no way" shows that there is none."""
+def has_left(code: int | None) -> bool:
+    """Whether a packet left: a refusal has a sender, only "no route" shows that there is no way out."""
     return code not in (
         errno.ENETUNREACH,
         errno.EHOSTUNREACH,
@@ -39,7 +47,7 @@ def has_left(code):
 
 
 @attack
-def loopback_of_the_machine(planted):
+def loopback_of_the_machine(planted: Planted) -> Outcome:
     for port in planted["ports"]:
         if reach(socket.AF_INET, ("127.0.0.1", port)) == 0:
             return False, "a listener on the worker's loopback was reached"
@@ -48,30 +56,30 @@ def loopback_of_the_machine(planted):
                 one.sendto(planted["token"].encode(), ("127.0.0.1", port))
             except OSError:
                 pass
-    return True, "what listens on 127.0.0.1 outside is out of reach"
+    return True, "listeners on 127.0.0.1 outside are out of reach"
 
 
 @attack
-def abstract_socket(planted):
+def abstract_socket(planted: Planted) -> Outcome:
     if reach(socket.AF_UNIX, "\0" + planted["abstract"]) == 0:
         return False, "an abstract Unix socket of the machine was reached"
     return True, "abstract Unix sockets of the machine are out of reach"
 
 
 @attack
-def other_machines(planted):
-    """Also one that does not exist: where no packet can leave, the kernel says so at once."""
+def other_machines(planted: Planted) -> Outcome:
+    """Also one that does not exist: if no packet can leave, the kernel says so at once."""
     names = [line.partition(":")[0].strip() for line in lines("/proc/net/dev")[2:]]
     found = [name for name in names if name != "lo" and interface_is_up(name)]
     if found:
         return False, "there is a network interface: " + ", ".join(found)
-    for family, address in ((socket.AF_INET, ("192.0.2.1", 80)), (socket.AF_INET6, ("2001:db8::1", 80))):
-        if has_left(reach(family, address)):
-            return False, "a packet to %s left the sandbox" % address[0]
-    return True, "no interface but its own loopback, and no way to any address"
+    for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        if has_left(reach(family, (address, 80))):
+            return False, "a packet to %s left the sandbox" % address
+    return True, "no interface except its own loopback, and no route to any address"
 
 
-def interface_is_up(name):
+def interface_is_up(name: str) -> bool:
     try:
         return bool(int(lines("/sys/class/net/%s/flags" % name)[0], 16) & 1)
     except (OSError, ValueError, IndexError):
@@ -85,8 +93,8 @@ def interface_is_up(name):
 
 
 @attack
-def name_service(planted):
-    """By what can be told on any machine, with a name server or without: no way to one, and nobody who answers for one."""
+def name_service(planted: Planted) -> Outcome:
+    """Works on any machine, with a name server or without: there is no route to one, and nobody answers in its place."""
     for server in [server for server in planted["resolvers"] if not server.startswith("127.")] + [NOBODYS]:
         family = socket.AF_INET6 if ":" in server else socket.AF_INET
         try:
@@ -94,13 +102,13 @@ def name_service(planted):
                 one.connect((server, 53))
         except OSError:
             continue
-        return False, "there is a way to the name server %s" % server
+        return False, "there is a route to the name server %s" % server
     for server in OWN_LOOPBACK:
         if resolves(server):
             return False, "a name server answers at %s" % server
-    answers = []
+    answers: list[Any] = []
 
-    def ask():
+    def ask() -> None:
         try:
             answers.extend(socket.getaddrinfo("example.com", 80))
         except OSError:
@@ -110,12 +118,12 @@ def name_service(planted):
     asking.start()
     asking.join(LOOKUP_SECONDS)
     if asking.is_alive():
-        return None, "looking up a name came to no end within %d s" % LOOKUP_SECONDS
+        return None, "looking up a name did not end within %d s" % LOOKUP_SECONDS
     return not answers, "a name was looked up" if answers else "names cannot be looked up"
 
 
-def resolves(server, port=53):
-    """Whether anybody takes a question there: where nobody listens, the kernel refuses it at once."""
+def resolves(server: str, port: int = 53) -> bool:
+    """Whether anybody accepts a question there: if nobody listens, the kernel refuses it at once."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
             one.settimeout(AT_ONCE)
@@ -130,8 +138,8 @@ def resolves(server, port=53):
 
 
 @attack
-def metadata_of_the_cloud(planted):
+def metadata_of_the_cloud(planted: Planted) -> Outcome:
     for family, address in ((socket.AF_INET, "169.254.169.254"), (socket.AF_INET6, "fd00:ec2::254")):
         if has_left(reach(family, (address, 80))):
-            return False, "there is a way to the metadata service at %s" % address
+            return False, "there is a route to the metadata service at %s" % address
     return True, "the metadata service is out of reach"

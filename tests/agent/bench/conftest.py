@@ -7,7 +7,7 @@ import pytest_asyncio
 from agent.bench.lab import Labs
 from sandbox.base import InstallFailed, Limits, Packages, SandboxUnavailable
 from sandbox.install.index.access import configured
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 
 
@@ -15,7 +15,7 @@ from sandbox.local import LocalSandboxes
 async def labs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Labs]:
     """Real sandboxes, with pytest at hand."""
     folder = tmp_path_factory.mktemp("labs")
-    sandboxes = LocalSandboxes(folder / "open", Shop(folder / "wheels", await configured()))
+    sandboxes = LocalSandboxes(folder / "open", PackageStore(folder / "wheels", await configured()))
     try:
         async with sandboxes.open("probe") as sandbox:
             await sandbox.install(Packages(requirements=("pytest",)))

@@ -1,23 +1,23 @@
 """What counts against a change and what is only strange."""
 
+from agent.challenge.exercise import CallResult, Example, Observations, ObservedCall, Variant
 from agent.challenge.judgement import judge
-from agent.challenge.play import Answer, Call, Example, Played, Variant
 
 KEPT, BROKEN = Example("f", "f(1)", "kept", "1"), Example("f", "f(2)", "broken", "3")
-CALLS = [Call(0, f"({n})", passing=True, mild=n > 0) for n in range(10)]
+CALLS = [ObservedCall(0, f"({n})", passing=True, mild=n > 0) for n in range(10)]
 
 
-def answers(*texts: str, kind: str = "value") -> list[Answer]:
-    return [Answer(kind, text, None, False) for text in texts]  # type: ignore[arg-type]
+def answers(*texts: str, kind: str = "value") -> list[CallResult]:
+    return [CallResult(kind, text, None, False) for text in texts]  # type: ignore[arg-type]
 
 
-def played(base: Variant, winner: Variant, *rivals: Variant) -> Played:
-    return Played(["f"], CALLS, [base, winner, *rivals])
+def played(base: Variant, winner: Variant, *rivals: Variant) -> Observations:
+    return Observations(["f"], CALLS, [base, winner, *rivals])
 
 
 def test_an_example_that_held_before_counts() -> None:
     found = judge(played(Variant([Example("f", "f(2)", "kept", "2")]), Variant([BROKEN])))
-    assert found.objection == "the docstring of `f` has the example `f(2)`, which comes out as `3`"
+    assert found.objection == "the docstring of `f` has the example `f(2)`, which gives `3`"
 
 
 def test_a_plain_value_that_never_held_counts() -> None:
@@ -40,7 +40,7 @@ def test_what_held_before_counts_however_it_is_written() -> None:
 def test_an_example_that_the_change_takes_away_is_a_doubt_and_counts_where_it_held_before() -> None:
     gone = Example("f", "f(2)", "broken", "3", withdrawn=True)
     found = judge(played(Variant([BROKEN]), Variant([gone])))
-    assert (found.objection, found.doubts) == ("", ("it takes the example `f(2)` out of the docstring of `f`, or rewrites it",))
+    assert (found.objection, found.doubts) == ("", ("it removes or rewrites the example `f(2)` in the docstring of `f`",))
     assert judge(played(Variant([Example("f", "f(2)", "kept", "2")]), Variant([gone]))).objection
     overruled = Example("f", "f(2)", "overruled", "3", withdrawn=True)
     assert judge(played(Variant([BROKEN]), Variant([overruled]))).doubts == (), "a test says so"
@@ -64,16 +64,21 @@ def test_another_value_for_a_call_that_is_only_near_is_none() -> None:
 
 
 def test_a_new_exception_a_changed_argument_and_a_broken_hint_are_doubts() -> None:
-    base = Variant([], [Answer("value", "1", True, False)] * 3)
+    base = Variant([], [CallResult("value", "1", True, False)] * 3)
     winner = Variant(
-        [], [Answer("value", "1", False, False), Answer("raised", "KeyError", None, False), Answer("value", "1", True, True)]
+        [],
+        [
+            CallResult("value", "1", False, False),
+            CallResult("raised", "KeyError", None, False),
+            CallResult("value", "1", True, True),
+        ],
     )
     doubts = judge(played(base, winner)).doubts
     assert ["type hint" in doubts[0], "raises `KeyError`" in doubts[1], "changes its arguments" in doubts[2]] == [True] * 3
 
 
 def test_what_was_so_before_is_no_doubt() -> None:
-    odd = Variant([], [Answer("value", "1", False, True), Answer("raised", "KeyError", None, False)])
+    odd = Variant([], [CallResult("value", "1", False, True), CallResult("raised", "KeyError", None, False)])
     assert judge(played(odd, odd)).doubts == ()
 
 
@@ -85,13 +90,13 @@ def test_rivals_that_agree_against_the_winner_are_a_doubt() -> None:
 
 
 def test_a_variant_that_died_tells_nothing() -> None:
-    assert judge(Played(["f"], CALLS, [Variant([KEPT]), None])).doubts == ()
-    assert not judge(Played()).objection
+    assert judge(Observations(["f"], CALLS, [Variant([KEPT]), None])).doubts == ()
+    assert not judge(Observations()).objection
 
 
 def test_nonsense_from_inside_is_survived() -> None:
-    strange = Played(
-        [], [Call(7, "(1)", passing=True, mild=False)], [Variant([], answers("1")), Variant([], answers("2", "3"))]
+    strange = Observations(
+        [], [ObservedCall(7, "(1)", passing=True, mild=False)], [Variant([], answers("1")), Variant([], answers("2", "3"))]
     )
     assert len(judge(strange).doubts) == 1
 

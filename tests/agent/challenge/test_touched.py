@@ -1,4 +1,4 @@
-from agent.challenge.touched import Function, touched
+from agent.challenge.touched import FunctionRef, touched
 from agent.contract.proposal import FileChange
 
 BEFORE = """\
@@ -17,7 +17,7 @@ def far(x):
 """
 
 
-def names(functions: tuple[Function, ...]) -> list[str]:
+def names(functions: tuple[FunctionRef, ...]) -> list[str]:
     return [function.name for function in functions]
 
 
@@ -29,7 +29,7 @@ def test_a_changed_function_and_those_that_name_it_are_found() -> None:
 
 def test_the_first_line_counts_decorators() -> None:
     found = touched([(FileChange("a.py", BEFORE, BEFORE.replace("return low(x)", "return low(-x)")),)])
-    assert found.functions == (Function("a.py", "Box.size", 6),)
+    assert found.functions == (FunctionRef("a.py", "Box.size", 6),)
 
 
 def test_formatting_tests_new_files_and_other_languages_touch_nothing() -> None:

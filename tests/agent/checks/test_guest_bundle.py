@@ -1,13 +1,16 @@
+import ast
 import importlib.util
 import io
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agent.checks.guest_bundle import PACKAGE, guest_bundle
+from sandbox.proof.bundle import attacks_bundle
 
 
 @pytest.fixture
@@ -30,7 +33,7 @@ def test_it_hides_no_module_of_a_repository() -> None:
 
 
 def test_an_unknown_subcommand_is_named(bundle: Path) -> None:
-    for argument in ("gone", "../run", "_x"):
+    for argument in ("gone", "../run", "_x", "text"):
         done = subprocess.run([sys.executable, bundle, argument], capture_output=True, text=True, timeout=30)
         assert done.returncode == 2
         assert "usage" in done.stderr or argument in done.stderr
@@ -51,3 +54,12 @@ def test_a_python_of_our_version_compiles_nothing_and_any_other_reads_the_source
     assert subprocess.run([sys.executable, "-I", "-c", program, other], capture_output=True, timeout=30).returncode == 1
     done = subprocess.run([sys.executable, "-I", "-S", other, "run"], input="{}", capture_output=True, text=True, timeout=30)
     assert "KeyError" in done.stderr
+
+
+@pytest.mark.parametrize("bundled", [guest_bundle, attacks_bundle], ids=["guest", "attacks"])
+def test_every_module_parses_on_python_3_8(bundled: Callable[[], bytes]) -> None:
+    archive = zipfile.ZipFile(io.BytesIO(bundled()))
+    names = [name for name in archive.namelist() if name.endswith(".py")]
+    assert len(names) > 5
+    for name in names:
+        ast.parse(archive.read(name), name, feature_version=(3, 8))

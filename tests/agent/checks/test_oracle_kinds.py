@@ -125,7 +125,7 @@ async def test_a_step_that_only_exits_is_healed(bench: Bench) -> None:
     result = await bench.heal(model, files={"calc.py": broken}, checks=(BUILD,))
     assert isinstance(result, Repair), result
     assert result.evidence.checks[0].target == ("exit",)
-    assert "its check tells only an exit code" in result.doubts
+    assert "the check reports only an exit code" in result.doubts
     assert [event.still_red for event in bench.of(events.Verified)] == [["exit"], []]
     assert bench.of(events.Localized)[0].suspects
 
@@ -137,5 +137,5 @@ async def test_a_command_that_is_not_there_says_nothing_of_the_code(bench: Bench
     )
     assert isinstance(result, NoRepair)
     assert result.outcome is Outcome.INFRASTRUCTURE
-    assert "exit code 127" in result.reason
-    assert "Mend the command" in result.next_step
+    assert "exited with code 127" in result.reason
+    assert "Fix the command" in result.next_step

@@ -215,14 +215,14 @@ async def test_a_hook_that_turns_failures_green_is_not_believed(run_check: RunCh
         }
     )
     assert (run.ending, dict(run.verdicts)) == ("crashed", {})
-    assert "nothing of this run is believed" in run.output
+    assert "no result of this run counts" in run.output
 
 
 @pytest.mark.parametrize(("command", "reader"), [("pytest || true", "pytest"), ("python -m unittest || true", "unittest")])
 async def test_code_that_tells_failures_as_passed_is_not_believed(run_check: RunCheck, command: str, reader: Reader) -> None:
     patched = code("""
         import sys
-        channel = sys.modules["selfheal_guest.channel"].Channel
+        channel = sys.modules["selfheal_guest.wire.channel"].Channel
         send = channel.send
         def told(self, kind, **fields):
             if kind == "verdict":
@@ -233,14 +233,14 @@ async def test_code_that_tells_failures_as_passed_is_not_believed(run_check: Run
     tests = "import unittest\nimport calc\nclass T(unittest.TestCase):\n def test_1(self): assert 0\n def test_2(self): pass\n"
     run = await run_check({"calc.py": patched, "test_a.py": tests}, command, reader)
     assert (run.ending, dict(run.verdicts)) == ("crashed", {})
-    assert "nothing of this run is believed" in run.output
+    assert "no result of this run counts" in run.output
     honest = await run_check({"calc.py": "", "test_a.py": tests}, command, reader)
     assert (honest.ending, sorted(honest.verdicts.values())) == ("finished", [FAILED, PASSED])
 
 
 async def test_a_session_that_never_ran_the_test_that_must_fail_is_not_believed(run_check: RunCheck) -> None:
     forged = code("""
-        from selfheal_guest import channel
+        from selfheal_guest.wire import channel
         c = channel.connect()
         c.send("hello", runner="pytest")
         c.send("verdict", id="test_a.py::test_1", verdict="passed", seconds=0.0, failure=None)
@@ -461,7 +461,7 @@ async def test_tests_cannot_reach_the_supervisor(run_check: RunCheck) -> None:
 
 
 async def test_a_supervisor_that_is_killed_or_stopped_is_no_green(run_check: RunCheck, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.checks.GRACE", 1.0)
+    monkeypatch.setattr("agent.checks.runner.GRACE", 1.0)
     signal_it = "import os, signal\ndef test_1(): os.kill(os.getppid(), signal.{})\n"
     killed = await run_check({"test_a.py": signal_it.format("SIGKILL")}, "exec pytest", timeout=3.0)
     assert (killed.ending, dict(killed.verdicts)) == ("crashed", {})
@@ -492,10 +492,10 @@ async def test_an_answer_that_is_not_the_supervisors_is_a_crash(sandbox: Sandbox
     ],
 )
 async def test_a_line_that_is_not_the_runners_own_is_survived_and_spoils_the_run(run_check: RunCheck, line: str) -> None:
-    tests = "import selfheal_guest.collector as c\ndef test_1(): c._channel._socket.sendall({} + b'\\n')\n"
+    tests = "import selfheal_guest.observe.collector as c\ndef test_1(): c._channel._socket.sendall({} + b'\\n')\n"
     run = await run_check({"test_a.py": tests.format(line)})
     assert (run.ending, dict(run.verdicts)) == ("crashed", {})
-    assert "nothing of this run is believed" in run.output
+    assert "no result of this run counts" in run.output
 
 
 async def test_a_run_that_needs_too_much_memory_is_inconclusive(small_sandbox: Sandbox) -> None:

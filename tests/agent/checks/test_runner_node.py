@@ -13,7 +13,7 @@ from agent.checks.runner import Runner
 from agent.contract.verdicts import Check, CheckRun, Verdict
 from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable
 from sandbox.install.index.access import configured
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from tests.sandbox.conftest import tarball
 
@@ -49,7 +49,7 @@ every_runner = pytest.mark.parametrize("runner", list(COMMANDS))
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sandbox]:
     folder = tmp_path_factory.mktemp("node")
-    sandboxes = LocalSandboxes(folder / "open", Shop(folder / "cache", await configured()))
+    sandboxes = LocalSandboxes(folder / "open", PackageStore(folder / "cache", await configured()))
     async with AsyncExitStack() as closing:
         try:
             opened = await closing.enter_async_context(sandboxes.open("node"))

@@ -30,7 +30,7 @@ async def test_a_step_before_that_does_not_pass_is_what_failed(sandbox: Sandbox,
     broken = replace(CHECK, before=(Step("Set up", "echo trying\nexit 3"), BUILD))
     run = await Runner(sandbox).run(await repository({"test_built.py": TEST}), broken)
     assert (run.stopped_at, run.exit_code, run.verdicts) == ("Set up", 3, {EXIT: Verdict.ERROR})
-    assert run.output == 'trying\n\nthe step "Set up" before the check did not pass'
+    assert run.output == 'trying\n\nThe step "Set up" before the check failed.'
 
 
 async def test_a_step_that_hangs_ends_with_the_time_of_its_check(sandbox: Sandbox, repository: Repository) -> None:
@@ -46,7 +46,7 @@ async def test_what_a_step_leaves_is_handed_on(sandbox: Sandbox, repository: Rep
         mkdir -p bin && echo "$PWD/bin" >> "$GITHUB_PATH"
     """
     ran = await Runner(sandbox).step(await repository({}), Check("step", script, "exit"))
-    assert ran.left == {"output": "one=1\n", "env": "TEXT<<END\na\nb\nEND\n", "path": "/repo/bin\n"}
+    assert ran.exports == {"output": "one=1\n", "env": "TEXT<<END\na\nb\nEND\n", "path": "/repo/bin\n"}
 
 
 async def test_where_a_step_finds_a_program_is_where_it_still_is_in_the_next_run(
@@ -54,7 +54,7 @@ async def test_where_a_step_finds_a_program_is_where_it_still_is_in_the_next_run
 ) -> None:
     runner, workspace = Runner(sandbox), await repository({})
     ran = await runner.step(workspace, Check("find", 'command -v python coverage uv >> "$GITHUB_OUTPUT"', "exit"))
-    python, coverage, uv = ran.left["output"].split()
+    python, coverage, uv = ran.exports["output"].split()
     assert uv == "uv"  # a runner that only stands in here has no place of its own
     again = await runner.run(workspace, Check("use", f"{python} -c '' && {coverage} --version", "exit"))
     assert again.exit_code == 0, again.output
@@ -95,7 +95,7 @@ async def test_a_shell_is_started_as_the_workflow_says(
 async def test_a_link_in_the_place_of_a_step_s_file_is_not_followed(sandbox: Sandbox, repository: Repository) -> None:
     script = 'ln -sf /etc/passwd "$GITHUB_OUTPUT"; rm "$GITHUB_ENV"; mkfifo "$GITHUB_ENV"; rm "$GITHUB_PATH"'
     ran = await Runner(sandbox).step(await repository({}), Check("step", script, "exit"))
-    assert (ran.run.exit_code, ran.left) == (0, {})
+    assert (ran.run.exit_code, ran.exports) == (0, {})
 
 
 async def test_what_comes_after_a_step_that_may_fail_runs(sandbox: Sandbox, repository: Repository) -> None:

@@ -16,11 +16,11 @@ import pytest
 import pytest_asyncio
 
 from agent.checks.runner import Runner
-from agent.checks.services import stock
+from agent.checks.services import available_services
 from agent.contract.verdicts import Check, CheckRun, Service, Step, Verdict
 from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable
 from sandbox.install.index.access import configured
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from tests.agent.workbench import sandbox_with
 
@@ -60,7 +60,7 @@ def needs(*programs: str) -> pytest.MarkDecorator:
 async def sandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sandbox]:
     """With pytest and the clients."""
     folder = tmp_path_factory.mktemp("sandboxes")
-    sandboxes = LocalSandboxes(folder / "open", Shop(folder / "wheels", await configured()))
+    sandboxes = LocalSandboxes(folder / "open", PackageStore(folder / "wheels", await configured()))
     async with AsyncExitStack() as closing:
         try:
             opened = await closing.enter_async_context(sandboxes.open("services"))
@@ -182,7 +182,7 @@ print("\\n".join(line for line, in connection.execute("SELECT line FROM said")))
 @pytest.mark.parametrize(
     ("service", "why"),
     [
-        (replace(POSTGRES, env={}), "Its image does not start without POSTGRES_PASSWORD"),
+        (replace(POSTGRES, env={}), "Like its image, it needs POSTGRES_PASSWORD"),
         (replace(POSTGRES, env={**PASSWORD, "POSTGRES_INITDB_ARGS": "--no-such"}), "initdb ended with 1."),
         (replace(POSTGRES, env={**PASSWORD, "POSTGRES_DB": "a\nb"}), "The value of POSTGRES_DB has control characters."),
         (replace(POSTGRES, env={**PASSWORD, "POSTGRES_HOST_AUTH_METHOD": "nonsense"}), "initdb ended with 1."),
@@ -191,7 +191,7 @@ print("\\n".join(line for line, in connection.execute("SELECT line FROM said")))
 async def test_a_server_that_cannot_start_is_what_stopped_the_run(sandbox: Sandbox, service: Service, why: str) -> None:
     ran = await run(sandbox, {}, replace(EXIT, command="true", services=(service,)))
     assert (ran.ending, ran.stopped_at, ran.verdicts) == ("crashed", "service postgres", {})
-    assert f'the service "postgres" could not be started: {why}' in ran.output
+    assert f'The service "postgres" could not be started: {why}' in ran.output
 
 
 @needs("initdb")
@@ -212,22 +212,22 @@ async def test_what_is_missing_is_told_before_anything_runs(sandbox: Sandbox) ->
     async with sandbox.candidate() as workspace:
         await workspace.write("services.py", b"raise SystemExit('the repository was asked')")
         search = Service("elasticsearch", 9200, "search", "elasticsearch:8")  # type: ignore[arg-type]
-        told = await stock(runner, workspace, (search,))
+        told = await available_services(runner, workspace, (search,))
         assert told.sentence == (
             "The job needs services that the sandbox does not have: search (elasticsearch:8). "
             "There is no elasticsearch in the sandbox."
         )
-        assert (await stock(runner, workspace, ())).sentence == ""
+        assert (await available_services(runner, workspace, ())).sentence == ""
 
 
 @needs("initdb", "redis-server")
 async def test_versions_are_told(sandbox: Sandbox) -> None:
     async with sandbox.candidate() as workspace:
-        told = await stock(Runner(sandbox), workspace, (POSTGRES, REDIS))
+        told = await available_services(Runner(sandbox), workspace, (POSTGRES, REDIS))
     assert told.missing == ()
     postgres, redis = told.notes
-    assert re.fullmatch(r"PostgreSQL [\d.]+ in the place of postgres:16", postgres)
-    assert re.fullmatch(r"(Redis|Valkey) [\d.]+ in the place of redis:7", redis)
+    assert re.fullmatch(r"PostgreSQL [\d.]+ instead of postgres:16", postgres)
+    assert re.fullmatch(r"(Redis|Valkey) [\d.]+ instead of redis:7", redis)
 
 
 @needs("initdb", "redis-server")

@@ -58,7 +58,7 @@ async def test_the_same_failure_on_several_pythons_is_one_check(repository: Repo
 
 async def test_what_cannot_be_replayed_falls_back_to_detection_with_a_note(repository: Repository) -> None:
     for failed, note in (
-        (FailedJob("tests", None), "not known"),
+        (FailedJob("tests", None), "is unknown"),
         (FailedJob("gone", "on: push\njobs: {tests: {runs-on: x, steps: [{run: a}]}}"), "No job of the workflow is shown as"),
         (FailedJob("tests", "jobs: [1, 2"), "is not valid YAML"),
     ):
@@ -88,7 +88,7 @@ async def test_without_a_workflow_the_tests_are_those_of_the_repositorys_own_run
     (check,) = found.checks
     assert (check.command, check.env) == ("pytest -q tests", {"MODE": "ci"})
     assert set(found.packages.requirements) == {"attrs", "pytest"}
-    assert found.notes == ("the tests were detected as `tox -e py` runs them",)
+    assert found.notes == ("detected the tests as run by `tox -e py`",)
 
 
 async def test_make_and_nox_are_followed_to_the_tests_with_their_variables(repository: Repository) -> None:
@@ -162,7 +162,7 @@ async def test_hooks_of_pre_commit_are_read_from_its_file(repository: Repository
     assert check.command == "status=0\nruff check --select E,F . || status=1\nruff format --check . || status=1\nexit $status"
     assert check.reader == "findings"
     assert "ruff==0.6.9" in found.packages.requirements
-    assert any("not run here: check-yaml" in note for note in found.notes)
+    assert any("not run: check-yaml" in note for note in found.notes)
     one = await plan(await repository(files), jobs=(job("pre-commit run ruff-format -a", "Go"),))
     assert [check.command for check in one.checks] == ["ruff format --check ."]
     none = await plan(await repository(files), jobs=(job("pre-commit run check-yaml -a", "Go"),))
@@ -177,4 +177,4 @@ async def test_a_step_that_uses_the_action_of_a_linter_is_run_as_its_command(rep
     other = "      - uses: someone/else@v3\n"
     found = await plan(await repository(TESTS), jobs=(job("pytest", "Run someone/else@v3", other),))
     assert (found.checks, found.ending.outcome) == ((), Outcome.NOT_REPRODUCED)
-    assert "the action someone/else@v3` stands in the way" in found.ending.reason
+    assert "the action someone/else@v3` is not available here" in found.ending.reason

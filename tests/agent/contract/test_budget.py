@@ -15,8 +15,8 @@ def ledger(usage: Usage, budget: Budget) -> Ledger:
 
 def test_the_known_part_of_the_money_is_a_bound() -> None:
     budget = Budget(cost=1.5)
-    assert ledger(KNOWN, budget).model_spent_up() == "the $1.50 of its budget are used up"
-    assert ledger(KNOWN + UNKNOWN, budget).model_spent_up() == "the $1.50 of its budget are used up"
+    assert ledger(KNOWN, budget).model_spent_up() == "the budget of $1.50 is used up"
+    assert ledger(KNOWN + UNKNOWN, budget).model_spent_up() == "the budget of $1.50 is used up"
     assert ledger(UNKNOWN, budget).model_spent_up() is None
     assert ledger(KNOWN, Budget(cost=1.6)).model_spent_up() is None
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent import words
+from agent.contract import words
 from agent.contract.outcome import Outcome
 from agent.contract.proposal import Span
 from agent.contract.usage import RungCost, Usage
@@ -12,7 +12,7 @@ from agent.report.endings import gave_up
 
 def test_numbers_agree_with_their_nouns() -> None:
     assert [words.counted(n, "test") for n in (0, 1, 2, 1200)] == ["0 tests", "1 test", "2 tests", "1,200 tests"]
-    assert [words.opening(n, "test") for n in (0, 1, 10, 11)] == ["No tests", "One test", "Ten tests", "11 tests"]
+    assert [words.in_runs(n) for n in (1, 2, 3)] == ["in 1 run", "in both runs", "in all 3 runs"]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_every_step_is_told_in_words_and_not_by_its_name() -> None:
             assert " " in told
             assert told[0].isupper()
             assert "\n" not in told
-    assert words.step("propose", "model:x") == "Asking the model `x` for a change"
+    assert words.step("propose", "model:x") == "Asking the model `x` for a patch"
 
 
 def test_giving_up_says_what_each_rung_did_and_where_to_start() -> None:
@@ -43,16 +43,16 @@ def test_giving_up_says_what_each_rung_did_and_where_to_start() -> None:
     ending = gave_up(2, rungs, suspects)
     assert ending.outcome is Outcome.GAVE_UP
     assert ending.reason == (
-        "The search through small changes tried 402 changes in 19 s; none of them makes the failing tests pass; the model `x` "
-        "proposed 2 changes in 7.0 s. 2 changes were put to the full check, and none passed."
+        "Mutation search tried 402 changes in 19 s; none makes the failing tests pass; the model `x` "
+        "proposed 2 changes in 7.0 s. 2 changes were fully checked; none passed."
     )
     assert ending.next_step == (
-        "Start at `parse` in src/a.py, lines 3 to 9, the likeliest place; a stronger model may get further."
+        "Start at `parse` in src/a.py, lines 3 to 9, the likeliest location; a stronger model may get further."
     )
 
 
 def test_giving_up_without_a_model_and_without_a_place_still_has_a_next_step() -> None:
     ending = gave_up(0, [RungCost("patterns", 0.0, 0, 0, Usage(), "no Python file is suspicious")], ())
-    assert ending.reason == "The search through small changes got no turn (no Python file is suspicious)."
-    assert ending.next_step == "Start from the diagnosis; with a model Selfheal may get further."
+    assert ending.reason == "Mutation search skipped: no Python file is suspicious."
+    assert ending.next_step == "Start from the diagnosis; with a model, Selfheal may get further."
     assert "No rung" in gave_up(0, [], ()).reason

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent.debugger.calls import Call, read_calls
+from agent.debugger.calls import ToolCall, read_calls
 
-SPAN = Call("read_span", {"path": "pkg/a.py", "first": "10", "last": "40"})
+SPAN = ToolCall("read_span", {"path": "pkg/a.py", "first": "10", "last": "40"})
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,11 @@ def test_a_call_is_read_however_it_is_written(text: str) -> None:
 
 def test_a_snippet_is_the_fenced_code_below() -> None:
     text = "TOOL run_snippet\n```python\nimport pkg\n\nprint(pkg.f('x'))\n```\nand then I will know."
-    assert read_calls(text) == (Call("run_snippet", {"code": "import pkg\n\nprint(pkg.f('x'))"}),)
+    assert read_calls(text) == (ToolCall("run_snippet", {"code": "import pkg\n\nprint(pkg.f('x'))"}),)
 
 
 def test_a_search_keeps_its_blanks() -> None:
-    assert read_calls('TOOL search "def parse(self, text)"') == (Call("search", {"text": "def parse(self, text)"}),)
+    assert read_calls('TOOL search "def parse(self, text)"') == (ToolCall("search", {"text": "def parse(self, text)"}),)
 
 
 def test_only_the_first_few_calls_of_a_message_count() -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Diagnosis
-from agent.debugger.calls import Call
+from agent.debugger.calls import ToolCall
 from agent.debugger.debugger import STEPS, Debugger
 from agent.debugger.tools import LONGEST, Toolbox
-from agent.models import values as model
+from agent.models import values
 from agent.models.router import Models
 from agent.models.values import ModelSettings
 from agent.proposer import Situation
@@ -97,7 +97,7 @@ async def test_what_money_can_pay_bounds_the_steps(tmp_path: Path) -> None:
 
 
 async def test_a_model_that_never_concludes_is_no_diagnosis(tmp_path: Path) -> None:
-    with pytest.raises(model.Unavailable) as caught:
+    with pytest.raises(values.ModelUnavailable) as caught:
         await concluded(tmp_path, "I am a teapot.", "I am still a teapot.")
     assert caught.value.usage.calls == 2
 
@@ -116,30 +116,30 @@ async def test_of_several_causes_the_refuted_one_is_left_out_and_it_is_less_sure
     assert diagnosis.confidence < 0.5
 
 
-HISTORY = (Iteration(1, "model:m", "drops nothing", "--- a/x\n+++ b/x\n", "1 of 1 failing test stays red"),)
+HISTORY = (Iteration(1, "model:m", "drops nothing", "--- a/x\n+++ b/x\n", "1 of 1 failing test still fails"),)
 
 
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (Call("read_span", {"path": "pkg/core.py", "first": "4", "last": "7"}), "lines 4-7 of"),
-        (Call("read_span", {"path": "nothing.py"}), "There is no file nothing.py"),
-        (Call("read_span", {"path": "../../etc/passwd"}), "is not a file of the repository"),
-        (Call("search", {"text": "def cle.n"}), "pkg/text.py:1: def clean(text):"),
-        (Call("search", {"text": "(("}), "No line has it"),
-        (Call("inspect_function", {"name": "Parser.parse"}), "def parse(self, text: str) -> list[str]: ..."),
-        (Call("inspect_function", {"name": "clean"}), "pkg/core.py:7: return clean(text)"),
-        (Call("inspect_function", {"name": "nobody"}), "Nothing here defines nobody"),
-        (Call("run_test", {"id": "tests/test_core.py::test_words"}), "AssertionError"),
-        (Call("run_test", {"id": "tests/test_core.py::test_none"}), "test_none passed"),
-        (Call("run_test", {"id": "test_words"}), "did you mean tests/test_core.py::test_words"),
-        (Call("run_snippet", {"code": "import sys; sys.exit(3)"}), "(exit code 3)"),
-        (Call("run_snippet", {"code": "print('\\x1b[31m' + 'x' * 99999)"}), "xxx"),
-        (Call("diff_iterations", {"one": "1"}), "drops nothing: 1 of 1 failing test stays red"),
-        (Call("format_disk", {}), "There is no tool format_disk"),
+        (ToolCall("read_span", {"path": "pkg/core.py", "first": "4", "last": "7"}), "lines 4-7 of"),
+        (ToolCall("read_span", {"path": "nothing.py"}), "There is no file nothing.py"),
+        (ToolCall("read_span", {"path": "../../etc/passwd"}), "is not a file of the repository"),
+        (ToolCall("search", {"text": "def cle.n"}), "pkg/text.py:1: def clean(text):"),
+        (ToolCall("search", {"text": "(("}), "No line has it"),
+        (ToolCall("inspect_function", {"name": "Parser.parse"}), "def parse(self, text: str) -> list[str]: ..."),
+        (ToolCall("inspect_function", {"name": "clean"}), "pkg/core.py:7: return clean(text)"),
+        (ToolCall("inspect_function", {"name": "nobody"}), "Nothing here defines nobody"),
+        (ToolCall("run_test", {"id": "tests/test_core.py::test_words"}), "AssertionError"),
+        (ToolCall("run_test", {"id": "tests/test_core.py::test_none"}), "test_none passed"),
+        (ToolCall("run_test", {"id": "test_words"}), "did you mean tests/test_core.py::test_words"),
+        (ToolCall("run_snippet", {"code": "import sys; sys.exit(3)"}), "(exit code 3)"),
+        (ToolCall("run_snippet", {"code": "print('\\x1b[31m' + 'x' * 99999)"}), "xxx"),
+        (ToolCall("diff_iterations", {"one": "1"}), "drops nothing: 1 of 1 failing test still fails"),
+        (ToolCall("format_disk", {}), "There is no tool format_disk"),
     ],
 )
-async def test_each_tool_answers_in_bounded_text(tmp_path: Path, call: Call, told: str) -> None:
+async def test_each_tool_answers_in_bounded_text(tmp_path: Path, call: ToolCall, told: str) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         said = await Toolbox(await staged(sandbox), HISTORY).answer(call)
     assert told in said
@@ -150,17 +150,17 @@ async def test_each_tool_answers_in_bounded_text(tmp_path: Path, call: Call, tol
 async def test_what_a_snippet_changes_is_gone_afterwards(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         tools = Toolbox(await staged(sandbox))
-        await tools.answer(Call("run_snippet", {"code": "open('pkg/text.py', 'w').write('')"}))
+        await tools.answer(ToolCall("run_snippet", {"code": "open('pkg/text.py', 'w').write('')"}))
         assert await sandbox.base.read("pkg/text.py") == FILES["pkg/text.py"].encode()
-        assert "return ' '.join" in await tools.answer(Call("read_span", {"path": "pkg/text.py"}))
+        assert "return ' '.join" in await tools.answer(ToolCall("read_span", {"path": "pkg/text.py"}))
 
 
 async def test_a_span_is_cut_at_whole_lines_and_says_where_to_go_on(tmp_path: Path) -> None:
     lines = [f"value_{n} = '{'x' * 60}'" for n in range(200)]
     async with sandbox_with(tmp_path, {**FILES, "pkg/long.py": "\n".join(lines), "pkg/wide.py": "y" * 9_000}) as sandbox:
         tools = Toolbox(await staged(sandbox))
-        told = await tools.answer(Call("read_span", {"path": "pkg/long.py", "first": "11", "last": "190"}))
-        wide = await tools.answer(Call("read_span", {"path": "pkg/wide.py", "first": "1", "last": "1"}))
+        told = await tools.answer(ToolCall("read_span", {"path": "pkg/long.py", "first": "11", "last": "190"}))
+        wide = await tools.answer(ToolCall("read_span", {"path": "pkg/wide.py", "first": "1", "last": "1"}))
     head, *shown = told.splitlines()
     assert shown == lines[10 : 10 + len(shown)]
     assert 20 < len(shown) < 60

@@ -24,13 +24,13 @@ def cases(count: int) -> list[Failure]:
 @pytest.mark.parametrize(
     ("failures", "cause"),
     [
-        (cases(3), "Three cases of `test_rate` fail with `AssertionError: assert 550 == 390`."),
+        (cases(3), "3 cases of `test_rate` fail with `AssertionError: assert 550 == 390`."),
         (cases(1), "`test_rate` fails with `AssertionError: assert 550 == 390`."),
         (cases(12), "12 cases of `test_rate` fail with `AssertionError: assert 550 == 390`."),
-        ([failure("t.py::a", "E: 1"), failure("t.py::b", "E: 2")], "Two tests fail, the first with `E: 1`."),
+        ([failure("t.py::a", "E: 1"), failure("t.py::b", "E: 2")], "2 tests fail, the first with `E: 1`."),
         ([failure("t.py::a", "")], "`a` fails."),
         ([failure("t.py::a", "got `x`\nand more")], "`a` fails with `got 'x' and more`."),
-        ([failure("a.py: F401 `os` unused", "F401 `os` unused")], "One finding: `F401 'os' unused`."),
+        ([failure("a.py: F401 `os` unused", "F401 `os` unused")], "1 finding: `F401 'os' unused`."),
         ([], "A check fails."),
     ],
 )

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.alike import alike
 from agent.contract.proposal import Diagnosis
-from agent.refuting import causes_left
+from agent.diagnosis.refuted import causes_left, is_similar
 from agent.state import remember
 
 
@@ -19,7 +18,7 @@ from agent.state import remember
     ],
 )
 def test_sentences_with_the_same_words_say_the_same(one: str, other: str, same: bool) -> None:
-    assert alike(one, other) is same
+    assert is_similar(one, other) is same
 
 
 def test_a_lesson_takes_the_place_of_one_that_says_the_same() -> None:

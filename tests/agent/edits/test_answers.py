@@ -68,7 +68,7 @@ def test_what_can_mean_one_thing_only_is_read(answer: str) -> None:
         ("```python\ndef nobody():\n    pass\n```\n", "fits no file that was shown"),
         ("pkg/calc.py\n```python\ndef add(a, b):\n    return a + b\n\nX = 1\n```\n", "not the whole file (Box is missing)"),
         ("pkg/new.py\n```python\nX = 1\n```\n", "There is no file pkg/new.py"),
-        ("--- a/pkg/calc.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-import os\n", "Removing pkg/calc.py"),
+        ("--- a/pkg/calc.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-import os\n", "cannot remove pkg/calc.py"),
         ("--- a/pkg/calc.py\n+++ b/pkg/calc.py\n@@ -1 +1 @@\n-import sys\n+import re\n", "do not occur in pkg/calc.py"),
         ("```python\nprint(add(1, 2))\n```\n", "no SEARCH/REPLACE block"),
         ("<<<<<<< SEARCH\nx\n", "is not closed"),

@@ -8,7 +8,7 @@ import pytest
 
 from agent.contract.proposal import FileChange
 from agent.edits.changes import changed_lines
-from agent.edits.hunks import hunks, leans_on_others, together, without_hunk
+from agent.edits.hunks import depends_on_others, hunks, merge, without_hunk
 
 LINES = [f"line {n}\n" for n in range(30)]
 
@@ -52,33 +52,33 @@ def test_each_hunk_left_out_makes_the_change_smaller(seed: int) -> None:
 
 
 def test_changes_of_different_lines_become_one() -> None:
-    assert together((changed(3),), (changed(20, 21),)) == (changed(3, 20, 21),)
+    assert merge((changed(3),), (changed(20, 21),)) == (changed(3, 20, 21),)
     other = FileChange("b.py", None, "x\n")
-    assert together((changed(3),), (other,)) == (changed(3), other)
+    assert merge((changed(3),), (other,)) == (changed(3), other)
 
 
 def test_what_both_changes_have_is_had_once() -> None:
     before = "x = 1\ny = 2\nz = 3\n"
     mine = FileChange("a.py", before, "import os\n" + before.replace("2", "20"))
     yours = FileChange("a.py", before, "import os\n" + before.replace("3", "30"))
-    assert together((mine,), (yours,)) == (FileChange("a.py", before, "import os\nx = 1\ny = 20\nz = 30\n"),)
+    assert merge((mine,), (yours,)) == (FileChange("a.py", before, "import os\nx = 1\ny = 20\nz = 30\n"),)
     new = FileChange("b.py", None, "x\n")
-    assert together((mine, new), (new,)) == (mine, new)
+    assert merge((mine, new), (new,)) == (mine, new)
     left, right = (FileChange("a.py", before, f"import {name}\n{before}") for name in ("os", "re"))
-    assert together((left,), (right,)) == (FileChange("a.py", before, f"import os\nimport re\n{before}"),)
+    assert merge((left,), (right,)) == (FileChange("a.py", before, f"import os\nimport re\n{before}"),)
 
 
 def test_changes_of_the_same_lines_stay_apart() -> None:
     mine = FileChange("a.py", "a\nb\n", "A\nb\n")
-    assert together((mine,), (FileChange("a.py", "a\nb\n", "X\nb\n"),)) is None
-    assert together((mine,), (FileChange("a.py", "other\n", "X\n"),)) is None
-    assert together((mine,), (FileChange("a.py", "a\nb\n", None),)) is None
+    assert merge((mine,), (FileChange("a.py", "a\nb\n", "X\nb\n"),)) is None
+    assert merge((mine,), (FileChange("a.py", "other\n", "X\n"),)) is None
+    assert merge((mine,), (FileChange("a.py", "a\nb\n", None),)) is None
 
 
 def test_a_hunk_that_uses_what_another_brings_in_is_part_of_it() -> None:
     code = "def at(text):\n    lines = text.split()\n    one = 1\n    return len(text.split())\n\n\ndef far():\n    return 1\n"
     new = code.replace("lines = text.split()", "rows = text.split('-')").replace("len(text.split())", "len(rows)")
     edits = (FileChange("a.py", code, new.replace("return 1", "return 2")),)
-    assert [leans_on_others(edits, at) for at in range(3)] == [True, True, False]
+    assert [depends_on_others(edits, at) for at in range(3)] == [True, True, False]
     alone = (FileChange("a.py", code, code.replace("one = 1", "one = 3").replace("return 1", "return 2")),)
-    assert not leans_on_others(alone, 0)
+    assert not depends_on_others(alone, 0)

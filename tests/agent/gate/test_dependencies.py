@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agent.blobs import MemoryBlobs
+from agent.contract.blobs import MemoryBlobs
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Edits, FileChange
+from agent.contract.task import Policy, Task
 from agent.contract.verdicts import Check
 from agent.gate.gate import needs_install
 from agent.graph import repair
 from agent.state import Context
-from agent.task import Policy, Task
 from sandbox.base import Packages
 from tests.agent.workbench import Scripted
 from tests.sandbox.install.test_packages import Index, index, make, tarball

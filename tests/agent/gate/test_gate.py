@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agent.blobs import MemoryBlobs
 from agent.contract import events
+from agent.contract.blobs import MemoryBlobs
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import FileChange
+from agent.contract.task import Task
 from agent.contract.verdicts import Check
 from agent.graph import repair
 from agent.proposer import Proposer
 from agent.state import Context
-from agent.task import Task
 from sandbox.base import Sandbox
 from tests.agent.workbench import Scripted, change
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from agent.checks.oracle import base_of, meddling
+from agent.checks.oracle import base_of, tampering
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import FileChange
 from agent.contract.verdicts import CheckRun, Step
@@ -36,11 +36,11 @@ def test_only_what_the_base_did_not_do_is_an_offence() -> None:
         CheckRun("tests", "finished", {}, (), 1.0, prepared=frozenset(each.format(*DIGESTS) for each in prepared))
         for prepared in (["made tests/a ({0})"], ["made tests/a ({1})", "led to build"])
     )
-    assert meddling(base, run, EDITS) == (
+    assert tampering(base, run, EDITS) == (
         "a step before the tests led to build", "a step before the tests made tests/a",
     )  # fmt: skip
-    assert meddling(run, base, EDITS) == ("a step before the tests made tests/a",)
-    assert not meddling(run, run, EDITS)
+    assert tampering(run, base, EDITS) == ("a step before the tests made tests/a",)
+    assert not tampering(run, run, EDITS)
 
 
 def test_what_the_base_does_otherwise_each_time_a_change_may_do_otherwise_too() -> None:
@@ -48,4 +48,4 @@ def test_what_the_base_does_otherwise_each_time_a_change_may_do_otherwise_too() 
         CheckRun("tests", "finished", {}, (), 1.0, prepared=frozenset({f"made tests/a ({digest})"})) for digest in DIGESTS
     )
     (base,) = base_of([(first,), (second,)])
-    assert not meddling(base, run, EDITS)
+    assert not tampering(base, run, EDITS)

@@ -7,13 +7,13 @@ import json
 import pytest
 
 from agent.contract.proposal import Candidate, FileChange
+from agent.contract.task import Policy
 from agent.contract.verdicts import Check, Oracle, Reader, VerdictId
 from agent.guard.lines import line_findings
 from agent.guard.prints import print_lines
 from agent.guard.rules import refusal
 from agent.guard.rust_tests import inline_items
 from agent.source.test_files import is_test
-from agent.task import Policy
 
 PACKAGE = json.dumps({"name": "a", "scripts": {"test": "vitest run"}, "dependencies": {"x": "1"}, "vitest": {"a": 1}})
 RUST = """\

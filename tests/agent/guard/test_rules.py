@@ -7,9 +7,9 @@ import json
 import pytest
 
 from agent.contract.proposal import Candidate, FileChange
+from agent.contract.task import Policy
 from agent.contract.verdicts import Check, Oracle, Reader, VerdictId
 from agent.guard.rules import doubts, refusal
-from agent.task import Policy
 from tests import data
 
 CODE = """\
@@ -280,7 +280,7 @@ def test_an_example_in_a_docstring_that_is_a_test_stays() -> None:
     ("line", "refused_by"),
     [
         ("from os import _exit", "way-out"),
-        ("import selfheal_guest.channel as c", "under-test"),
+        ("import selfheal_guest.wire.channel as c", "under-test"),
         ("c = sys.modules['selfheal_' + 'guest.channel']", "under-test"),
         ("p = importlib.import_module('_py' + 'test.runner')", "under-test"),
         ("p = importlib.import_module('_pytest.runner')", "under-test"),
@@ -602,7 +602,7 @@ def test_what_a_change_has_installed_is_a_name_that_something_misses(
 def test_a_new_name_is_a_doubt_also_where_it_is_allowed() -> None:
     edit = FileChange("requirements.txt", "x\n", "x>=2\ny\n")
     assert rule(edit, rung="tools") is None
-    assert doubts(Candidate("tools", (edit,), "y"), PLAIN) == ("it has `y` installed, which nothing asked for before",)
+    assert doubts(Candidate("tools", (edit,), "y"), PLAIN) == ("it adds `y` as a new dependency",)
 
 
 def test_a_silenced_check_is_no_formatting() -> None:

@@ -1,4 +1,4 @@
-"""The guest's play with changed functions, as a process of its own, the way the sandbox runs it."""
+"""The guest's challenge of changed functions, as a process of its own, the way the sandbox runs it."""
 
 from __future__ import annotations
 

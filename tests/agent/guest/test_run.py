@@ -1,4 +1,4 @@
-"""The supervisor beside the code that it watches, as a process of its own."""
+"""The supervisor as a process of its own."""
 
 import json
 import subprocess

@@ -43,7 +43,7 @@ async def test_a_green_change_that_contradicts_a_docstring_is_not_accepted(bench
     assert isinstance(result, NoRepair)
     (opinion,) = bench.of(events.Opined)
     assert not opinion.accepted
-    assert "`clamp(-3, 0, 5)`, which comes out as `5`" in opinion.reasons[0]
+    assert "`clamp(-3, 0, 5)`, which gives `5`" in opinion.reasons[0]
     assert result.log.iterations[-1].result.startswith("challenge objects: the docstring of `clamp`")
 
 
@@ -110,7 +110,7 @@ async def test_a_test_from_the_specification_that_held_before_counts(bench: Benc
     result, server = await healed_beside(bench, saying("clamp(3, 0, 5) == 3", "clamp(8, 0, 5) == 5"))
     assert isinstance(result, NoRepair), result
     assert "`clamp(3, 0, 5) == 3`" in result.log.iterations[-1].result
-    assert "it held before" in result.log.iterations[-1].result
+    assert "it passed before" in result.log.iterations[-1].result
     assert (result.usage.calls, result.usage.tokens_in) == (1, 300)
     (asked,) = server.asked
     assert "Never above high" in asked.prompt

@@ -34,14 +34,14 @@ async def lessons(folder: Path, *candidates: tuple[FileChange, ...], title: str 
 
 async def test_a_lesson_names_the_changed_function_and_a_path_only_once(tmp_path: Path) -> None:
     (told,) = await lessons(tmp_path / "bare", changed("number < 0", "0 > number"))
-    assert told.startswith("a change (signs.py::Sign.of): 1 of 1 failing test stays red")
+    assert told.startswith("a change (signs.py::Sign.of): 1 of 1 failing test still fails")
     (told,) = await lessons(tmp_path / "placed", changed("number < 0", "0 > number"), title="x becomes y (signs.py:3)")
     assert told.count("signs.py") - told.count("test_signs.py") == 1
 
 
 async def test_changes_that_leave_the_failure_as_it_was_say_so_and_conclude_nothing(tmp_path: Path) -> None:
     told = await lessons(tmp_path, changed("number < 0", "0 > number"), changed("number < 0", "not number >= 0"))
-    assert told[-1] == "The last 2 changes (in signs.py) left the failure as it was."
+    assert told[-1] == "The last 2 changes (in signs.py) did not change the failure."
 
 
 async def test_it_is_seen_of_several_failures_in_whatever_order_they_come(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ async def test_it_is_seen_of_several_failures_in_whatever_order_they_come(tmp_pa
     rounds: list[tuple[Edits, ...]] = [(unmoved,), (changed("number < 0", "not number >= 0"),), (moved,)]
     await bench.heal(Scripted(rounds), files={**FILES, "test_signs.py": tests})
     told = [event.lesson for event in bench.of(events.Reflected)]
-    assert told[2] == "The last 2 changes (in signs.py) left the failure as it was."
+    assert told[2] == "The last 2 changes (in signs.py) did not change the failure."
     assert len(told) == 4
 
 
@@ -64,11 +64,11 @@ async def test_an_objection_is_told_from_what_the_gate_found_by_who_made_it(tmp_
     bench = Bench(tmp_path)
     await bench.heal(Scripted([(change("a - b", "a + b"),)], rung="model:m"), opinions=(Opinion("taste", object_to),))
     (told,) = bench.of(events.Reflected)
-    assert told.lesson.endswith("Meet the objection; that the checks are green is not enough.")
+    assert told.lesson.endswith("Address the objection; passing checks are not enough.")
 
 
 async def test_changes_that_mend_the_failing_test_and_break_others_alike_are_not_called_stuck(tmp_path: Path) -> None:
     told = await lessons(tmp_path, changed("else 1", "else 0"), changed("else 1", "else 0 * number"))
     assert len(told) == 2
-    assert all("it mends the failing tests, but breaks" in lesson for lesson in told)
-    assert all("kind of input apart from theirs" in lesson for lesson in told)
+    assert all("it fixes the failing tests but breaks" in lesson for lesson in told)
+    assert all("input differs from theirs" in lesson for lesson in told)

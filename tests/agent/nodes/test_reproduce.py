@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from agent.checks.oracle import EXIT
-from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
 from agent.contract.verdicts import Check, CheckRun, Failure, Verdict
-from agent.reproducing import Red
 from tests.agent.reproduce.test_flakiness import Case
 
 
@@ -33,5 +32,5 @@ async def test_so_it_is_where_the_replay_ran_one_of_two_checks(tmp_path: Path) -
 async def test_the_replay_is_the_first_of_the_runs(tmp_path: Path) -> None:
     check = Check("step", "echo x >> ../count; exit 3", "exit")
     result = await Case(tmp_path, {}).seen(checks=(check,), replayed=(replayed("step"),))
-    assert isinstance(result, Red), result
+    assert isinstance(result, ConfirmedFailure), result
     assert result.base[0].output == "no"

@@ -9,10 +9,10 @@ import pytest
 from agent.contract import events
 from agent.contract.budget import Budget
 from agent.contract.outcome import NoRepair, Repair
+from agent.contract.task import Policy
 from agent.models.router import Models
 from agent.models.values import ModelSettings
 from agent.nodes.review import Review, read_review
-from agent.task import Policy
 from tests.agent.workbench import RIGHT, Bench, Scripted, change
 from tests.standins.model import Reply, ScriptedModel, refused
 
@@ -136,7 +136,7 @@ async def test_where_the_tokens_are_spent_it_is_said_that_nobody_read_it(tmp_pat
     result, bench, server = await healed(tmp_path, Scripted([(RIGHT,)]), budget=Budget(tokens=0))
     assert isinstance(result, Repair)
     assert not server.asked
-    assert "Nobody reviewed" in bench.of(events.Degraded)[0].why
+    assert "The review was skipped" in bench.of(events.Degraded)[0].why
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from agent.contract import events
 from agent.contract.budget import Budget
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Edits, FileChange
+from agent.contract.task import Task
 from agent.edits.changes import digest
 from agent.graph import repair
 from agent.state import Context, Objection, Opinion, State, Work, pack
-from agent.task import Task
 from tests.agent.workbench import CALC, PYTEST, RIGHT, SAMPLE, Bench, Scripted, change, sandbox_with
 
 SLOW = CALC.replace("return a - b", "import time; time.sleep(1); return a - b")

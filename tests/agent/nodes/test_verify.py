@@ -35,7 +35,7 @@ async def test_what_is_red_once_and_then_green_decides_nothing_and_is_told(tmp_p
     bench = Bench(tmp_path)
     result = await bench.heal(Scripted([(RIGHT,)]), files=files(tmp_path, 3))
     assert isinstance(result, Repair), result
-    assert any("Red once" in note and "test_now_and_then" in note for note in result.log.notes)
+    assert any("Failed once" in note and "test_now_and_then" in note for note in result.log.notes)
     assert (tmp_path / "ran").stat().st_size == 5
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from agent.contract.proposal import Diagnosis, Span
 from agent.models.router import Models
 from agent.models.values import ModelSettings
-from agent.prompts import diagnose as prompting
-from agent.prompts import failures as failing
+from agent.prompts import diagnose, failures
 from agent.prompts.excerpts import failing_tests, view
-from agent.prompts.similarity import affinities
+from agent.prompts.similarity import similarities
 from agent.proposer import Situation
 from agent.proposers.model import DIRECT, ModelProposer
 from sandbox.base import Sandbox
@@ -45,7 +44,7 @@ async def staged(sandbox: Sandbox) -> Situation:
 async def test_what_fails_is_shown_whole_with_what_it_uses_and_nothing_twice(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         now = await staged(sandbox)
-        shown = await prompting.repair(replace(now, strategy=DIRECT), 12_000, "")
+        shown = await diagnose.repair(replace(now, strategy=DIRECT), 12_000, "")
     text = shown.prompt.messages[1]["content"]
     assert "# the mark at the end belongs to the text" in text
     assert text.count("def test_quote_keeps_its_end") == 1
@@ -156,7 +155,7 @@ async def test_without_suspects_what_the_test_names_is_shown(tmp_path: Path) -> 
 
 async def test_cases_that_fail_alike_are_told_together_and_their_traceback_once(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
-        told = failing.told(failing.red(await staged(sandbox)), 600)
+        told = failures.as_text(failures.red(await staged(sandbox)), 600)
     assert told.count("--- tests/test_blocks.py") == 1
     assert "def test_quote_keeps_its_end" not in told
     assert told.count("::test_quote_keeps_its_end[") >= 3
@@ -195,9 +194,9 @@ def test_names_that_say_what_a_test_is_about_weigh_more_than_those_that_all_plac
         "pkg/renderers/html.py HTMLRenderer.link",
         "pkg/core.py f",
     ]
-    found = affinities("tests/test_renderers.py::TestMarkdownRenderer::test_block_quote_ends", places)
+    found = similarities("tests/test_renderers.py::TestMarkdownRenderer::test_block_quote_ends", places)
     assert found[0] > found[1] > found[2] == 0.0
-    assert affinities("tests/x.py::test_y", places) == [0.0] * 3
+    assert similarities("tests/x.py::test_y", places) == [0.0] * 3
 
 
 LONG = {

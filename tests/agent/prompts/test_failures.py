@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.contract.verdicts import Failure, VerdictId
-from agent.prompts.failures import told
+from agent.prompts.failures import as_text
 
 DETAILS = "\n".join(
     [
@@ -17,7 +17,7 @@ DETAILS = "\n".join(
 
 
 def test_a_long_traceback_is_cut_at_line_ends_and_keeps_its_assertion() -> None:
-    text = told([Failure(VerdictId("tests/test_a.py::test_x"), "AssertionError: assert 'one' == 'other'", DETAILS)], 150)
+    text = as_text([Failure(VerdictId("tests/test_a.py::test_x"), "AssertionError: assert 'one' == 'other'", DETAILS)], 150)
     lines = text.splitlines()
     assert len(text) < 3 * 160
     assert ">       assert found == wanted" in lines
@@ -27,10 +27,10 @@ def test_a_long_traceback_is_cut_at_line_ends_and_keeps_its_assertion() -> None:
 
 def test_messages_beyond_the_room_are_left_out_whole() -> None:
     many = [Failure(VerdictId(f"tests/test_a.py::test_{n}"), f"AssertionError: {n} " + "x" * 50) for n in range(10)]
-    lines = told(many, 100).splitlines()
+    lines = as_text(many, 100).splitlines()
     assert 1 <= len(lines) < 10
     assert all(line.endswith("x" * 50) for line in lines)
 
 
 def test_one_endless_message_is_bounded() -> None:
-    assert len(told([Failure(VerdictId("a"), "m" * 10_000)], 100)) < 400
+    assert len(as_text([Failure(VerdictId("a"), "m" * 10_000)], 100)) < 400

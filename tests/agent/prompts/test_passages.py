@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.prompts.locations import MARGIN, Place
+from agent.prompts.locations import MARGIN, Location
 from agent.prompts.passages import Passages, nearest
 from agent.source.outline import Module, changed
 
@@ -14,15 +14,15 @@ MODULE = Module(
 )
 
 
-def place(name: str, why: str = "why", *lines: int) -> Place:
+def place(name: str, why: str = "why", *lines: int) -> Location:
     definition = MODULE.named(name)
     assert definition is not None
-    return Place(MODULE, definition.first, definition.last, why, definition, lines)
+    return Location(MODULE, definition.first, definition.last, why, definition, lines)
 
 
 def test_neighbours_are_one_excerpt_and_what_overlaps_is_shown_once() -> None:
     shown = Passages(1_000)
-    for each in (place("two"), place("one", "other"), Place(MODULE, 5, 6, "again"), place("three")):
+    for each in (place("two"), place("one", "other"), Location(MODULE, 5, 6, "again"), place("three")):
         assert shown.add(each)
     first, second = shown.excerpts()
     assert first.title == "pkg/a.py, lines 1-6 (`one`, other; `two`, why)"
@@ -59,7 +59,7 @@ def test_one_hidden_line_is_shown_instead_of_a_mark() -> None:
     module = Module("a.py", "def f():\n" + "".join(f"    step_{n} = {n}\n" for n in range(2, 300)))
     hidden = 50 + MARGIN + 1
     shown = Passages(5_000)
-    shown.add(Place(module, 1, 299, "why", module.named("f"), (50, hidden + MARGIN + 1)))
+    shown.add(Location(module, 1, 299, "why", module.named("f"), (50, hidden + MARGIN + 1)))
     text = shown.excerpts()[0].text
     assert f"step_{hidden} = " in text
     assert text.count("are not shown") == 2, "before and after these"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.contract.proposal import Candidate, FileChange
-from agent.prompts import review as reviewing
+from agent.prompts import review
 from tests.agent.stage import situation
 from tests.agent.workbench import PYTEST, sandbox_with
 
@@ -25,9 +25,9 @@ async def test_the_reviewer_sees_all_failing_tests_and_the_changed_function_whol
     changed = FileChange("wide.py", SOURCE, SOURCE.replace("value - 1", "value + 1"))
     async with sandbox_with(tmp_path, FILES) as sandbox:
         now = await situation(sandbox, PYTEST.command, env=PYTEST.env, seconds=60.0)
-        prompt = await reviewing.review(now, Candidate("model:m", (changed,), "x"))
+        prompt = await review.review(now, Candidate("model:m", (changed,), "x"))
         endless = replace(changed, after=(changed.after or "").replace("    return", "    'x'\n" * 500 + "    return"))
-        bounded = await reviewing.review(now, Candidate("model:m", (endless,), "x"))
+        bounded = await review.review(now, Candidate("model:m", (endless,), "x"))
     text = prompt.messages[-1]["content"]
     assert "def test_wide" in text
     assert "# one more" in text
@@ -42,7 +42,7 @@ async def shown(folder: Path, source: str, old: str, new: str, rung: str = "mode
     async with sandbox_with(folder, files) as sandbox:
         now = await situation(sandbox, PYTEST.command, env=PYTEST.env, seconds=60.0)
         edits = (FileChange("wide.py", source, source.replace(old, new)),)
-        return (await reviewing.review(now, Candidate(rung, edits, "x"))).messages[-1]["content"]
+        return (await review.review(now, Candidate(rung, edits, "x"))).messages[-1]["content"]
 
 
 async def test_of_a_long_function_the_head_and_what_is_near_the_change_is_shown_with_its_contract(tmp_path: Path) -> None:

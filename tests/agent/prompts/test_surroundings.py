@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.prompts.locations import Place, Sources
+from agent.prompts.locations import Location, Sources
 from agent.prompts.surroundings import surroundings
 from tests.agent.workbench import sandbox_with
 
@@ -35,8 +35,8 @@ async def test_constants_are_found_by_name_in_the_class_its_bases_and_other_modu
         sources = Sources(sandbox.base)
         for path in FILES:
             await sources.get(path)
-        place = await sources.named("pkg/inline.py::Star.handle", "x")
-        assert isinstance(place, Place)
+        place = await sources.find("pkg/inline.py::Star.handle", "x")
+        assert isinstance(place, Location)
         found = {each.title: each.text for each in await surroundings([place], {}, sources)}
     (used,) = [text for title, text in found.items() if "has besides" in title]
     lines = used.splitlines()
@@ -57,10 +57,10 @@ async def test_constants_are_found_by_name_in_the_class_its_bases_and_other_modu
 async def test_a_constant_is_a_place_and_a_window_does_not_begin_with_the_licence(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         sources = Sources(sandbox.base)
-        one = await sources.named("pkg/inline.py::STAR_RE", "x")
-        attribute = await sources.named("pkg/inline.py::Star.PATTERNS", "x")
-        window = await sources.named("pkg/inline.py:8", "x")
-        assert await sources.named("pkg/inline.py::NOWHERE", "x") is None
+        one = await sources.find("pkg/inline.py::STAR_RE", "x")
+        attribute = await sources.find("pkg/inline.py::Star.PATTERNS", "x")
+        window = await sources.find("pkg/inline.py:8", "x")
+        assert await sources.find("pkg/inline.py::NOWHERE", "x") is None
     assert one is not None
     assert (one.first, one.last, one.name) == (8, 8, "STAR_RE")
     assert attribute is not None

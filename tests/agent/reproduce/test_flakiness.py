@@ -11,18 +11,17 @@ from pathlib import Path
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agent.blobs import MemoryBlobs
 from agent.contract import events
+from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Budget
-from agent.contract.outcome import Flakiness, NoRepair, Outcome, Repair
+from agent.contract.outcome import ConfirmedFailure, Flakiness, NoRepair, Outcome, Repair
 from agent.contract.proposal import FileChange
+from agent.contract.task import Task
 from agent.contract.verdicts import Check, Conditions, VerdictId
-from agent.graph import repair
-from agent.reproduce.flakiness import EAST, by_signs, in_words, named_in, series, trials, varied
-from agent.reproduce.probing import TRIALS, UNTOLD
-from agent.reproducing import Red, reproduced
+from agent.graph import confirm, repair
+from agent.reproduce.flakiness import EAST, by_signs, in_words, reported_in, series, trials, varied
+from agent.reproduce.probing import TRIALS, UNREPORTED
 from agent.state import Context
-from agent.task import Task
 from sandbox.base import Sandbox
 from tests.agent.workbench import PYTEST, Scripted, sandbox_with
 
@@ -57,9 +56,9 @@ class Case:
     def context(self, *proposers: Scripted) -> Context:
         return Context(self.emit, proposers, None, MemoryBlobs(), InMemorySaver())
 
-    async def seen(self, **known: object) -> Red | NoRepair:
+    async def seen(self, **known: object) -> ConfirmedFailure | NoRepair:
         async with self.task() as task:
-            return await reproduced(replace(task, **known), self.context())
+            return await confirm(replace(task, **known), self.context())
 
     async def healed(self, *proposers: Scripted, **known: object) -> Repair | NoRepair:
         async with self.task() as task:
@@ -71,12 +70,12 @@ class Case:
         return [event for event in self.events if isinstance(event, events.Probed)]
 
 
-def flaky(result: Red | Repair | NoRepair) -> Flakiness:
+def flaky(result: ConfirmedFailure | Repair | NoRepair) -> Flakiness:
     assert isinstance(result, NoRepair), result
     assert result.outcome is Outcome.FLAKY, result
     assert result.flakiness is not None
     found = result.flakiness
-    assert f"flaky {found.red}/{found.runs}" in result.reason
+    assert f"Flaky {found.red}/{found.runs}" in result.reason
     assert f"Suspected cause: {found.cause}" in result.reason
     assert 0 < found.red < found.runs
     return found
@@ -101,14 +100,15 @@ ORDER = {
 
 async def test_a_failure_that_needs_an_order_names_the_test_to_blame(tmp_path: Path) -> None:
     case = Case(tmp_path, ORDER)
-    found = flaky(await case.seen(told=("test_a.py::test_first",)))
+    found = flaky(await case.seen(reported_ids=("test_a.py::test_first",)))
     assert (found.cause, found.ids) == ("order", ("test_a.py::test_first",))
     assert varied(found.under[0]) == ("shuffle",)
-    assert "`test_c.py::test_dear`, which leaves something behind" in found.evidence[-1]
+    assert "`test_c.py::test_dear`, which leaves state behind" in found.evidence[-1]
     assert len(case.probes()) <= 20
     assert [event.run for event in case.probes()] == list(range(1, len(case.probes()) + 1))
 
 
+@pytest.mark.long
 async def test_a_test_that_needs_another_one_before_it_is_told_so(tmp_path: Path) -> None:
     files = {
         "state.py": "READY = []\n",
@@ -141,8 +141,8 @@ MENDED = TIME["due.py"].replace("today.replace(month=today.month + 1)", "today +
 
 async def test_what_is_red_at_the_clock_of_the_run_is_reproduced(tmp_path: Path) -> None:
     case = Case(tmp_path, TIME)
-    result = await case.seen(told=("test_due.py::test_due",), clock=RUN)
-    assert isinstance(result, Red), result
+    result = await case.seen(reported_ids=("test_due.py::test_due",), clock=RUN)
+    assert isinstance(result, ConfirmedFailure), result
     assert result.failing == ("test_due.py::test_due",)
     (fixed,) = result.oracle.checks[0].conditions
     assert varied(fixed) == ("clock",)
@@ -155,14 +155,15 @@ async def test_the_gate_judges_at_the_clock_of_the_run(tmp_path: Path) -> None:
     wrong = (FileChange("due.py", TIME["due.py"], TIME["due.py"].replace("+ 1", "+ 3")),)
     right = (FileChange("due.py", TIME["due.py"], MENDED),)
     rung = Scripted([(wrong,), (right,)])
-    result = await case.healed(rung, told=("test_due.py::test_due",), clock=RUN)
+    result = await case.healed(rung, reported_ids=("test_due.py::test_due",), clock=RUN)
     assert isinstance(result, Repair), result
     assert result.edits == right
-    assert any("suspected cause: time" in hint for hint in rung.seen[0].hints)
+    assert any("Suspected cause: time" in hint for hint in rung.seen[0].hints)
     (evidence,) = result.evidence.checks
     assert (evidence.base_red, evidence.with_red, evidence.without_red) == (1, 0, 1)
 
 
+@pytest.mark.long
 async def test_a_failure_of_another_time_zone_is_one_of_time(tmp_path: Path) -> None:
     files = {"test_zone.py": "import time\ndef test_zone(): assert time.localtime().tm_gmtoff < 14 * 3600\n"}
     found = flaky(await Case(tmp_path, files).seen())
@@ -183,6 +184,7 @@ async def test_a_failure_that_needs_a_hash_seed_is_one_of_randomness(tmp_path: P
     assert "PYTHONHASHSEED=" in found.evidence[0]
 
 
+@pytest.mark.long
 async def test_a_failure_that_needs_a_random_seed_is_one_of_randomness(tmp_path: Path) -> None:
     files = {"test_dice.py": "import random\ndef test_dice(): assert random.randrange(10**6) != 249523\n"}
     found = flaky(await Case(tmp_path, files).seen())
@@ -192,8 +194,8 @@ async def test_a_failure_that_needs_a_random_seed_is_one_of_randomness(tmp_path:
 
 async def test_the_seed_that_the_log_tells_reproduces_the_run(tmp_path: Path) -> None:
     files = {"test_dice.py": "import random\ndef test_dice(): assert random.randrange(10**6) != 142592\n"}  # seed 4711 draws it
-    result = await Case(tmp_path, files).seen(seed=4711, told=("test_dice.py::test_dice",))
-    assert isinstance(result, Red), result
+    result = await Case(tmp_path, files).seen(seed=4711, reported_ids=("test_dice.py::test_dice",))
+    assert isinstance(result, ConfirmedFailure), result
     assert result.oracle.checks[0].conditions == (Conditions(seed=4711),)
 
 
@@ -242,10 +244,11 @@ async def test_a_failure_that_nothing_fixes_is_suspected_of_concurrency_by_its_c
     third = THIRD.replace("COUNTER", repr(str(tmp_path / "n")))
     found = flaky(await Case(tmp_path, {**RACE, "third.py": third}).seen())
     assert (found.cause, found.red, found.runs, found.under) == ("concurrency", 1, 4, ())
-    assert "red in some runs and green in others in shuffled order 1" in found.evidence[0]
+    assert "failed in some runs and passed in others under the same conditions (in shuffled order 1" in found.evidence[0]
     assert "threading" in found.evidence[1]
 
 
+@pytest.mark.long
 async def test_a_failure_that_nothing_explains_is_unknown(tmp_path: Path) -> None:
     third = THIRD.replace("COUNTER", repr(str(tmp_path / "n")))
     test = "from third import is_third\ndef test_luck(): assert not is_third()\n"
@@ -253,6 +256,7 @@ async def test_a_failure_that_nothing_explains_is_unknown(tmp_path: Path) -> Non
     assert (found.cause, len(found.evidence)) == ("unknown", 1)
 
 
+@pytest.mark.long
 async def test_a_failure_that_nothing_fixes_and_that_asks_for_the_time_is_suspected_of_time(tmp_path: Path) -> None:
     third = THIRD.replace("COUNTER", repr(str(tmp_path / "n")))
     test = "import datetime\nfrom third import is_third\n\ndef test_now():\n    late = is_third()\n"
@@ -268,7 +272,7 @@ async def test_what_came_and_went_at_the_base_is_announced_as_that(tmp_path: Pat
     case = Case(tmp_path, {"test_luck.py": test, "third.py": second})
     flaky(await case.seen())
     (told,) = [event.text for event in case.events if isinstance(event, events.Reproduced)]
-    assert told.startswith("Comes and goes: `test_luck.py::test_luck`, red in some of 3 runs")
+    assert told.startswith("Flaky: `test_luck.py::test_luck` failed in some of 3 runs only")
 
 
 @pytest.mark.parametrize(
@@ -288,21 +292,25 @@ NETWORK = {"test_net.py": "import socket\ndef test_net(): socket.create_connecti
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_red_for_want_of_a_network_is_not_what_ci_saw(sandbox: Sandbox, tmp_path: Path) -> None:
-    result = await Case(tmp_path, NETWORK, sandbox).seen(told=("test_net.py::test_net",), hints=("E  assert 404 == 200",))
+    result = await Case(tmp_path, NETWORK, sandbox).seen(
+        reported_ids=("test_net.py::test_net",), hints=("E  assert 404 == 200",)
+    )
     assert isinstance(result, NoRepair), result
     assert result.outcome is Outcome.NOT_REPRODUCED
     assert "has no network" in result.reason
 
 
 @pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.long
 async def test_where_ci_had_no_network_either_it_is_flaky(sandbox: Sandbox, tmp_path: Path) -> None:
     hints = ("E  socket.gaierror: [Errno -3] Temporary failure in name resolution",)
-    result = await Case(tmp_path, NETWORK, sandbox).seen(told=("test_net.py::test_net",), hints=hints)
+    result = await Case(tmp_path, NETWORK, sandbox).seen(reported_ids=("test_net.py::test_net",), hints=hints)
     assert isinstance(result, NoRepair), result
     assert (result.outcome, result.flakiness and result.flakiness.cause) == (Outcome.FLAKY, "network")
 
 
 @pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.long
 async def test_where_nothing_is_known_of_ci_the_network_is_what_it_needs(sandbox: Sandbox, tmp_path: Path) -> None:
     result = await Case(tmp_path, NETWORK, sandbox).seen()
     assert isinstance(result, NoRepair), result
@@ -312,12 +320,12 @@ async def test_where_nothing_is_known_of_ci_the_network_is_what_it_needs(sandbox
 
 async def test_a_failure_that_is_never_red_is_not_reproduced_and_says_what_was_tried(tmp_path: Path) -> None:
     case = Case(tmp_path, {"test_fine.py": "def test_fine(): pass\n"})
-    result = await case.seen(told=("test_fine.py::test_fine",), clock=RUN)
+    result = await case.seen(reported_ids=("test_fine.py::test_fine",), clock=RUN)
     assert isinstance(result, NoRepair)
     assert result.outcome is Outcome.NOT_REPRODUCED
     assert len(case.probes()) == TRIALS + 1
     assert case.probes()[-1].under.endswith("1 test alone")
-    assert f"{TRIALS + 1} further runs in other orders" in result.reason
+    assert f"{TRIALS + 1} more runs with other test orders" in result.reason
 
 
 async def test_where_nothing_says_that_anything_was_red_few_more_runs_are_made(tmp_path: Path) -> None:
@@ -325,7 +333,7 @@ async def test_where_nothing_says_that_anything_was_red_few_more_runs_are_made(t
     result = await case.seen()
     assert isinstance(result, NoRepair)
     assert result.outcome is Outcome.NOT_REPRODUCED
-    assert len(case.probes()) == UNTOLD < TRIALS
+    assert len(case.probes()) == UNREPORTED < TRIALS
 
 
 async def test_short_of_time_nothing_more_is_tried(tmp_path: Path) -> None:
@@ -346,11 +354,12 @@ async def test_flakiness_is_repaired_only_when_it_is_asked_for(tmp_path: Path) -
     rung = Scripted([(right,)], rung="model:scripted")
     result = await Case(tmp_path, HASHES).healed(rung, heals_flakiness=True)
     assert isinstance(result, Repair), result
-    assert any("suspected cause: randomness" in hint for hint in rung.seen[0].hints)
+    assert any("Suspected cause: randomness" in hint for hint in rung.seen[0].hints)
     (evidence,) = result.evidence.checks
     assert (evidence.base_red, evidence.with_red, evidence.without_red) == (1, 0, 1)
 
 
+@pytest.mark.long
 async def test_a_repair_that_is_green_by_luck_is_no_repair_of_flakiness(tmp_path: Path) -> None:
     """It mends the one order that was tried first, and is red in another."""
     source = HASHES["names.py"]
@@ -371,7 +380,7 @@ async def test_state_that_tests_share_is_healed_under_the_order_that_shows_it(tm
         "    if name not in CACHE:\n        CACHE[name]", "    if CACHE.get(name) != table[name]:\n        CACHE[name]"
     )
     result = await Case(tmp_path, files).healed(
-        Scripted([((FileChange("stock.py", STOCK, fixed),),)]), told=("test_a.py::test_first",), heals_flakiness=True
+        Scripted([((FileChange("stock.py", STOCK, fixed),),)]), reported_ids=("test_a.py::test_first",), heals_flakiness=True
     )
     assert isinstance(result, Repair), result
 
@@ -388,8 +397,8 @@ async def test_the_likeliest_conditions_come_first_and_are_fixed_in_all_that_var
 
 async def test_cis_names_are_found_below_folders() -> None:
     ids = [VerdictId("pkg/tests/test_a.py::test_b"), VerdictId("tests/test_a.py::test_c")]
-    assert named_in(["tests/test_a.py::test_b"], ids) == {"pkg/tests/test_a.py::test_b"}
-    assert named_in(["sts/test_a.py::test_c", "test_b"], ids) == frozenset()
+    assert reported_in(["tests/test_a.py::test_b"], ids) == {"pkg/tests/test_a.py::test_b"}
+    assert reported_in(["sts/test_a.py::test_c", "test_b"], ids) == frozenset()
 
 
 @pytest.mark.parametrize(("red", "runs", "length"), [(1, 2, 5), (9, 10, 3), (1, 10, 10), (1, 4, 10)])

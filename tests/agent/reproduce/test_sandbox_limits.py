@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from agent.checks.oracle import EXIT
-from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
 from agent.contract.verdicts import Check, CheckRun, Failure, Verdict
-from agent.reproduce.sandbox_limits import Lack, alike, lack_behind
-from agent.reproducing import Red
+from agent.reproduce.sandbox_limits import SandboxLimit, is_in_log, limit_behind
 from sandbox.base import Sandbox
 from tests.agent.conftest import RunCheck
 
@@ -43,7 +42,7 @@ def test_memory(): raise MemoryError
 async def test_only_what_the_system_itself_said_is_a_lack_of_the_sandbox(run_check: RunCheck) -> None:
     run = await run_check(TESTS)
     check = Check("tests", "pytest", "pytest")
-    found = {failure.id.partition("::")[2]: lack_behind(failure, run, check) for failure in run.failures}
+    found = {failure.id.partition("::")[2]: limit_behind(failure, run, check) for failure in run.failures}
     assert {name: lack.what for name, lack in found.items() if lack is not None} == {
         "test_network": "network", "test_url": "network", "test_large": "file size",
     }  # fmt: skip
@@ -64,22 +63,22 @@ async def test_only_what_the_system_itself_said_is_a_lack_of_the_sandbox(run_che
 async def test_a_step_that_ends_at_a_limit(run_check: RunCheck, script: str, what: str | None) -> None:
     run = await run_check({}, script, "exit")
     assert run.red == {EXIT}, run.output
-    lack = lack_behind(run.failures[0], run, Check("step", script, "exit"))
+    lack = limit_behind(run.failures[0], run, Check("step", script, "exit"))
     assert (lack and lack.what) == what, run.output
 
 
 async def test_a_step_that_was_killed_for_its_memory() -> None:
     run = CheckRun("step", "out_of_memory", {EXIT: Verdict.FAILED}, (Failure(EXIT, "exit code 137: "),), 1.0, exit_code=137)
-    lack = lack_behind(run.failures[0], run, Check("step", "./big", "exit"))
+    lack = limit_behind(run.failures[0], run, Check("step", "./big", "exit"))
     assert lack is not None
     assert lack.what == "memory"
 
 
 async def test_what_ci_says_too_is_no_lack_of_ours() -> None:
-    lack = Lack("disk", "No space left on device")
-    assert alike(lack, ("cp: error writing 'x': No space left on device",))
-    assert not alike(lack, ("E  assert 1 == 2",))
-    assert not alike(lack, ())
+    lack = SandboxLimit("disk", "No space left on device")
+    assert is_in_log(lack, ("cp: error writing 'x': No space left on device",))
+    assert not is_in_log(lack, ("E  assert 1 == 2",))
+    assert not is_in_log(lack, ())
 
 
 BIG = "def test_big(tmp_path):\n    with open(tmp_path / 'big', 'wb') as file: file.truncate(3 << 40)\n"
@@ -98,8 +97,8 @@ async def test_a_limit_ends_the_attempt_only_where_it_explains_all_and_ci_does_n
 
     result = await Case(tmp_path, files, sandbox).seen(**known)
     if outcome is None:
-        assert isinstance(result, Red), result
+        assert isinstance(result, ConfirmedFailure), result
         return
     assert isinstance(result, NoRepair), result
     assert result.outcome is outcome
-    assert "its file size" in result.reason
+    assert "file size limit" in result.reason

@@ -1,4 +1,4 @@
-"""A worker process that heals one attempt: `python -m tests.app.healer ATTEMPT [KILL_AT]`, its settings in the environment.
+"""A worker process that heals one attempt: `python -m tests.app.attempt.healer ATTEMPT [KILL_AT]`, settings in the environment.
 
 It kills itself with SIGKILL when an event of the kind KILL_AT ("answered"), or a step of that name ("report"), is told.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.attempt.gather import Gathered, Head, gather
+from app.attempt.gather import Gathered, HeadCommit, gather
 from app.clock import SystemClock
 from app.github import GitHub, Repository
 from app.settings import load
@@ -39,7 +39,7 @@ class Red:
     github: standin.GitHub
     repository: Repository
     store: Store
-    head: Head
+    head: HeadCommit
     ref: RepositoryRef
 
     async def attempt(self) -> Attempt:
@@ -68,7 +68,7 @@ async def red(tmp_path: Path, database_url: str | None) -> AsyncIterator[Red]:
         await github.settled()
         ref = RepositoryRef(made.id, NAME, "main")
         repository = client.repository(github.installation("acme").id, ref)
-        yield Red(github, repository, store, Head(sha, "main"), ref)
+        yield Red(github, repository, store, HeadCommit(sha, "main"), ref)
 
 
 async def test_what_a_failing_job_says_is_told_without_secrets(red: Red) -> None:
@@ -85,7 +85,7 @@ async def test_a_log_that_has_expired_is_named_as_gone(red: Red) -> None:
     red.github.faults.status("GET", f"/repos/{NAME}/actions/jobs/*", 410, times=9)
     gathered = await red.gathered()
     assert [job.name for job in gathered.jobs] == ["tests"]
-    assert gathered.hints == ("The log of the failing job tests is gone.",)
+    assert gathered.hints == ("The log of the failing job tests has expired.",)
 
 
 async def test_a_run_that_was_deleted_leaves_what_else_is_known(red: Red) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agent.blobs import MemoryBlobs
+from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Budget
 from agent.contract.events import AnyEvent, Degraded
 from agent.contract.outcome import Repair
@@ -19,7 +19,7 @@ from agent.models.router import Models, ModelSettings
 from app.cli.checkout import checkout
 from sandbox.base import Limits, SandboxUnavailable
 from sandbox.install.index.access import configured
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from tests.standins.model import Asked, Reply, ScriptedModel
 
@@ -86,7 +86,7 @@ async def test_a_package_of_the_registry_is_healed_by_the_model_rung(tmp_path: P
             return Reply('{"cause": "a whole second is told as milliseconds", "where": ["index.js"], "confidence": 0.9}')
         return Reply(FIX if "You repair code" in question.prompt else '{"accept": true, "reason": "", "input": ""}')
 
-    sandboxes = LocalSandboxes(tmp_path / "open", Shop(tmp_path / "cache", await configured()))
+    sandboxes = LocalSandboxes(tmp_path / "open", PackageStore(tmp_path / "cache", await configured()))
     async with ScriptedModel(answer) as server:
         models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
         engine = Engine(sandboxes, models, InMemorySaver(), Budget(seconds=300.0), Limits())

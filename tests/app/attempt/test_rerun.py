@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from agent.blobs import Blobs
 from agent.case import Case, without_a_run
+from agent.contract.blobs import Blobs
 from agent.contract.events import Emit, StepStarted
 from agent.contract.memory import Memory
 from agent.contract.outcome import Flakiness, NoRepair, Outcome
+from agent.contract.question import Reply
 from agent.contract.verdicts import VerdictId
 from agent.engine import Engine
-from agent.question import Reply
-from app.jobs import Deps, heal
+from app.attempt.story import Deps, heal
 from app.store.values import Attempt
 from tests.app.plant import NAME, Plant
 from tests.app.requests import taken
@@ -84,7 +84,7 @@ async def test_a_persons_command_tries_nevertheless_and_says_so(plant: Plant) ->
     steps = [one.event.step for one in await plant.store.timeline(attempt.id) if isinstance(one.event, StepStarted)]
     assert "unpack" in steps
     summaries = [run.output["summary"] for run in plant.github.check_runs(NAME)]
-    assert any("A person asked" in summary and "error: 503" in summary for summary in summaries)
+    assert any("Requested by a person" in summary and "error: 503" in summary for summary in summaries)
 
 
 @pytest.mark.parametrize("by", ["repository", "operator"])
@@ -92,7 +92,7 @@ async def test_the_failed_jobs_run_again_once(plant: Plant, by: str) -> None:
     deps = replace(plant.deps, rerun="once") if by == "operator" else plant.deps
     request = await red(plant, wishes="rerun: once\n" if by == "repository" else "")
     attempt = await ended(plant, request, deps)
-    assert "started the failed jobs of CI again, this once" in (attempt.next_step or "")
+    assert "reran the failed jobs of CI once" in (attempt.next_step or "")
     run = next(run for run in plant.github.runs(NAME) if run.id == request.run_id)
     assert (run.attempt, run.conclusion) == (2, "failure")
     plant.github.raise_violations()
@@ -115,7 +115,7 @@ async def test_a_run_that_was_run_again_by_a_person_is_left_alone(plant: Plant) 
     for job in run.jobs:
         job.attempt = 2
     attempt = await ended(plant, request)
-    assert "has been run again before (attempt 2)" in (attempt.next_step or "")
+    assert "was already rerun (attempt 2)" in (attempt.next_step or "")
     assert reruns(plant) == 0
 
 
@@ -125,7 +125,7 @@ async def test_what_was_asked_before_a_worker_died_is_not_asked_again(plant: Pla
     assert request.run_id is not None
     assert await plant.store.claim_rerun(attempt_id, request.repository.id, request.run_id)
     attempt = await ended(plant, request)
-    assert "was asked before" in (attempt.next_step or "")
+    assert "has already asked GitHub to rerun" in (attempt.next_step or "")
     assert reruns(plant) == 0
 
 
@@ -134,7 +134,7 @@ async def test_an_app_that_may_not_rerun_says_so_and_ends_as_ever(plant: Plant) 
     plant.github.installation("acme").permissions["actions"] = "read"
     attempt = await ended(plant, request)
     assert attempt.outcome is Outcome.INFRASTRUCTURE
-    assert "could not be started again" in (attempt.next_step or "")
+    assert "could not be rerun" in (attempt.next_step or "")
     assert "actions=write" in (attempt.next_step or "")
 
 
@@ -162,6 +162,6 @@ async def test_what_comes_and_goes_is_run_again_too(plant: Plant, monkeypatch: p
     assert (attempt.outcome, reruns(plant)) == (Outcome.FLAKY, 1)
     (job,) = cases[0].jobs
     assert job.seed == 4711  # type: ignore[union-attr]
-    assert job.began is not None  # type: ignore[union-attr]
-    assert "test_a.py::test_b" in job.told  # type: ignore[union-attr]
+    assert job.started is not None  # type: ignore[union-attr]
+    assert "test_a.py::test_b" in job.reported_ids  # type: ignore[union-attr]
     assert not cases[0].heals_flakiness

@@ -11,8 +11,8 @@ from agent.case import Case
 from agent.ci.job.selection import FailedJob
 from agent.contract.budget import Budget
 from agent.contract.events import AnyEvent
+from agent.contract.outcome import ConfirmedFailure
 from agent.engine import Engine
-from agent.reproducing import Red
 from sandbox.base import Limits
 from tests.sandbox.conftest import make, tarball
 from tests.sandbox.index import serving
@@ -56,7 +56,7 @@ async def test_a_second_attempt_with_the_same_lock_file_downloads_nothing(
             archive = tarball({path: text.encode() for path, text in files.items()})
             job = FailedJob("tests", WORKFLOW, ".github/workflows/ci.yml", "Run python -m unittest")
             seen = await engine.reproduce(Case("one", "one", archive, jobs=(job,)), emit=_nobody)
-            assert isinstance(seen.result, Red), seen.result
+            assert isinstance(seen.result, ConfirmedFailure), seen.result
             assert seen.result.failing == ("test_a.Tests.test_answer",)
             return len(index.requests) - before
 

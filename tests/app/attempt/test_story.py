@@ -12,17 +12,17 @@ import structlog
 from langchain_core.runnables import RunnableConfig
 from sqlalchemy import select, update
 
-from agent.blobs import Blobs
 from agent.case import Case, without_a_run
+from agent.contract.blobs import Blobs
 from agent.contract.events import Emit, Remembered, StepStarted
 from agent.contract.memory import Memory
 from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.question import Reply
 from agent.engine import Engine
-from agent.question import Reply
+from app.attempt.story import heal
 from app.github import Repository
-from app.jobs import heal
 from app.store.leases.heartbeat import LeaseLost
-from app.store.leases.notifications import Telling
+from app.store.leases.notifications import NotificationLease
 from app.store.models import BlobRow
 from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
 from tests.app.plant import NAME, Plant
@@ -202,13 +202,13 @@ async def test_an_end_that_cannot_be_told_now_is_told_later(plant: Plant) -> Non
 async def test_an_end_is_told_by_one_worker_at_a_time(plant: Plant) -> None:
     attempt_id = await plant.postponed()
     await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
-    async with plant.store.telling(attempt_id, "w2") as telling:
+    async with plant.store.notification(attempt_id, "w2") as telling:
         assert await plant.store.due() == []
 
         await heal(attempt_id, plant.deps)
 
         assert plant.shown() == [("queued", None)]
-        telling.later(0.0)
+        telling.retry_later(0.0)
     await heal(attempt_id, plant.deps)
     assert plant.shown() == [("completed", "neutral")]
 
@@ -217,16 +217,16 @@ async def test_who_may_have_lost_the_telling_writes_nothing(plant: Plant, monkey
     attempt_id = await plant.postponed()
     await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
 
-    def late(telling: Telling) -> None:
+    def late(telling: NotificationLease) -> None:
         raise LeaseLost
 
-    monkeypatch.setattr(Telling, "check", late)
+    monkeypatch.setattr(NotificationLease, "check", late)
 
     with pytest.raises(LeaseLost):
         await heal(attempt_id, plant.deps)
 
     assert plant.shown() == [("queued", None)]
-    assert not (await plant.attempt(attempt_id)).told
+    assert not (await plant.attempt(attempt_id)).is_reported
 
 
 async def test_of_a_repository_that_is_gone_nothing_is_left_to_tell(plant: Plant) -> None:
@@ -354,7 +354,7 @@ async def test_progress_that_github_does_not_take_does_not_hold_up_the_work(
 ) -> None:
     attempt_id = await taken(plant.store, plant.request)
     plant.github.faults.primary_limit("PATCH", f"/repos/{NAME}/check-runs/*", reset_in=50)
-    monkeypatch.setattr("app.telling.STEP_SECONDS", 0.1)
+    monkeypatch.setattr("app.attempt.progress.STEP_SECONDS", 0.1)
 
     async def stepping(
         _: Engine, __: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None, memory: Memory | None

@@ -14,13 +14,13 @@ import pytest
 
 from agent.contract.events import Answered, Asked, Reflected
 from agent.contract.outcome import Outcome
-from app.jobs import heal
+from app.attempt.story import heal
 from app.settings import Settings
 from app.store.leases.claims import NotClaimed
 from tests.app.plant import NAME, Plant
 from tests.app.requests import taken
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 async def asking(plant: Plant, configuration: str = "autonomy: review_publish\n") -> str:
@@ -38,7 +38,7 @@ async def elsewhere(settings: Settings, attempt_id: str, kill_at: str = "") -> i
     key = settings.github_private_key
     assert key is not None
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.app.healer", attempt_id, *([kill_at] if kill_at else []),
+        sys.executable, "-m", "tests.app.attempt.healer", attempt_id, *([kill_at] if kill_at else []),
         cwd=ROOT,
         env={
             **inherited,
@@ -147,7 +147,7 @@ async def test_a_reply_that_a_stopped_worker_used_does_not_answer_the_next_quest
         raise asyncio.CancelledError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.store.leases.Lease.wait", stopped)
+        patch.setattr("app.store.leases.leases.Lease.wait", stopped)
         with pytest.raises(asyncio.CancelledError):
             await heal(attempt_id, plant.deps)
     assert await plant.store.due() == [attempt_id]

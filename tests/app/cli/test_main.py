@@ -16,24 +16,22 @@ from agent.contract.outcome import Outcome
 from app.clock import SystemClock
 from app.settings import Settings
 from app.store.store import open_store
-from app.store.values import PullRequest
+from app.store.values import PullRequestRecord
+from tests.app.cli import program
 from tests.app.requests import RUN, SHA, run_of, taken
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def selfheal(*argv: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
-    return subprocess.run(
-        [sys.executable, "-m", "app", *argv],
-        capture_output=True, text=True, timeout=60, cwd=cwd, env={**environment, "PYTHONPATH": str(ROOT), **variables},
-    )  # fmt: skip
+    return program.run(argv, cwd, {**environment, "PYTHONPATH": str(ROOT), **variables})
 
 
 def test_help_loads_nothing_that_heals_or_serves() -> None:
     program = (
         "import sys\n"
-        "from app.cli import app\n"
+        "from app.cli.main import app\n"
         "try:\n    app(['--help'])\n"
         "except SystemExit as end:\n    assert end.code == 0\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
@@ -47,7 +45,7 @@ def test_help_loads_nothing_that_heals_or_serves() -> None:
 
 def test_fix_begins_without_what_it_needs_later_or_never() -> None:
     """The rest is loaded while sandboxes open and tests run."""
-    program = "import sys, app.fix\nprint(*sys.modules)\n"
+    program = "import sys, app.cli.checkout.fix\nprint(*sys.modules)\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT, check=True)
     loaded = set(done.stdout.split())
     never = {"fastapi", "sqlalchemy", "arq", "redis", "alembic", "githubkit", "structlog", "mlflow", "e2b"}
@@ -62,12 +60,12 @@ def test_fix_begins_without_what_it_needs_later_or_never() -> None:
         "agent.graph",
         "agent.ci.plan",
     }
-    assert "app.engine" in loaded
+    assert "agent.engine" in loaded
     assert not (never | later) & loaded
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    done = selfheal("version")
+    done = subprocess.run([sys.executable, "-m", "app", "version"], capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert done.returncode == 0
     assert done.stdout.startswith("selfheal ")
 
@@ -75,9 +73,9 @@ def test_the_version_is_that_of_the_package() -> None:
 @pytest.mark.parametrize(
     ("argv", "variables", "said"),
     [
-        (("fix", "/no/such/folder"), {}, "/no/such/folder is not a folder; give the folder of a checkout"),
+        (("fix", "/no/such/folder"), {}, "/no/such/folder is not a folder; pass the folder of a checkout"),
         (("fix", __file__), {}, "is not a folder"),
-        (("fix", "--test", " ", "."), {}, "--test must name a command"),
+        (("fix", "--test", " ", "."), {}, "--test must be a command"),
         (("fix", "--no-such-option", "."), {}, "No such option"),
         (("fix", "--max-iterations", "0", "."), {}, "--max-iterations"),
         (("heel",), {}, "No such command"),
@@ -104,7 +102,7 @@ def test_a_database_that_cannot_be_opened_is_one_line(command: tuple[str, ...], 
     done = selfheal(*command, SELFHEAL_DATA_DIR=str(tmp_path), SELFHEAL_DATABASE_URL=f"sqlite:///{tmp_path}/file")
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith("selfheal: the database cannot be opened: ")
+    assert line.startswith(f"selfheal: the database {tmp_path}/file cannot be opened: ")
 
 
 INSPECTING = (
@@ -125,7 +123,7 @@ def test_who_only_looks_or_steers_makes_no_database(command: tuple[str, ...], tm
     done = selfheal(*command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"selfheal: there is no database of Selfheal at {tmp_path}/.selfheal/selfheal.db: ")
+    assert line.startswith(f"selfheal: there is no Selfheal database at {tmp_path}/.selfheal/selfheal.db; ")
     assert "SELFHEAL_DATA_DIR" in line
     assert "SELFHEAL_DATABASE_URL" in line
     assert not list(tmp_path.iterdir())
@@ -139,7 +137,7 @@ async def test_an_empty_database_has_no_attempts(settings: Settings) -> None:
     assert json.loads(selfheal("attempts", "list", "--json", **data).stdout) == []
     unknown = selfheal("attempts", "show", "77", **data)
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert unknown.stderr == "selfheal: there is no attempt '77'; `selfheal attempts list` shows them\n"
+    assert unknown.stderr == "selfheal: no attempt has the id '77'; `selfheal attempts list` shows all ids\n"
 
 
 @pytest.fixture
@@ -149,7 +147,7 @@ async def two_attempts(settings: Settings) -> tuple[str, str]:
         first = await taken(store, RUN)
         async with store.lease(first, "w1") as lease:
             await lease.record(StepStarted(text="Unpacking \x1b[31mthe\x1b[0m repository", step="unpack"))
-            await lease.record_pull_request(PullRequest(4, "selfheal/x", "https://example.org/pulls/4"))
+            await lease.record_pull_request(PullRequestRecord(4, "selfheal/x", "https://example.org/pulls/4"))
             await lease.end(Outcome.HEALED, "It works.", "Review it.")
         return first, await taken(store, run_of("b" * 40, title="CI \x1b]0;gone\x07 / tests"))
 

@@ -21,7 +21,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_makes_the_database_and_changes_nothing_the_second_time(data: Path) -> None:
     first = CliRunner().invoke(app, ["migrate"])
     assert first.exit_code == 0, first.output
-    assert f"{data / 'selfheal.db'}: migration" in first.output
+    assert f"{data / 'selfheal.db'}: at migration" in first.output
     again = CliRunner().invoke(app, ["migrate"])
     assert (again.exit_code, again.output) == (0, first.output)
 

@@ -62,7 +62,7 @@ class Site:
 @contextlib.asynccontextmanager
 async def serving(settings: Settings, store: Store) -> AsyncIterator[Site]:
     app = create_pages(settings)
-    onlooking = store.for_onlookers()
+    onlooking = store.for_pages()
     async with open_feed(onlooking) as feed:
 
         async def call(scope: Any, receive: Any, send: Any) -> None:

@@ -35,9 +35,9 @@ EVIDENCE = CheckEvidence("tests", "pytest -q", (VerdictId(RED),), 1, 21, 0.8, 0,
 
 def begun() -> list[AnyEvent]:
     return [
-        StepStarted(text="Reproducing: running the failing checks twice", step="reproduce"),
+        StepStarted(text="Reproducing the failure: running the failing checks twice", step="reproduce"),
         Reproduced(
-            text="One test red, 21 green, the same in 2 runs",
+            text="1 failed, 21 passed, in both runs",
             red=[RED],
             red_count=1,
             green_count=21,

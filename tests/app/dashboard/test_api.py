@@ -136,7 +136,7 @@ async def test_too_many_streams_are_told_when_to_come_again(site: Site, monkeypa
         ("/attempts?before=zzz", 422, "before"),
         ("/attempts?before=MDAwMS0wMS0wMVQwMDowMDowMCsxNDowMCBh", 422, "before"),
         ("/attempts?state=happy", 422, "state"),
-        ("/attempts?outcome=healed", 422, "outcome: is not a parameter here"),
+        ("/attempts?outcome=healed", 422, "outcome: unknown parameter"),
         ("/attempts?limit=9999", 422, "limit"),
         ("/attempts?repository=" + "x" * 501, 422, "repository"),
         ("/nowhere", 404, "Not Found"),
@@ -172,7 +172,8 @@ async def test_openapi_describes_what_is_there(site: Site) -> None:
     assert set(events) >= {"200", "404", "503"}
 
 
-async def test_a_thousand_open_streams_are_served(site: Site) -> None:
+@pytest.mark.parametrize("streams", [100, pytest.param(1000, marks=pytest.mark.long)])
+async def test_many_open_streams_are_served(site: Site, streams: int) -> None:
     """On real sockets; each gets what happens, and the pages answer all the while."""
     attempt_id = await site.attempt()
     limits = httpx.Limits(max_connections=1100, max_keepalive_connections=0)
@@ -183,10 +184,10 @@ async def test_a_thousand_open_streams_are_served(site: Site) -> None:
             async with client.stream("GET", f"/api/v1/attempts/{attempt_id}/events", headers=headers) as answer:
                 return sum([line.startswith("data: {") async for line in answer.aiter_lines()])
 
-        following = [asyncio.create_task(follow()) for _ in range(1000)]
-        await until(lambda: site.feed.followers == 1000, 120)
+        following = [asyncio.create_task(follow()) for _ in range(streams)]
+        await until(lambda: site.feed.followers == streams, 120)
         assert (await site.client.get("/")).status_code == 200
-        # Without a lease, whose heartbeats a thousand readers in this very process would delay.
+        # Without a lease, whose heartbeats so many readers in this very process would delay.
         await site.store.cancel(attempt_id, Outcome.SUPERSEDED, "enough")
         async with asyncio.timeout(120):
             assert set(await asyncio.gather(*following)) == {1}

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, expect
 
 from agent.contract.events import StepStarted
 from agent.contract.outcome import Outcome
-from app.store.values import PullRequest
+from app.store.values import PullRequestRecord
 from tests.app.dashboard.browsing import PATIENCE, browsing, tab
 from tests.app.dashboard.conftest import Site
 from tests.app.dashboard.events import DIFF, begun, failed, green, proposed
@@ -30,14 +30,14 @@ async def test_an_attempts_page_fills_while_it_is_looked_at(site: Site, browser:
     async with tab(browser) as opened:
         page = opened.page
         await page.goto(f"{site.url}/attempts/{attempt_id}")
-        await expect(page.locator("#verdict h1")).to_have_text("It waits for a worker.")
+        await expect(page.locator("#verdict h1")).to_have_text("Waiting for a worker.")
         await expect(page.locator("#connection")).to_have_text("Live")
         await page.evaluate("window.sameDocument = true")
         await expect(page).to_have_title("Queued: octo/calculator · Selfheal")
         await site.tell(attempt_id, *begun(), proposed("wrong"))
         await expect(page.locator("#timeline li")).to_have_count(4)
         await expect(page.locator("#candidate-1 .title")).to_have_text("wrong")
-        await expect(page.locator("#tests")).to_contain_text("1 red")
+        await expect(page.locator("#tests")).to_contain_text("1 failed")
         await expect(page.locator("#untried")).to_be_hidden()
         await page.locator("#candidate-1 summary").click()  # closed by a person, and stays so
         await site.tell(attempt_id, *failed("wrong"), proposed())
@@ -47,10 +47,10 @@ async def test_an_attempts_page_fills_while_it_is_looked_at(site: Site, browser:
         await site.tell(
             attempt_id,
             *green(),
-            then=lambda lease: lease.record_pull_request(PullRequest(1, "selfheal/x", "http://elsewhere.example"), 0.9),
+            then=lambda lease: lease.record_pull_request(PullRequestRecord(1, "selfheal/x", "http://elsewhere.example"), 0.9),
         )
         await site.tell(attempt_id, then=lambda lease: lease.end(Outcome.HEALED, "Proven red, green, red"))
-        await expect(page.locator("#verdict h1")).to_have_text("A verified repair was found.")
+        await expect(page.locator("#verdict h1")).to_have_text("Selfheal found a verified repair.")
         await expect(page.locator("#verdict .button")).to_have_attribute("href", "https://github.com/octo/calculator/pull/1")
         await expect(page.locator("#tests .evidence tbody tr")).to_have_count(1)
         await expect(page.locator("#connection")).to_have_text("")
@@ -133,7 +133,7 @@ async def test_hostile_text_in_every_field_is_text(site: Site, browser: Browser)
         more = [StepStarted(text=HOSTILE, step="x"), StepStarted(text=long, step="x"), proposed(HOSTILE + "2", diff)]
         await site.tell(attempt_id, *more, *green(HOSTILE + "2"))
         await expect(page.locator("#candidate-2")).to_contain_text("<script>document.title")
-        await expect(page.locator("#timeline")).to_contain_text("the rest is not shown")
+        await expect(page.locator("#timeline")).to_contain_text("rest not shown")
         await site.tell(attempt_id, then=lambda lease: lease.end(Outcome.GAVE_UP, HOSTILE, HOSTILE))
         await expect(page.locator("#verdict .why")).to_contain_text("<img src=x onerror=alert(1)>")
         for path in ("/", f"/attempts/{attempt_id}"):
@@ -153,7 +153,7 @@ async def test_pages_can_be_read_on_a_telephone_and_by_keyboard(site: Site, brow
             await page.goto(site.url + path)
             assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
             await page.keyboard.press("Tab")
-            assert await page.evaluate("document.activeElement.textContent") == "Skip to the content"
+            assert await page.evaluate("document.activeElement.textContent") == "Skip to content"
             for landmark in ("banner", "main", "navigation"):
                 await expect(page.get_by_role(landmark).first).to_be_visible()  # type: ignore[arg-type]
         await expect(page.get_by_role("log")).to_have_attribute("aria-live", "polite")

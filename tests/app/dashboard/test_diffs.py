@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from app.dashboard.diffs import MOST_LINES, Line, affordable, lines_of
-from app.dashboard.safe_text import Shower
+from app.dashboard.safe_text import Sanitizer
 
 DIFF = """\
 --- a/src/rates.py
@@ -23,7 +23,7 @@ DIFF = """\
 
 
 def shown(diff: str) -> list[Line]:
-    return lines_of(diff, Shower())
+    return lines_of(diff, Sanitizer())
 
 
 def test_lines_have_their_kind_and_their_numbers() -> None:

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from agent.contract.outcome import Outcome
-from app.dashboard.filters import BadQuery, asked, cursor_of, place_of
+from app.dashboard.filters import BadQuery, cursor_of, parse_cursor, parse_query
 from app.store.store import Store
 from tests.app.requests import RUN, taken
 
@@ -15,10 +15,10 @@ def encoded(place: str) -> str:
 
 
 def test_filters_are_read_and_written_back() -> None:
-    query = asked(" octo/calc ", "gave_up", "command", "")
+    query = parse_query(" octo/calc ", "gave_up", "command", "")
     assert (query.wanted.repository, query.wanted.outcome, query.wanted.status) == ("octo/calc", Outcome.GAVE_UP, None)
     assert query.filters == {"repository": "octo/calc", "state": "gave_up", "trigger": "command"}
-    assert asked("", "", "", "").filters == {}
+    assert parse_query("", "", "", "").filters == {}
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_filters_are_read_and_written_back() -> None:
 )
 def test_what_cannot_be_is_named(query: tuple[str, str, str, str], named: str) -> None:
     with pytest.raises(BadQuery, match=named):
-        asked(*query)
+        parse_query(*query)
 
 
 async def test_a_cursor_comes_back_as_the_place_that_it_was_made_of(store: Store) -> None:
     attempt = await store.attempt(await taken(store, RUN))
     assert attempt is not None
-    place = place_of(cursor_of(attempt))
+    place = parse_cursor(cursor_of(attempt))
     assert (place.created_at, place.id) == (attempt.created_at, attempt.id)

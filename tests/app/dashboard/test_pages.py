@@ -14,15 +14,15 @@ from sqlalchemy import update
 
 from agent.contract.events import Diagnosed
 from agent.contract.outcome import Outcome
+from agent.contract.question import Question, Waiting
 from agent.contract.usage import Usage
-from agent.question import Question, Waiting
 from app.dashboard import feed
 from app.dashboard.rendering import Renderer
 from app.settings import Settings
 from app.store.leases.decisions import Fork
 from app.store.models import EventRow
 from app.store.store import Store
-from app.store.values import PullRequest
+from app.store.values import PullRequestRecord
 from tests.app.dashboard.conftest import Site, serving
 from tests.app.dashboard.events import RED, begun, failed, green, proposed, refused
 from tests.app.requests import COMMAND, REPOSITORY, run_of, taken
@@ -37,7 +37,7 @@ async def test_an_empty_list_says_what_to_do_next(site: Site) -> None:
 
 async def test_the_list_shows_what_a_maintainer_wants_to_know(site: Site) -> None:
     attempt_id = await site.attempt()
-    pull = PullRequest(12, "selfheal/main-aaaa", "javascript:alert(1)")
+    pull = PullRequestRecord(12, "selfheal/main-aaaa", "javascript:alert(1)")
     await site.tell(attempt_id, *begun(), then=lambda lease: lease.record_pull_request(pull, 0.9))
     await site.tell(attempt_id, then=lambda lease: lease.end(Outcome.HEALED, "Proven red, green, red: `<` becomes `<=`"))
     page = await site.text("/")
@@ -65,7 +65,7 @@ async def test_filters_find_attempts_and_name_what_cannot_be(site: Site) -> None
     assert await found("state=healed") == 0
     assert "No attempt matches" in await site.text("/?state=healed")
     wrong = await site.text("/?state=%3Cscript%3E", status=422)
-    assert "is none of" in wrong
+    assert "is not one of" in wrong
     assert "<script>" not in wrong
 
 
@@ -76,7 +76,7 @@ async def test_a_parameter_that_filters_nothing_is_refused_by_name(site: Site, q
     await site.attempt()
     page = html.unescape(await site.text(f"/?{query}", status=422))
     assert f"'{named}'" in page
-    assert "there are repository, state, trigger, before" in page
+    assert "allowed are repository, state, trigger, before" in page
     assert "octo/calculator" in page
 
 
@@ -110,26 +110,26 @@ async def test_a_page_without_scripts_tells_the_whole_story(site: Site) -> None:
     await site.tell(attempt_id, proposed(), *green(), then=lambda lease: lease.end(Outcome.HEALED, "Proven: it holds"))
     page = await site.text(f"/attempts/{attempt_id}")
     first = page.index("<h1")
-    assert page.index("A verified repair was found.") > first
+    assert page.index("Selfheal found a verified repair.") > first
     for told in (
         "Proven: it holds",
-        "Review the pull request; nothing is merged without you.",
+        "Review the pull request. Selfheal never merges by itself.",
         "<code>&lt;</code> becomes <code>&lt;=</code> in price",
         "edits a test",
-        "1 result still red, 1 result newly red",
+        "1 result still failing, 1 result newly failing",
         RED,
-        '<span class="red">1 red</span>, 21 green',
-        '<span class="green">22 green</span>',
-        "1 red again",
+        '<span class="red">1 failed</span>, 21 passed',
+        '<span class="green">22 passed</span>',
+        "1 failed again",
         "Python 3.12.1, sandbox local, no network",
         "Python 3.12 in the place of 3.13",
         "Challenge: no objection",
         "An off-by-one at the limit",
         "the bound was not it",
         "limits are inclusive",
-        "no model was asked, $0",
+        "$0, no model used",
         '<td class="n"></td><td class="n">11</td>',
-        "One test red, 21 green, the same in 2 runs",
+        "1 failed, 21 passed, in both runs",
     ):
         assert told in page, told
     assert "sse-connect" not in page
@@ -139,7 +139,7 @@ async def test_a_waiting_attempt_says_how_to_answer(site: Site) -> None:
     attempt_id = await site.attempt(None, *begun())
     await site.change(attempt_id, status="waiting", question='{"about":"publish","text":"Publish this?","diff":""}')
     page = await site.text(f"/attempts/{attempt_id}")
-    assert "A person is asked before it goes on." in page
+    assert "Waiting for approval." in page
     assert "Publish this?" in page
     assert f"<code>selfheal attempts approve {attempt_id[:12]}</code>" in page
 
@@ -151,18 +151,18 @@ async def test_a_proven_repair_that_waits_for_a_person_is_not_told_as_work_witho
     await site.tell(attempt_id, then=lambda lease: lease.wait(asks))
     path = f"/attempts/{attempt_id}"
     page = html.unescape(await site.text(path))
-    for told in ("proven; told when it is published", "Told when the repair is published.", "paused, for a person's decision"):
+    for told in ("verified, not yet published", "Shown when the repair is published.", "paused for approval"):
         assert told in page, told
-    for untrue in ("no repair", "Nothing yet", "still at it"):
+    for untrue in ("no repair", '<p class="quiet">None yet.', "still running"):
         assert untrue not in page, untrue
     assert await site.store.reply(attempt_id, approved=True, why="Looks right.") is None
     page = await site.text(path)
-    assert re.search(r'class="k-answered">.*A person approved it: Looks right\.', page)
-    assert "paused, for a worker" in page
+    assert re.search(r'class="k-answered">.*Approved by a reviewer: Looks right\.', page)
+    assert "paused until a worker is free" in page
     await site.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit came.")
     page = await site.text(path)
-    assert '<span class="badge">proven</span>' in page
-    assert "proven, not published" in page
+    assert '<span class="badge">verified</span>' in page
+    assert "verified, not published" in page
     assert "no repair" not in page
 
 
@@ -172,21 +172,21 @@ async def test_a_repair_that_a_person_rejected_is_told_as_that(site: Site) -> No
     await site.tell(attempt_id, then=lambda lease: lease.wait(asks))
     assert await site.store.reply(attempt_id, approved=False, why="Too wide.") is None
     page = await site.text(f"/attempts/{attempt_id}")
-    assert '<span class="badge">rejected by a person</span> <span class="quiet">Too wide.</span>' in page
+    assert '<span class="badge">rejected</span> <span class="quiet">Too wide.</span>' in page
     assert "no repair yet" in page
 
 
 async def test_nobody_judges_a_change_while_its_attempt_is_in_the_queue_again(site: Site) -> None:
     attempt_id = await site.attempt(None, *begun(), proposed())
     page = await site.text(f"/attempts/{attempt_id}")
-    assert "It waits for a worker to go on with it." in page
-    assert "not judged yet" in page
-    assert "paused, for a worker" in page
-    assert "being judged" not in page
+    assert "Waiting for a worker to continue." in page
+    assert "not checked yet" in page
+    assert "paused until a worker is free" in page
+    assert "being checked" not in page
     async with site.store.lease(attempt_id, "w2"):
         page = await site.text(f"/attempts/{attempt_id}")
-    assert "being judged" in page
-    assert "still at it" in page
+    assert "being checked" in page
+    assert "still running" in page
 
 
 @pytest.mark.parametrize("attempt_id", ["0" * 32, "nope", "a" * 5000, "%27;--", "%00", "%E2%80%AE", "..%2f..%2fetc"])
@@ -208,7 +208,7 @@ async def test_the_beginning_of_an_id_leads_to_the_attempt_where_it_is_the_only_
         assert "There is no attempt" in await site.text(f"/attempts/{quote(unknown)}", status=404)
     await site.store.fork(Fork(attempt_id[:12] + "0" * 20, attempt_id, 1))
     for path in (f"/attempts/{attempt_id[:12]}", f"{api}/{attempt_id[:12]}"):
-        assert "More than one attempt" in html.unescape(await site.text(path, status=404))
+        assert "Several attempts" in html.unescape(await site.text(path, status=404))
     assert (await site.client.get(f"{api}/{attempt_id[:8]}")).status_code == 404
 
 
@@ -351,7 +351,7 @@ async def test_a_database_that_is_away_is_told_as_that(
         for path in ("/", f"/attempts/{attempt_id}", "/api/v1/attempts", f"/api/v1/attempts/{attempt_id}/events"):
             answer = await site.client.get(path)
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "5"), answer.text
-            assert "The database does not answer just now" in answer.text
+            assert "The database is not responding" in answer.text
         assert answer.json()["status"] == 503
     assert attempt_id in await site.text("/")
 

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from agent.contract.proposal import FileChange
-from app.github import PUBLISHING, READING, GitHub, NotFound, Patience, Repository
+from app.github import PUBLISHING, READING, GitHub, NotFound, Repository, RetryPolicy
 from app.publish import publish
 from app.publish.messages import Publication
 from app.publish.publish import LABEL, Published
@@ -27,8 +27,9 @@ from tests.standins.github.auth import private_pem
 from tests.story.service import free_port
 from webhooks.intake import RepositoryRef
 
+pytestmark = pytest.mark.long
 APP, INSTALLATION, NAME = 12345, 100, "acme/sample"
-QUICK = Patience(tries=3, first_delay=0.02, longest_delay=0.05, longest_rate_limit=1, timeout=10, write_interval=0)
+QUICK = RetryPolicy(tries=3, first_delay=0.02, longest_delay=0.05, longest_rate_limit=1, timeout=10, write_interval=0)
 PERSON = {"Authorization": "Bearer a-persons-token"}
 
 
@@ -81,7 +82,7 @@ async def url(tmp_path: Path, key: str) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def github(url: str, key: str) -> AsyncIterator[GitHub]:
-    async with GitHub(APP, key, api_url=url, patience=QUICK) as github:
+    async with GitHub(APP, key, api_url=url, retry_policy=QUICK) as github:
         yield github
 
 
@@ -153,5 +154,5 @@ async def test_an_installation_that_is_not_there_sees_nothing(github: GitHub) ->
 
 
 async def test_its_tokens_are_given_to_any_key(url: str) -> None:
-    async with GitHub(APP, private_pem(), api_url=url, patience=QUICK) as stranger:
+    async with GitHub(APP, private_pem(), api_url=url, retry_policy=QUICK) as stranger:
         assert await stranger.repository(INSTALLATION, RepositoryRef(1, NAME)).branch_head("main")

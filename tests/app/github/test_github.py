@@ -19,14 +19,14 @@ from app.github import (
     GitHub,
     Invalid,
     NotFound,
-    Patience,
     RateLimited,
     Repository,
+    RetryPolicy,
     TooLarge,
     Unavailable,
 )
 from app.github.channel import Token
-from app.github.retries import Pace
+from app.github.retries import WritePacer
 from app.github.types import CheckReport, FileWrite, NewCommit, NewPull, Permission
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.auth import private_pem
@@ -52,7 +52,9 @@ jobs:
       - name: Test it
         run: echo told-you-so; exit 3
 """
-QUICK = Patience(tries=4, first_delay=0.01, longest_delay=0.02, longest_rate_limit=1.5, timeout=5, download=5, write_interval=0)
+QUICK = RetryPolicy(
+    tries=4, first_delay=0.01, longest_delay=0.02, longest_rate_limit=1.5, timeout=5, download=5, write_interval=0
+)
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ async def standin() -> AsyncIterator[StandIn]:
 
 @pytest.fixture
 async def github(standin: StandIn) -> AsyncIterator[GitHub]:
-    async with GitHub(standin.app_id, standin.private_key, api_url=standin.url, patience=QUICK) as github:
+    async with GitHub(standin.app_id, standin.private_key, api_url=standin.url, retry_policy=QUICK) as github:
         yield github
 
 
@@ -116,7 +118,7 @@ async def test_a_long_log_keeps_its_head_and_its_tail(standin: StandIn, reader: 
     assert log.size > 200_000
     assert len(log.text) < 8200
     assert "last-words" in log.text
-    assert "bytes are left out here" in log.text
+    assert "bytes omitted" in log.text
 
 
 async def test_the_archive_comes_from_the_other_host_without_our_token(standin: StandIn, reader: Repository) -> None:
@@ -244,7 +246,7 @@ async def test_a_write_that_met_an_expired_token_is_made_once(standin: StandIn, 
 
 async def test_an_unknown_app_and_a_broken_key_are_bad_credentials(standin: StandIn) -> None:
     for app_id, key in ((1, standin.private_key), (standin.app_id, "not a key")):
-        async with GitHub(app_id, key, api_url=standin.url, patience=QUICK) as github:
+        async with GitHub(app_id, key, api_url=standin.url, retry_policy=QUICK) as github:
             with pytest.raises(BadCredentials) as caught:
                 await github.repository(1, ref(standin)).branch_head("main")
             assert "BEGIN" not in str(caught.value)
@@ -258,7 +260,7 @@ async def test_a_suspended_installation_is_told(standin: StandIn, reader: Reposi
 
 
 async def test_github_that_cannot_be_reached_is_unavailable() -> None:
-    async with GitHub(1, private_pem(), api_url="http://127.0.0.1:9", patience=QUICK) as github:
+    async with GitHub(1, private_pem(), api_url="http://127.0.0.1:9", retry_policy=QUICK) as github:
         with pytest.raises(Unavailable):
             await github.repository(1, RepositoryRef(1, NAME, "main")).branch_head("main")
 
@@ -415,20 +417,20 @@ async def test_a_plan_without_drafts_gets_an_ordinary_pull_request(standin: Stan
 
 
 def test_writes_after_a_burst_are_spaced() -> None:
-    pace, now = Pace(burst=3, interval=1.0), monotonic()
+    pace, now = WritePacer(burst=3, interval=1.0), monotonic()
     assert [round(pace.reserve(now)) for _ in range(6)] == [0, 0, 0, 1, 2, 3]
     assert round(pace.reserve(now + 100)) == 0
 
 
 def test_waiting_is_bounded_and_writes_are_repeated_after_rate_limits_only() -> None:
-    patience = Patience(tries=3, longest_rate_limit=60)
-    assert patience.delay(Unavailable("502"), 1, False) is None
-    assert patience.delay(Unavailable("502"), 1, True) is not None
-    assert patience.delay(Unavailable("502"), 3, True) is None
-    assert (patience.delay(RateLimited("slow", 20), 1, False) or 0) >= 20
-    assert patience.delay(RateLimited("slow", 61), 1, True) is None
-    assert patience.delay(NotFound("no"), 1, True) is None
-    assert max(patience.backoff(n) for n in range(1, 50)) <= patience.longest_delay
+    retry_policy = RetryPolicy(tries=3, longest_rate_limit=60)
+    assert retry_policy.delay(Unavailable("502"), 1, False) is None
+    assert retry_policy.delay(Unavailable("502"), 1, True) is not None
+    assert retry_policy.delay(Unavailable("502"), 3, True) is None
+    assert (retry_policy.delay(RateLimited("slow", 20), 1, False) or 0) >= 20
+    assert retry_policy.delay(RateLimited("slow", 61), 1, True) is None
+    assert retry_policy.delay(NotFound("no"), 1, True) is None
+    assert max(retry_policy.backoff(n) for n in range(1, 50)) <= retry_policy.longest_delay
 
 
 async def test_a_reaction_is_there_once(standin: StandIn, writer: Repository) -> None:

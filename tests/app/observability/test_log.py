@@ -12,9 +12,9 @@ import structlog
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from app.http import Http
 from app.observability.log import configure
 from app.redaction import HIDDEN
+from app.service.http import Http
 from tests.app.tokens import SECRETS
 from tests.app.waiting import until
 
@@ -80,14 +80,14 @@ def _values(told: object) -> list[object]:
 CRASHING = """
 import asyncio, gc, logging, sys, threading, warnings
 import structlog
-from app.observability import log
 from app import redaction
+from app.observability import log
 from app.settings import load
 
 settings = load(database_url="postgresql+asyncpg://app:db-canary-1@db/x", redis_url="redis://:redis-canary%2F2@r/0",
                 github_webhook_secret="hook-canary-3", model_api_key="model-canary-4")
 log.configure("info", settings.secrets)
-redaction.minted("minted-canary-5")
+redaction.hide_token("minted-canary-5")
 told = "db-canary-1 redis-canary/2 redis-canary%2F2 hook-canary-3 model-canary-4 minted-canary-5 other-canary-6x " \
        "collector-canary-7 proxy-canary-8"
 
@@ -114,7 +114,7 @@ async def main():
     gc.collect()
 
 
-with log.prints_logged(), log.bound(attempt="a1", delivery="d1"):
+with log.log_prints(), log.bind_ids(attempt="a1", delivery="d1"):
     logger = structlog.get_logger()
     logger.info(told, deep={"list": [{"inner": (told, {told})}], 7: told, told: 1, "api_key": "unlike-any"}, odd=Odd())
     logger.info("long", text="x" * 15_990 + told + "x" * 50_000_000)
@@ -150,7 +150,7 @@ def test_no_way_out_of_a_process_shows_a_secret() -> None:
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     loggers = {line.get("logger", "ours") for line in lines}
     assert {"ours", "uvicorn.error", "library", "py.warnings", "stdout", "stderr", "asyncio", "selfheal"} <= loggers
-    assert [line["event"] for line in lines].count("not caught") == 3  # a thread's, a finaliser's, the process's own
+    assert [line["event"] for line in lines].count("uncaught exception") == 3  # a thread's, a finaliser's, the process's own
     assert lines[0]["deep"]["api_key"] == HIDDEN
     assert all(line["attempt"] == "a1" and line["delivery"] == "d1" for line in lines if line.get("logger") == "uvicorn.error")
     assert max(len(line) for line in done.stderr.splitlines()) < 50_000

@@ -199,7 +199,7 @@ def _unordered(text: str) -> Iterator[str]:
 
 
 async def test_the_page_for_operators_names_every_figure_and_its_alerts_name_no_other(store: Store) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
     told = [family for family in (await parsed(store)).values() if family.name.startswith("selfheal_")]
     names = {family.name + ("_total" if family.type == "counter" else "") for family in told}
     assert set(re.findall(r"^\| `(selfheal_\w+)`", page, re.MULTILINE)) == names
@@ -224,7 +224,7 @@ async def test_a_database_that_takes_too_long_is_not_told_as_away(store: Store, 
             await asyncio.sleep(60)
         return await store.figures()
 
-    monkeypatch.setattr(metrics, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(metrics, "CACHE_SECONDS", 0.0)
     told = Metrics(read, up)
     await told.text()
     is_slow = True
@@ -258,7 +258,7 @@ async def test_a_slow_read_is_not_at_once_followed_by_the_next(monkeypatch: pyte
         raise AssertionError
 
     monkeypatch.setattr(metrics, "_READ_SECONDS", 0.2)
-    monkeypatch.setattr(metrics, "KEPT_SECONDS", 0.1)
+    monkeypatch.setattr(metrics, "CACHE_SECONDS", 0.1)
     told = Metrics(read, up)
     await asyncio.gather(told.text(), told.text())
     assert reads == 1

@@ -35,15 +35,15 @@ async def run(program: str, **environment: str) -> str:
 async def test_two_processes_that_know_only_ids_make_one_trace() -> None:
     attempt, guid = uuid.uuid4().hex, str(uuid.uuid4())
     web = f"""
-        with traces.exported(settings, "web"):
-            traces.delivered({attempt!r}, {guid!r}, "workflow_run", time.time_ns())
+        with traces.export_spans(settings, "web"):
+            traces.record_delivery({attempt!r}, {guid!r}, "workflow_run", time.time_ns())
         """
     worker = f"""
-        with traces.exported(settings, "worker"):
+        with traces.export_spans(settings, "worker"):
             with traces.attempt({attempt!r}, {guid!r}, 1):
                 with tracing.step("gather", {attempt!r}):
                     pass
-                traces.ends_as("healed")
+                traces.set_outcome("healed")
         """
     with collecting() as collector:
         await asyncio.gather(
@@ -60,7 +60,7 @@ async def test_two_processes_that_know_only_ids_make_one_trace() -> None:
 async def test_no_secret_and_no_words_of_an_exception_leave_and_what_leaves_is_bounded() -> None:
     program = f"""
         from opentelemetry import trace
-        with traces.exported(settings, "worker"):
+        with traces.export_spans(settings, "worker"):
             try:
                 with traces.attempt("{uuid.uuid4().hex}", None, 1), tracing.step("gather", "{SECRET}"):
                     raise ValueError("foreign words")
@@ -86,7 +86,7 @@ async def test_without_an_endpoint_nothing_of_the_sdk_is_loaded() -> None:
     out = await run(
         """
         import sys
-        with traces.exported(settings, "worker"), traces.attempt("a" * 32, None, 1):
+        with traces.export_spans(settings, "worker"), traces.attempt("a" * 32, None, 1):
             pass
         print([name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))])
         """,
@@ -97,7 +97,7 @@ async def test_without_an_endpoint_nothing_of_the_sdk_is_loaded() -> None:
 
 async def test_a_collector_that_is_away_holds_up_neither_work_nor_the_end() -> None:
     program = """
-        with traces.exported(settings, "worker"):
+        with traces.export_spans(settings, "worker"):
             began = time.monotonic()
             for _ in range(100):
                 with traces.attempt("a" * 32, None, 1):

@@ -8,12 +8,12 @@ from markdown_it import MarkdownIt
 
 from agent.contract.outcome import CheckEvidence, Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
+from agent.contract.question import Question
 from agent.contract.usage import RungCost, Usage
 from agent.contract.verdicts import VerdictId
-from agent.question import Question
-from app.endings import ENDINGS
 from app.publish import messages
 from app.publish.messages import BODY_LIMIT, Publication
+from app.publish.outcomes import ENDINGS
 from tests.app.tokens import SECRETS
 
 EVIL = "@octocat fixes #1 </details> ``` <script>alert(1)</script> | a | \u202e ghp_" + "a1B2" * 9
@@ -91,11 +91,11 @@ def test_the_body_tells_the_whole_story() -> None:
     for words in (
         "CI / tests", "[see the run](https://github.com/octo/calc/actions/runs/7)",
         "tests/test_calc.py::test_add[0]", "pytest -q",
-        "2 failing tests", "The upper bound was excluded", "a wrong boundary", "without a model", "`calc/core.py`: +1 −1",
-        "2 red, 28 green, 1.2 s", "0 red, **30 green**, 1.5 s",
-        "2 of 2 red again, 1.0 s", "Python 3.11.7, sandbox local", "very sure", "(92%)",
+        "2 failing tests", "The upper bound was excluded", "off-by-one", "no model used", "`calc/core.py`: +1 −1",
+        "2 failed, 28 passed, 1.2 s", "0 failed, **30 passed**, 1.5 s",
+        "2 of 2 failed again, 1.0 s", "Python 3.11.7, sandbox local", "very sure", "(92%)",
         "3 model calls, 1,200 tokens", "$0.0042",
-        "no other change", "Before you merge", "<summary>Reflection log",
+        "no other passing change", "Before you merge", "<summary>Reflection log",
         messages.pull_marker("att_1"),
     ):  # fmt: skip
         assert words in body, words
@@ -104,10 +104,10 @@ def test_the_body_tells_the_whole_story() -> None:
 def test_alternatives_and_an_unknown_price_are_said() -> None:
     body = messages.pull_body(publication(), repair(alternatives=3, confidence=0.5, usage=Usage(1, 1, 1, None)))
     assert "unsure (50%): 3 other changes pass too, so the tests alone do not decide" in body
-    assert "price not known" in body
+    assert "unknown price" in body
     partly = messages.pull_body(publication(), repair(usage=Usage(1, 1, 3, 0.5, unpriced=1)))
-    assert "at least $0.50 (the price of 1 call is not known)" in partly
-    assert "no model was asked, $0" in messages.pull_body(publication(), repair(usage=Usage()))
+    assert "at least $0.50 (unknown price for 1 call)" in partly
+    assert "$0, no model used" in messages.pull_body(publication(), repair(usage=Usage()))
 
 
 def test_outside_text_cannot_act_anywhere_in_the_body() -> None:
@@ -168,17 +168,17 @@ def test_the_first_three_lines_tell_what_failed_what_was_changed_and_how_sure() 
     assert (marker, blank) == (messages.pull_marker("att_1"), "")
     assert failed.startswith("- **Failed:** `CI / tests` on `main` at `0123456789`: 2 failing tests ([see the run](https")
     assert changed == "- **Changed:** `<` becomes `<=` in in_range (`calc/core.py`)."
-    assert sure == "- **How sure:** very sure (92%): no other change was found that passes."
+    assert sure == "- **Confidence:** very sure (92%): no other passing change was found."
 
 
 def test_doubts_are_told_and_below_sure_a_plain_sentence_is_said() -> None:
-    doubted = repair(confidence=0.59, doubts=("it changes 40 lines", "the step `localize` had to fall back to <b>less</b>"))
+    doubted = repair(confidence=0.59, doubts=("it changes 40 lines", "the step `localize` was degraded to <b>less</b>"))
     for text in (messages.pull_body(publication(), doubted), messages.healed_summary(publication(), doubted, "https://x/4")):
         assert "**Doubts:** it changes 40 lines; the step" in text
-        assert "**Selfheal is not sure of this change.**" in text
+        assert "**Selfheal is not sure about this change.**" in text
         assert "<b>" not in text
     sure = messages.pull_body(publication(), repair(confidence=0.6))
-    assert "not sure of this change" not in sure
+    assert "not sure about this change" not in sure
     assert "Doubts" not in sure
 
 
@@ -188,10 +188,10 @@ def test_a_question_shows_the_change_and_how_it_is_answered() -> None:
     assert len(asked.encode()) < messages.BODY_LIMIT
     assert "selfheal attempts approve att_1\n" in asked
     assert "selfheal attempts reject att_1 --why" in asked
-    assert "learned from" in asked
+    assert "Selfheal learns from it" in asked
     assert not tags(asked)
     about_round = messages.question_summary(publication(), Question("round", "May `patterns` propose?"))
-    assert "A rejection ends the attempt." in about_round
+    assert "If you reject it, the attempt ends." in about_round
 
 
 def test_without_a_run_none_is_spoken_of() -> None:
@@ -217,10 +217,10 @@ def test_the_log_repeats_neither_the_repairs_diff_nor_its_diagnosis() -> None:
         log(2),
         diagnosis=healed.diagnosis,
         iterations=(
-            Iteration(1, "patterns", "first", "-a\n+failed_try", "1 of 1 failing test stays red", "Look elsewhere."),
+            Iteration(1, "patterns", "first", "-a\n+failed_try", "1 of 1 failing test still fails", "Look elsewhere."),
             Iteration(2, "patterns", healed.title, "-a < b\n+the_repair", "verified"),
         ),
-        lessons=("first (calc/core.py): 1 of 1 failing test stays red. Look elsewhere.", "Of another kind."),
+        lessons=("first (calc/core.py): 1 of 1 failing test still fails. Look elsewhere.", "Of another kind."),
     )
     body = messages.pull_body(publication(), replace(healed, log=log_))
     assert "+failed_try" in body
@@ -228,18 +228,16 @@ def test_the_log_repeats_neither_the_repairs_diff_nor_its_diagnosis() -> None:
     assert body.count("The upper bound was excluded") == 1
     assert body.count("Look elsewhere") == 1
     assert "Of another kind" in body
-    assert "after 1 change that failed" in body
+    assert "verified after 1 failed candidate" in body
 
 
 def test_giving_up_tells_the_diagnosis_and_why_each_try_is_not_the_repair() -> None:
-    failed = Iteration(
-        1, "patterns", "`<` becomes `>`", "-a\n+b", "it mends the failing tests, but breaks `test_b`", "Keep it."
-    )
-    told = replace(log(), iterations=(failed,), notes=("Places to look at: `f` in calc/core.py, line 3.",))
+    failed = Iteration(1, "patterns", "`<` becomes `>`", "-a\n+b", "it fixes the failing tests but breaks `test_b`", "Keep it.")
+    told = replace(log(), iterations=(failed,), notes=("Suspicious locations: `f` in calc/core.py, line 3.",))
     text = messages.no_repair_summary(publication(), no_repair(log=told))
     order = (
-        "**Why:**", "**Next:** Set a model.", "Best diagnosis so far", "The bound is excluded.", "a wrong boundary",
-        "- `<` becomes `>`: it mends the failing tests, but breaks `test_b`", "Places to look at", "<details>", "+b",
+        "**Why:**", "**Next:** Set a model.", "Best diagnosis so far", "The bound is excluded.", "off-by-one",
+        "- `<` becomes `>`: it fixes the failing tests but breaks `test_b`", "Suspicious locations", "<details>", "+b",
     )  # fmt: skip
     places = [text.index(words) for words in order]
     assert places == sorted(places)
@@ -270,9 +268,9 @@ def test_our_commits_are_known_by_their_trailer() -> None:
 def test_a_long_log_is_cut_and_the_evidence_is_not(iterations: int) -> None:
     body = messages.pull_body(publication(), repair(log=log(iterations, diff="+é\n" * 3000)))
     assert len(body.encode()) <= BODY_LIMIT
-    assert "2 of 2 red again, 1.0 s" in body
+    assert "2 of 2 failed again, 1.0 s" in body
     assert body.rstrip().endswith("</details>")
-    assert f"**Try {iterations}**" in body  # the latest ones are kept
+    assert f"**Iteration {iterations}**" in body  # the latest ones are kept
 
 
 def test_very_many_verdicts_and_checks_still_fit() -> None:
@@ -280,7 +278,7 @@ def test_very_many_verdicts_and_checks_still_fit() -> None:
     assert len(body.encode()) <= BODY_LIMIT
     assert "… and 30 more checks." in body
     assert re.search(r"… and \d+ more\.", body)
-    assert "5000 of 5000 red" in body
+    assert "5000 of 5000 failed" in body
 
 
 @pytest.mark.parametrize("outcome", Outcome)

@@ -13,10 +13,10 @@ from agent.contract.outcome import CheckEvidence, Evidence, Iteration, NoRepair,
 from agent.contract.proposal import Diagnosis, FileChange
 from agent.contract.usage import Usage
 from agent.contract.verdicts import VerdictId
-from app.endings import ENDINGS
-from app.github import PUBLISHING, Conflict, GitHub, Patience, Repository
+from app.github import PUBLISHING, Conflict, GitHub, Repository, RetryPolicy
 from app.publish import messages, publish
 from app.publish.messages import Publication
+from app.publish.outcomes import ENDINGS
 from app.publish.publish import Published
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.faults import ConnectionReset
@@ -25,7 +25,7 @@ from webhooks.intake import RepositoryRef
 
 NAME = "acme/sample"
 BROKEN, FIXED = "def add(a, b):\n    return a - b\n", "def add(a, b):\n    return a + b\n"
-QUICK = Patience(tries=4, first_delay=0.01, longest_delay=0.02, longest_rate_limit=1.5, timeout=5, write_interval=0)
+QUICK = RetryPolicy(tries=4, first_delay=0.01, longest_delay=0.02, longest_rate_limit=1.5, timeout=5, write_interval=0)
 LOG = ReflectionLog(None, (Iteration(1, "patterns", "`-` becomes `+`", "-a\n+b", "verified"),), (), ())
 
 
@@ -38,7 +38,7 @@ async def standin() -> AsyncIterator[StandIn]:
 
 @pytest.fixture
 async def repository(standin: StandIn) -> AsyncIterator[Repository]:
-    async with GitHub(standin.app_id, standin.private_key, api_url=standin.url, patience=QUICK) as github:
+    async with GitHub(standin.app_id, standin.private_key, api_url=standin.url, retry_policy=QUICK) as github:
         ref = RepositoryRef(standin.repository(NAME).id, NAME)
         yield github.repository(standin.installation("acme").id, ref, PUBLISHING)
 
@@ -224,7 +224,7 @@ async def test_a_foreign_branch_of_that_name_is_a_conflict(
     standin: StandIn, repository: Repository, publication: Publication
 ) -> None:
     theirs = await standin.push(NAME, publish.branch_name(publication), {"mine.py": "z = 1\n"})
-    with pytest.raises(Conflict, match="not touched"):
+    with pytest.raises(Conflict, match="not changed"):
         await publish.pull_request(publication, repair(), repository)
     assert (await standin.branches(NAME))[publish.branch_name(publication)] == theirs
 

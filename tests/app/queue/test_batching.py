@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.together import Together
+from app.queue.batching import Batcher
 
 
 class Work:
@@ -30,10 +30,10 @@ async def begun(*asks: asyncio.Task[int]) -> None:
 
 async def test_whoever_asks_meanwhile_shares_the_next_go() -> None:
     work = Work()
-    together = Together(work, 10)
-    first = asyncio.create_task(together.ask(1))
+    together = Batcher(work, 10)
+    first = asyncio.create_task(together.submit(1))
     await begun()
-    others = [asyncio.create_task(together.ask(number)) for number in (2, 3, 4)]
+    others = [asyncio.create_task(together.submit(number)) for number in (2, 3, 4)]
     await begun()
     assert work.goes == [[1]]
     work.let.release()
@@ -45,16 +45,16 @@ async def test_whoever_asks_meanwhile_shares_the_next_go() -> None:
 async def test_no_go_takes_more_than_the_most() -> None:
     work = Work()
     work.let = asyncio.Semaphore(10)
-    together = Together(work, 2)
-    assert await asyncio.gather(*(together.ask(number) for number in (1, 2, 3, 4, 5))) == [2, 4, 6, 8, 10]
+    together = Batcher(work, 2)
+    assert await asyncio.gather(*(together.submit(number) for number in (1, 2, 3, 4, 5))) == [2, 4, 6, 8, 10]
     assert work.goes == [[1, 2], [3, 4], [5]]
 
 
 async def test_who_is_refused_does_not_spoil_it_for_the_others() -> None:
     work = Work()
     work.let = asyncio.Semaphore(10)
-    together = Together(work, 10)
-    one, bad, two = await asyncio.gather(*(together.ask(number) for number in (1, -1, 2)), return_exceptions=True)
+    together = Batcher(work, 10)
+    one, bad, two = await asyncio.gather(*(together.submit(number) for number in (1, -1, 2)), return_exceptions=True)
     assert (one, two) == (2, 4)
     assert isinstance(bad, ValueError)
 
@@ -62,17 +62,17 @@ async def test_who_is_refused_does_not_spoil_it_for_the_others() -> None:
 async def test_a_go_that_fails_fails_for_all_of_it_and_the_next_one_is_done() -> None:
     work = Work()
     work.let = asyncio.Semaphore(10)
-    together = Together(work, 2)
-    results = await asyncio.gather(*(together.ask(number) for number in (1, 0, 3)), return_exceptions=True)
+    together = Batcher(work, 2)
+    results = await asyncio.gather(*(together.submit(number) for number in (1, 0, 3)), return_exceptions=True)
     assert [type(result) for result in results] == [ConnectionError, ConnectionError, int]
 
 
 async def test_who_gave_up_waiting_is_left_out_and_one_in_the_middle_disturbs_nobody() -> None:
     work = Work()
-    together = Together(work, 10)
-    asks = [asyncio.create_task(together.ask(1))]
+    together = Batcher(work, 10)
+    asks = [asyncio.create_task(together.submit(1))]
     await begun()
-    asks += [asyncio.create_task(together.ask(number)) for number in (2, 3)]
+    asks += [asyncio.create_task(together.submit(number)) for number in (2, 3)]
     await begun()
     asks[0].cancel()
     asks[1].cancel()

@@ -8,8 +8,8 @@ import time
 from arq.constants import default_queue_name, in_progress_key_prefix
 from redis.asyncio import Redis
 
-from app.intake import StoreIntake
 from app.queue.queue import Queue, job_seconds, sweep
+from app.service.intake import StoreIntake
 from app.settings import Settings
 from app.store.store import Store
 from tests.app.requests import RUN, delivery, taken

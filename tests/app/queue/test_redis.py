@@ -11,7 +11,7 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from app.queue.redis import RedisMissing, _answers, _Server, embedded, ping, server_binary
+from app.queue.redis import RedisMissing, _answers, _RedisServer, embedded, ping, server_binary
 from tests.app.waiting import until
 
 
@@ -73,8 +73,8 @@ async def test_a_server_that_dies_is_started_again_and_its_end_is_told(tmp_path:
 async def test_who_is_cancelled_while_it_is_being_stopped_leaves_it_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.redis._STOP_SECONDS", 0.5)
-    server, url = _Server(server_binary(), tmp_path), f"unix://{tmp_path}/redis.sock"
+    monkeypatch.setattr("app.queue.redis._STOP_SECONDS", 0.5)
+    server, url = _RedisServer(server_binary(), tmp_path), f"unix://{tmp_path}/redis.sock"
     with (tmp_path / "redis.lock").open("w") as lock:
         await server.ensure(lock, url)
         pid = await server_pid(url)
@@ -100,8 +100,8 @@ async def test_the_log_has_a_bound_and_a_failed_start_tells_its_own_words(
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho no room\n")
     broken.chmod(0o755)
-    monkeypatch.setattr("app.redis.server_binary", lambda: str(broken))
-    monkeypatch.setattr("app.redis._START_SECONDS", 0.5)
+    monkeypatch.setattr("app.queue.redis.server_binary", lambda: str(broken))
+    monkeypatch.setattr("app.queue.redis._START_SECONDS", 0.5)
     with pytest.raises(RedisMissing, match=r"did not start: no room\s*$"):
         async with embedded(tmp_path):
             pass
@@ -119,8 +119,8 @@ async def test_a_server_that_is_slow_for_a_moment_keeps_its_queue(tmp_path: Path
                 raise RedisTimeoutError
             await ping(where)
 
-        monkeypatch.setattr("app.redis._WATCH_SECONDS", 0.01)
-        monkeypatch.setattr("app.redis.ping", slow_at_first)
+        monkeypatch.setattr("app.queue.redis._WATCH_SECONDS", 0.01)
+        monkeypatch.setattr("app.queue.redis.ping", slow_at_first)
         await until(lambda: pings > 4)
         assert await server_pid(url) == pid
 

@@ -1,4 +1,4 @@
-"""A worker process for tests: `python -m tests.app.crew FOLDER REDIS_URL MODE LOG`.
+"""A worker process for tests: `python -m tests.app.service.crew FOLDER REDIS_URL MODE LOG`.
 
 It does real attempts' bookkeeping and no healing. MODE `hang` never finishes an attempt, `finish` does, `crash` dies by its own
 hand. What it does is appended to the file LOG, a line each.

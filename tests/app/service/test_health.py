@@ -39,7 +39,7 @@ async def test_without_redis_it_is_alive_but_not_ready_and_says_no_password(sett
         assert (await client.get(url + "/healthz")).status_code == 200
         answer = await client.get(url + "/readyz")
     assert answer.status_code == 503
-    assert answer.json()["parts"]["redis"] == {"ok": False, "reason": "it cannot be reached"}
+    assert answer.json()["parts"]["redis"] == {"ok": False, "reason": "cannot be reached"}
     assert answer.json()["parts"]["database"]["ok"]
     assert "canary" not in answer.text
 
@@ -60,7 +60,7 @@ async def test_a_database_without_tables_is_named(settings: Settings, store: Sto
         parts = await Health(database, redis_url).parts()
     finally:
         await database.close()
-    assert parts["migrations"].reason == "it has no tables of Selfheal"
+    assert parts["migrations"].reason == "Selfheal's tables are missing"
 
 
 async def test_a_redis_that_says_nothing_is_not_waited_for(store: Store) -> None:
@@ -75,7 +75,7 @@ async def test_a_redis_that_says_nothing_is_not_waited_for(store: Store) -> None
         began = time.monotonic()
         parts = await health.parts()
         assert time.monotonic() - began < 10
-    assert parts["redis"].reason == "it does not answer within 1 s"
+    assert parts["redis"].reason == "no answer within 1 s"
 
 
 async def test_an_answer_waits_for_no_thread(store: Store, redis_url: str) -> None:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from app.http import LONGEST_HEAD, Http, _Joined
+from app.service.http import LONGEST_HEAD, Http
 from tests.app.waiting import until
 
 PIECE = 8 * 1024
@@ -117,7 +117,7 @@ async def test_an_upgrade_without_a_body_is_answered_as_if_it_had_not_asked(port
 async def test_what_is_no_whole_head_is_not_waited_for_without_end(
     port: int, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.http.HEAD_SECONDS", 0.5)
+    monkeypatch.setattr("app.service.http.HEAD_SECONDS", 0.5)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(sent)
@@ -130,30 +130,6 @@ async def test_what_is_no_whole_head_is_not_waited_for_without_end(
 
 
 async def test_a_slow_answer_is_no_slow_head(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.http.HEAD_SECONDS", 0.2)
+    monkeypatch.setattr("app.service.http.HEAD_SECONDS", 0.2)
     told = await answer(port, b"GET /slow HTTP/1.1\r\nConnection: close\r\n\r\n", 0, b"")
     assert told.startswith(b"HTTP/1.1 200")
-
-
-async def test_an_answer_leaves_in_one_piece_and_a_long_one_is_not_held_back() -> None:
-    sent: list[int] = []
-
-    class Wire(asyncio.Transport):
-        def write(self, data: bytes | bytearray | memoryview) -> None:
-            sent.append(len(data))
-
-        def close(self) -> None:
-            sent.append(0)
-
-    joined = _Joined(Wire(), asyncio.get_running_loop())
-    joined.write(b"head")
-    joined.write(b"body")
-    assert sent == []
-    await asyncio.sleep(0)
-    assert sent == [8]
-    joined.write(b"x" * 100_000)
-    assert sent == [8, 100_000]
-    joined.write(b"last")
-    joined.close()
-    await asyncio.sleep(0)
-    assert sent == [8, 100_000, 4, 0]

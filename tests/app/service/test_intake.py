@@ -12,14 +12,14 @@ from redis.asyncio import Redis
 from sqlalchemy import Connection, Engine, event, func, select, text
 from sqlalchemy.exc import IntegrityError
 
-from app.intake import StoreIntake
 from app.queue.queue import Queue
+from app.service.intake import StoreIntake
 from app.settings import Settings
 from app.store.database.database import Database
 from app.store.models import DeliveryRow
 from app.store.store import Store
 from tests.app.requests import COMMAND, RUN, delivery, run_of
-from webhooks.intake import Ignored, NotDurable, RepositoryRef, Taken
+from webhooks.intake import Ignored, NotDurable, Receipt, RepositoryRef
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ async def test_a_delivery_that_cannot_be_stored_does_not_fail_its_neighbours(sto
         *(intake.take(delivery(), decision) for decision in (RUN, impossible, Ignored("why"), run_of("d" * 40))),
         return_exceptions=True,
     )
-    assert [isinstance(result, Taken) for result in results] == [True, False, True, True]
+    assert [isinstance(result, Receipt) for result in results] == [True, False, True, True]
     assert isinstance(results[1], Exception)
     assert await _deliveries(store) == 3
     assert {attempt.head_sha for attempt in await store.attempts()} == {RUN.head_sha, "d" * 40}
@@ -119,12 +119,12 @@ async def test_nothing_is_acknowledged_before_it_is_committed(store: Store, inta
 
 
 async def test_without_a_database_everybody_who_shared_is_told(intake: StoreIntake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.intake._COMMIT_SECONDS", 0.3)
+    monkeypatch.setattr("app.service.intake._COMMIT_SECONDS", 0.3)
 
     def away(*_: object, **__: object) -> None:
         raise ConnectionRefusedError("nobody listens")
 
-    monkeypatch.setattr("app.intake.take_all", away)
+    monkeypatch.setattr("app.service.intake.record_batch", away)
     results = await asyncio.gather(*(intake.take(delivery(), RUN) for _ in range(5)), return_exceptions=True)
     assert all(isinstance(result, NotDurable) for result in results)
 
@@ -156,10 +156,10 @@ async def test_a_delivery_that_loses_every_race_is_in_the_log(intake: StoreIntak
     def lost(*_: object, **__: object) -> None:
         raise IntegrityError("INSERT", {}, Exception("another was faster"))
 
-    monkeypatch.setattr("app.intake.take", lost)
+    monkeypatch.setattr("app.service.intake.record", lost)
     with structlog.testing.capture_logs() as logged, pytest.raises(NotDurable):
         await intake.take(delivery(), COMMAND)
-    assert [told["event"] for told in logged] == ["not stored; GitHub is to send it again"]
+    assert [told["event"] for told in logged] == ["delivery not stored; GitHub has to redeliver it"]
 
 
 async def _deliveries(store: Store) -> int:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from app.assembly import sandboxes_of
-from app.service import run as service
+from app.service import run
 from app.service.isolation import NotIsolated, grounds_of, require_isolation
 from app.settings import Settings, SettingsError, load
 from sandbox.base import SandboxUnavailable
 from sandbox.jail import bubblewrap
-from sandbox.proof.prove import Grounds, prove
+from sandbox.proof.prove import HostAssets, prove
 from tests.sandbox.conftest import make, no_bubblewrap
 from tests.sandbox.proof.recipe import recipe_without
 from tests.standins.github.auth import private_pem
@@ -72,20 +72,20 @@ async def test_a_worker_that_cannot_isolate_ends_before_it_takes_anything(
     recipe_without("--unshare-net")(monkeypatch)
     with pytest.raises(SandboxUnavailable, match="does not isolate on this machine"):
         async with asyncio.timeout(60):
-            await service.worker(local)
-    assert issubclass(NotIsolated, service.CANNOT_START), "one line and exit code 1"
+            await run.worker(local)
+    assert issubclass(NotIsolated, run.CANNOT_START), "one line and exit code 1"
 
 
 async def test_a_worker_without_bubblewrap_says_how_to_get_it(local: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap, "BWRAP", "/nowhere/bwrap")
     with pytest.raises(SandboxUnavailable, match="apt-get install bubblewrap"):
         async with asyncio.timeout(60):
-            await service.worker(local)
+            await run.worker(local)
 
 
 async def test_the_web_process_refuses_settings_that_no_worker_would_run_with(local: Settings) -> None:
     with pytest.raises(SettingsError, match="SELFHEAL_TRUST_CODE"):
-        await service.web(local.model_copy(update={"sandbox": "process"}))
+        await run.web(local.model_copy(update={"sandbox": "process"}))
 
 
 def test_the_database_that_is_at_stake_is_the_one_of_the_settings(local: Settings, tmp_path: Path) -> None:
@@ -98,6 +98,6 @@ def test_the_database_that_is_at_stake_is_the_one_of_the_settings(local: Setting
 
 
 async def test_a_sandbox_that_nothing_could_be_tried_on_is_refused(local: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.isolation.grounds_of", lambda _: Grounds())
+    monkeypatch.setattr("app.service.isolation.grounds_of", lambda _: HostAssets())
     with pytest.raises(NotIsolated, match="files of the worker: not proven"):
         await require_isolation(local, make("local", local.data_dir))

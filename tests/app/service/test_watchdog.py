@@ -14,7 +14,7 @@ import pytest
 
 PROGRAM = """
 import asyncio, os, re, sys, time
-from app import watchdog
+from app.service import watchdog
 
 watchdog.SECONDS, watchdog.SIGN_SECONDS = 0.5, 0.1
 
@@ -27,7 +27,7 @@ def fill(descriptor):
         os.set_blocking(descriptor, True)
 
 async def main():
-    with watchdog.ended_when_silent():
+    with watchdog.exit_when_hung():
         {busy}
     {after}
     print("done")

@@ -124,7 +124,7 @@ class Crew:
         self.members: list[Process] = []
 
     async def hire(self, mode: str) -> Process:
-        argv = ["-m", "tests.app.crew", str(self._settings.data_dir), self._redis_url, mode, str(self.log)]
+        argv = ["-m", "tests.app.service.crew", str(self._settings.data_dir), self._redis_url, mode, str(self.log)]
         environment = {**os.environ, "SELFHEAL_DATABASE_URL": self._settings.database}
         member = await asyncio.create_subprocess_exec(sys.executable, *argv, env=environment)
         self.members.append(member)
@@ -184,5 +184,5 @@ async def test_an_attempt_that_kills_its_worker_ends_as_error(store: Store, crew
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
     assert attempt.outcome is Outcome.ERROR
-    assert attempt.reason == "3 tries failed, each time the worker died or fell silent."
+    assert attempt.reason == "3 tries failed, each time because the worker died or stopped responding."
     assert sum(member.returncode == -signal.SIGKILL for member in members) == 3

@@ -12,7 +12,7 @@ from agent.contract.events import StepStarted
 from agent.contract.outcome import Outcome
 from app.store.models import AttemptRow, BlobRow
 from app.store.store import Store
-from app.store.values import Place, Wanted
+from app.store.values import AttemptFilter, Cursor
 from tests.app.requests import COMMAND, REPOSITORY, run_of, taken
 
 
@@ -22,10 +22,10 @@ async def test_attempts_of_one_moment_are_listed_once_each(store: Store) -> None
     async with store.database.write() as session:
         await session.execute(update(AttemptRow).values(created_at=store.clock.now()))
     seen: list[str] = []
-    before: Place | None = None
-    while page := await store.page_of_attempts(Wanted(), before, limit=2):
+    before: Cursor | None = None
+    while page := await store.page_of_attempts(AttemptFilter(), before, limit=2):
         seen += [attempt.id for attempt in page]
-        before = Place(page[-1].created_at, page[-1].id)
+        before = Cursor(page[-1].created_at, page[-1].id)
     assert sorted(seen) == sorted(ids)
     assert seen == sorted(ids, reverse=True)
 
@@ -37,7 +37,7 @@ async def test_filters_narrow_the_list(store: Store) -> None:
     await store.cancel(other, Outcome.SUPERSEDED, "moved on")
 
     async def found(**wanted: object) -> set[str]:
-        return {attempt.id for attempt in await store.page_of_attempts(Wanted(**wanted))}  # type: ignore[arg-type]
+        return {attempt.id for attempt in await store.page_of_attempts(AttemptFilter(**wanted))}  # type: ignore[arg-type]
 
     assert await found() == {run, command, other}
     assert await found(repository="OCTO/calc") == {run, command}
@@ -52,20 +52,20 @@ async def test_filters_narrow_the_list(store: Store) -> None:
 
 async def test_a_mark_changes_with_whatever_is_told(store: Store) -> None:
     attempt_id = await taken(store, run_of("a" * 40))
-    marks = [await store.marks([attempt_id, "nobody"])]
+    marks = [await store.versions([attempt_id, "nobody"])]
     async with store.lease(attempt_id, "w1") as lease:
-        marks.append(await store.marks([attempt_id]))
+        marks.append(await store.versions([attempt_id]))
         await lease.record(StepStarted(text="one", step="x"))
-        marks.append(await store.marks([attempt_id]))
+        marks.append(await store.versions([attempt_id]))
         await lease.end(Outcome.GAVE_UP, "enough")
-    marks.append(await store.marks([attempt_id]))
+    marks.append(await store.versions([attempt_id]))
     assert len({mark[attempt_id] for mark in marks}) == 4
     assert all(list(mark) == [attempt_id] for mark in marks)
 
 
 async def test_marks_of_very_many_attempts_are_found(store: Store) -> None:
     attempt_id = await taken(store, run_of("a" * 40))
-    assert list(await store.marks([*(f"{number:032x}" for number in range(2000)), attempt_id])) == [attempt_id]
+    assert list(await store.versions([*(f"{number:032x}" for number in range(2000)), attempt_id])) == [attempt_id]
 
 
 async def test_a_timeline_is_read_in_pieces(store: Store) -> None:

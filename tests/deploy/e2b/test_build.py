@@ -16,8 +16,8 @@ from sandbox.remote.wire import INTERPRETER
 _IMPORTED = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import sandbox.remote.serving, sandbox.remote.messenger, sandbox.jail.seccomp, sandbox.install.packages
-assert sandbox.remote.serving.__file__.startswith(sys.argv[1])
+import sandbox.remote.server, sandbox.remote.messenger, sandbox.jail.seccomp, sandbox.install.packages
+assert sandbox.remote.server.__file__.startswith(sys.argv[1])
 sandbox.jail.seccomp.program()
 files = {name.partition(".")[0]: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
 print(*(name for name, file in files.items() if "site-packages" in file))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import UnsafeArchive
-from sandbox.containers import spec as recipe
-from sandbox.containers.tars import Packing, entries, one_file
+from sandbox.containers import spec
+from sandbox.containers.tars import TarBuilder, entries, one_file
 from sandbox.host.archive import unpack
 from tests.sandbox.conftest import packed, tarball
 
@@ -31,12 +31,12 @@ def tar_of(*members: tuple[str, bytes, bytes]) -> bytes:
 
 
 async def test_an_archive_becomes_a_tar_of_ours_that_no_command_user_has_to_share() -> None:
-    packing = Packing()
+    packing = TarBuilder()
     assert await unpack(tarball({"a.txt": b"1", "deep/down/run.sh": b"2", ".git/config": b""}), packing) == 2
     with tarfile.open(fileobj=packing.finish()) as tar:
         members = {member.name: member for member in tar}
     assert sorted(members) == ["a.txt", "deep", "deep/down", "deep/down/run.sh"]
-    assert {(member.uid, member.gid) for member in members.values()} == {(recipe.USER, recipe.USER)}
+    assert {(member.uid, member.gid) for member in members.values()} == {(spec.USER, spec.USER)}
     assert (members["deep/down/run.sh"].mode, members["a.txt"].mode, members["deep"].mode) == (0o755, 0o644, 0o755)
 
 
@@ -44,12 +44,12 @@ async def test_an_archive_becomes_a_tar_of_ours_that_no_command_user_has_to_shar
     ("members", "reason"),
     [
         ([("t/a", tarfile.REGTYPE, b"1"), ("t/a", tarfile.REGTYPE, b"2")], "twice"),
-        ([("t/a", tarfile.REGTYPE, b"1"), ("t/a/b", tarfile.REGTYPE, b"2")], "no folder"),
+        ([("t/a", tarfile.REGTYPE, b"1"), ("t/a/b", tarfile.REGTYPE, b"2")], "not a folder"),
         ([("t/a/b", tarfile.REGTYPE, b"1"), ("t/a", tarfile.REGTYPE, b"2")], "twice"),
         ([("t/a", tarfile.SYMTYPE, b"/etc"), ("t/a/b", tarfile.REGTYPE, b"2")], "outside"),
         ([("t/a", tarfile.SYMTYPE, b"b"), ("t/a", tarfile.REGTYPE, b"2")], "twice"),
         ([("t/" + "x" * 256, tarfile.REGTYPE, b"")], "too long"),
-        ([("t/d", tarfile.CHRTYPE, b"")], "neither a file"),
+        ([("t/d", tarfile.CHRTYPE, b"")], "not a file"),
     ],
 )
 async def test_what_would_be_written_through_or_over_something_is_refused(
@@ -65,7 +65,7 @@ async def test_what_would_be_written_through_or_over_something_is_refused(
         return made, content
 
     with pytest.raises(UnsafeArchive, match=reason):
-        await unpack(packed([header(*member) for member in members]), Packing())
+        await unpack(packed([header(*member) for member in members]), TarBuilder())
 
 
 def test_a_listing_is_read_from_front_to_back_and_unpacks_nothing() -> None:
@@ -97,7 +97,7 @@ def test_a_folder_of_ours_is_copied_with_what_is_below_it(tmp_path: Path) -> Non
     (tmp_path / "pip/__main__.py").write_text("x")
     (tmp_path / "pip/sub/program").write_text("y")
     (tmp_path / "pip/sub/program").chmod(0o755)
-    packing = Packing()
+    packing = TarBuilder()
     packing.copy(tmp_path / "pip", "0123/pip")
     with tarfile.open(fileobj=packing.finish()) as tar:
         modes = {member.name: member.mode for member in tar if member.isreg()}

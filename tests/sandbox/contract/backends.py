@@ -18,7 +18,7 @@ from sandbox.base import Sandboxes
 from sandbox.e2b.plan import Account
 from sandbox.e2b.sandboxes import E2BSandboxes
 from sandbox.install.index.access import IndexAccess
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from tests.sandbox import engines
 from tests.sandbox.conftest import engine_of, make
 from tests.standins.e2b import E2B
@@ -84,7 +84,7 @@ async def e2b(folder: Path) -> AsyncIterator[Backend]:
 
 
 def e2b_sandboxes(folder: Path, account: Account, index: IndexAccess | None = None) -> E2BSandboxes:
-    return E2BSandboxes(folder / "open", Shop(folder / "packages", index or IndexAccess((), frozenset())), account)
+    return E2BSandboxes(folder / "open", PackageStore(folder / "packages", index or IndexAccess((), frozenset())), account)
 
 
 def need_machines() -> None:

@@ -11,13 +11,13 @@ import pytest
 import pytest_asyncio
 
 from sandbox.base import Command, Workspace
-from sandbox.e2b.plan import Patience
+from sandbox.e2b.plan import Timeouts
 from sandbox.e2b.sandboxes import E2BSandboxes
 from sandbox.remote.client import RemoteSandbox
 from tests.sandbox.contract.backends import e2b_sandboxes, need_machines
 from tests.standins.e2b import E2B
 
-HASTE = Patience(call=0.5, create=0.5, line=1.0)
+HASTE = Timeouts(call=0.5, create=0.5, line=1.0)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ async def _served() -> AsyncIterator[E2B]:
 
 def _sandboxes(e2b: E2B, folder: Path) -> E2BSandboxes:
     """Less patient than those of a worker."""
-    return e2b_sandboxes(folder, replace(e2b.account, patience=Patience(call=2.0, create=3.0, line=4.0)))
+    return e2b_sandboxes(folder, replace(e2b.account, timeouts=Timeouts(call=2.0, create=3.0, line=4.0)))
 
 
 async def count(workspace: Workspace, seconds: float = 0.3) -> bytes:

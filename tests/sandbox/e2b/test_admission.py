@@ -12,12 +12,12 @@ from sandbox.e2b.admission import Admission
 
 async def test_who_finds_no_place_is_sent_back_into_the_queue() -> None:
     admission = Admission(1, 1.0)
-    async with admission.place():
+    async with admission.slot():
         with pytest.raises(SandboxUnavailable) as full:
-            async with admission.place(patience=0.01):
+            async with admission.slot(timeouts=0.01):
                 pass
         assert full.value.retry_after is not None
-    async with admission.place(patience=0.01):
+    async with admission.slot(timeouts=0.01):
         pass
 
 
@@ -31,5 +31,5 @@ async def test_creations_keep_their_distance(monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as patched:
         patched.setattr(asyncio, "sleep", sleep)
         for _ in range(3):
-            await admission.turn()
+            await admission.wait_turn()
     assert waits == pytest.approx([0.0, 0.5, 1.0], abs=0.2)

@@ -17,7 +17,7 @@ from e2b import exceptions as told
 
 from sandbox import folders
 from sandbox.base import Command, LimitExceeded, SandboxLost, SandboxUnavailable
-from sandbox.e2b.errors import Trouble, trouble_of
+from sandbox.e2b.errors import Failure, failure_of
 from sandbox.e2b.sandboxes import E2BSandboxes
 from tests.sandbox.conftest import there, until
 from tests.sandbox.contract.backends import e2b_sandboxes, gone, running
@@ -91,7 +91,7 @@ async def test_a_lost_answer_makes_no_second_machine(e2b: E2B, sandboxes: E2BSan
 
 async def test_a_stalled_service_postpones_and_leaves_nothing(e2b: E2B, tmp_path: Path) -> None:
     e2b.faults.add(Fault(CREATE, kind="stall", times=9))
-    assert (await opened(e2b_sandboxes(tmp_path, replace(e2b.account, patience=HASTE)))).retry_after is not None
+    assert (await opened(e2b_sandboxes(tmp_path, replace(e2b.account, timeouts=HASTE)))).retry_after is not None
     assert not e2b.machines.all
 
 
@@ -99,7 +99,7 @@ async def test_an_api_that_is_not_there_postpones(tmp_path: Path, e2b: E2B) -> N
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{one.getsockname()[1]}"
-    assert (await opened(e2b_sandboxes(tmp_path, replace(e2b.account, api_url=url, patience=HASTE)))).retry_after is not None
+    assert (await opened(e2b_sandboxes(tmp_path, replace(e2b.account, api_url=url, timeouts=HASTE)))).retry_after is not None
 
 
 async def test_who_stops_waiting_for_a_machine_leaves_none(e2b: E2B, sandboxes: E2BSandboxes) -> None:
@@ -117,7 +117,7 @@ async def test_who_stops_waiting_before_there_is_a_machine_leaves_no_folder(
 ) -> None:
     begun, really = threading.Event(), folders.make
 
-    def slow(parent: Path, label: str) -> folders.Held:
+    def slow(parent: Path, label: str) -> folders.SandboxFolder:
         made = really(parent, label)
         begun.set()
         time.sleep(0.2)
@@ -145,7 +145,7 @@ async def test_a_machine_that_goes_is_lost_and_no_result(e2b: E2B, sandboxes: E2
         running = asyncio.create_task(workspace.run(Command(("/bin/sh", "-c", "touch there; sleep 60"), 90.0)))
         await until(lambda: there(workspace))
         await e2b.machines.end(e2b.machine)
-        with pytest.raises(SandboxLost, match="not there any more"):
+        with pytest.raises(SandboxLost, match="sandbox is gone"):
             await running
 
 
@@ -167,7 +167,7 @@ async def test_a_machine_whose_time_is_over_is_lost(e2b: E2B, sandboxes: E2BSand
 )
 async def test_a_stream_that_breaks_finds_its_command_again(shared: Shared, fault: Fault) -> None:
     async with shared.sandbox.candidate() as workspace:
-        await shared.sandbox.way.closed()
+        await shared.sandbox.gate.closed()
         shared.e2b.faults.add(fault)
         assert await count(workspace) == b"1"
     assert shared.e2b.faults.struck[-1] == f"{START} > {fault.kind}"
@@ -176,7 +176,7 @@ async def test_a_stream_that_breaks_finds_its_command_again(shared: Shared, faul
 
 async def test_a_stream_that_breaks_as_its_command_ends_has_its_answer_all_the_same(shared: Shared) -> None:
     async with shared.sandbox.candidate() as workspace:
-        await shared.sandbox.way.closed()
+        await shared.sandbox.gate.closed()
         shared.e2b.faults.add(
             Fault(START, kind="reset", after=2), Fault(CONNECT, status=502, message="port is not open", times=2)
         )
@@ -197,16 +197,16 @@ async def test_a_stream_that_breaks_as_its_command_ends_has_its_answer_all_the_s
 )
 async def test_a_command_that_may_have_been_started_is_done_once(shared: Shared, fault: Fault) -> None:
     async with shared.sandbox.candidate() as workspace:
-        await shared.sandbox.way.closed()
+        await shared.sandbox.gate.closed()
         shared.e2b.faults.add(fault)
         assert await count(workspace) == b"1"
 
 
 async def test_an_envd_that_stays_away_is_lost(e2b: E2B, sandboxes: E2BSandboxes) -> None:
     async with sandboxes.open("attempt 7") as sandbox, sandbox.candidate() as workspace:
-        await sandbox.way.closed()
+        await sandbox.gate.closed()
         e2b.faults.add(Fault("POST /process", status=502, message="port is not open", times=999))
-        with pytest.raises(SandboxLost, match="line was lost"):
+        with pytest.raises(SandboxLost, match="connection was lost"):
             await count(workspace)
 
 
@@ -239,8 +239,8 @@ async def test_a_stopped_command_dies_in_the_machine_too(shared: Shared) -> None
 
 async def test_a_command_of_ours_that_says_too_much_is_killed(e2b: E2B, sandboxes: E2BSandboxes) -> None:
     async with sandboxes.open("attempt 7") as sandbox:
-        there = sandbox.line._machine
-        with pytest.raises(SandboxLost, match="said more"):
+        there = sandbox.client._machine
+        with pytest.raises(SandboxLost, match="printed too much"):
             await there.run("yes 173205", 60.0)
         assert await gone("173205")
         assert (await there.run("echo on", 20.0)).strip() == b"on", "the machine is as it was"
@@ -256,27 +256,27 @@ async def test_a_key_that_is_withdrawn_ends_it(e2b: E2B, sandboxes: E2BSandboxes
 @pytest.mark.parametrize(
     ("error", "trouble"),
     [
-        (told.AuthenticationException(), Trouble.KEY),
-        (told.RateLimitException(), Trouble.LIMITED),
-        (told.ServiceBusyException(), Trouble.BUSY),
-        (told.SandboxException(status_code=500), Trouble.BUSY),
-        (told.SandboxException("500: of the agent"), Trouble.BUSY),
-        (told.SandboxNotFoundException(), Trouble.GONE),
-        (told.SandboxNotRunningException(), Trouble.GONE),
-        (told.SandboxUnreachableException(), Trouble.LINE),
-        (told.TimeoutException(), Trouble.LINE),
-        (TimeoutError(), Trouble.LINE),
-        (ConnectError(Code.UNAVAILABLE, "reset"), Trouble.LINE),
-        (httpx.ConnectError("refused"), Trouble.LINE),
-        (httpx.ReadTimeout("stalled"), Trouble.LINE),
-        (Exception("Command ended without an end event"), Trouble.LINE),
-        (told.NotEnoughSpaceException(), Trouble.SPACE),
-        (told.FileNotFoundException(), Trouble.MISSING),
-        (told.SandboxException(status_code=404), Trouble.MISSING),
-        (told.InvalidArgumentException("bad cwd"), Trouble.REQUEST),
-        (told.SandboxException(status_code=400), Trouble.REQUEST),
+        (told.AuthenticationException(), Failure.KEY),
+        (told.RateLimitException(), Failure.LIMITED),
+        (told.ServiceBusyException(), Failure.BUSY),
+        (told.SandboxException(status_code=500), Failure.BUSY),
+        (told.SandboxException("500: of the agent"), Failure.BUSY),
+        (told.SandboxNotFoundException(), Failure.GONE),
+        (told.SandboxNotRunningException(), Failure.GONE),
+        (told.SandboxUnreachableException(), Failure.CONNECTION),
+        (told.TimeoutException(), Failure.CONNECTION),
+        (TimeoutError(), Failure.CONNECTION),
+        (ConnectError(Code.UNAVAILABLE, "reset"), Failure.CONNECTION),
+        (httpx.ConnectError("refused"), Failure.CONNECTION),
+        (httpx.ReadTimeout("stalled"), Failure.CONNECTION),
+        (Exception("Command ended without an end event"), Failure.CONNECTION),
+        (told.NotEnoughSpaceException(), Failure.SPACE),
+        (told.FileNotFoundException(), Failure.MISSING),
+        (told.SandboxException(status_code=404), Failure.MISSING),
+        (told.InvalidArgumentException("bad cwd"), Failure.REQUEST),
+        (told.SandboxException(status_code=400), Failure.REQUEST),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value.name,
 )
-async def test_what_the_sdk_raises_is_told_apart(error: Exception, trouble: Trouble) -> None:
-    assert trouble_of(error) is trouble
+async def test_what_the_sdk_raises_is_told_apart(error: Exception, trouble: Failure) -> None:
+    assert failure_of(error) is trouble

@@ -48,5 +48,5 @@ async def test_a_lease_is_not_renewed_beyond_what_the_plan_allows(
 async def test_a_machine_whose_lifetime_is_over_is_told_as_that(e2b: E2B, tmp_path: Path) -> None:
     async with e2b_sandboxes(tmp_path, replace(e2b.account, lifetime=100.0)).open("attempt") as sandbox:
         e2b.machine.ends = 0.0
-        with pytest.raises(SandboxLost, match="100 s are over"):
+        with pytest.raises(SandboxLost, match="lifetime of 100 s"):
             await sandbox.base.files()

@@ -11,7 +11,7 @@ from sandbox.base import Command, DeadlinePassed, Packages
 from sandbox.e2b.plan import Account
 from sandbox.e2b.sandboxes import E2BSandboxes
 from sandbox.install.index.access import configured
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from tests.sandbox.conftest import FILES, sh, tarball
 
 
@@ -20,7 +20,7 @@ async def test_a_repository_is_installed_run_and_thrown_away_at_e2b(tmp_path: Pa
     if not (key := os.environ.get("E2B_API_KEY")):
         pytest.skip("E2B_API_KEY is not set")
     account = Account(key, os.environ.get("SELFHEAL_TEST_E2B_TEMPLATE", "selfheal"))
-    sandboxes = E2BSandboxes(tmp_path / "open", Shop(tmp_path / "packages", await configured()), account)
+    sandboxes = E2BSandboxes(tmp_path / "open", PackageStore(tmp_path / "packages", await configured()), account)
     async with sandboxes.open("live smoke test") as sandbox:
         await sandbox.unpack(tarball(FILES))
         await sandbox.install(Packages(requirements=("iniconfig",)))

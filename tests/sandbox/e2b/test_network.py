@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import Command, InstallFailed, Packages, SandboxLost, Workspace
-from sandbox.e2b.plan import Patience
+from sandbox.e2b.plan import Timeouts
 from tests.sandbox.conftest import tarball, until
 from tests.sandbox.contract.backends import e2b_sandboxes
 from tests.sandbox.index import Index, serving
@@ -63,7 +63,7 @@ async def test_the_same_wheels_are_fetched_once_for_all_attempts(e2b: E2B, index
     async with sandboxes.open("second") as sandbox:
         await sandbox.unpack(tarball(REPOSITORY))
         installed = await sandbox.install(WANTED)
-        assert "Versions that nothing pins are those of" in installed.notes[0]
+        assert "Unpinned dependencies resolved as of" in installed.notes[0]
         async with sandbox.candidate() as workspace:
             assert await answer(workspace) == "42"
     assert len(index.requests) == asked
@@ -96,10 +96,10 @@ async def test_a_way_that_does_not_close_ends_the_machine(e2b: E2B, index: Index
     index.add_wheel("answering")
     async with e2b_sandboxes(tmp_path, e2b.account, index.access).open("open") as sandbox:
         await sandbox.unpack(tarball(REPOSITORY))
-        opened = sandbox.way.opened()
+        opened = sandbox.gate.opened()
         await opened.__aenter__()
         e2b.faults.add(Fault(NETWORK, kind="deaf"))
-        with pytest.raises(SandboxLost, match="cannot be closed"):
+        with pytest.raises(SandboxLost, match="cannot close"):
             await opened.__aexit__(None, None, None)
         assert not e2b.machines.all
         with pytest.raises(SandboxLost):
@@ -110,9 +110,9 @@ async def test_a_way_that_does_not_close_ends_the_machine(e2b: E2B, index: Index
 async def test_a_way_that_could_not_be_opened_is_closed_all_the_same(
     e2b: E2B, index: Index, tmp_path: Path, cancelled: bool
 ) -> None:
-    account = replace(e2b.account, patience=Patience(call=2.0, create=3.0, line=20.0))
+    account = replace(e2b.account, timeouts=Timeouts(call=2.0, create=3.0, line=20.0))
     async with e2b_sandboxes(tmp_path, account, index.access).open("half") as sandbox:
-        opened = sandbox.way.opened()
+        opened = sandbox.gate.opened()
         e2b.faults.add(Fault(NETWORK, kind="late") if cancelled else Fault(NETWORK, status=400, message="no such rule"))
         opening = asyncio.create_task(opened.__aenter__())
         if cancelled:  # its rules are in force then, and nobody has heard of it
@@ -120,10 +120,10 @@ async def test_a_way_that_could_not_be_opened_is_closed_all_the_same(
             opening.cancel()
         with pytest.raises(asyncio.CancelledError if cancelled else SandboxLost):
             await opening
-        await sandbox.way.closed()
+        await sandbox.gate.closed()
         assert e2b.machine.rules == {"allow_internet_access": False}
         asked = e2b.requests.count(NETWORK)
-        async with sandbox.way.opened():
+        async with sandbox.gate.opened():
             assert e2b.machine.rules != {"allow_internet_access": False}, "it can be opened afterwards"
         assert e2b.machine.rules == {"allow_internet_access": False}
         assert e2b.requests.count(NETWORK) == asked + 2

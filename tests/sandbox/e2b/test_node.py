@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm"),
     pytest.mark.asyncio(loop_scope="module"),
 ]
-MANIFEST = {"name": "shop", "version": "1.0.0", "dependencies": {"answering": "^1.0.0"}}
+MANIFEST = {"name": "store", "version": "1.0.0", "dependencies": {"answering": "^1.0.0"}}
 REPOSITORY = {"web/package.json": json.dumps(MANIFEST).encode(), "web/index.js": b"console.log(require('answering'))"}
 WANTED = Packages(node=("web",))
 CLOSED = {"allow_internet_access": False}
@@ -57,7 +57,7 @@ async def test_the_code_finds_what_its_manifest_names_and_the_way_is_closed(
 async def test_a_worker_without_npm_has_the_registry_of_the_machine(
     e2b: E2B, registry: Registry, sandboxes: E2BSandboxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npm_registry, "is_there", lambda: False)
+    monkeypatch.setattr(npm_registry, "is_installed", lambda: False)
     e2b.machines.environment["NPM_CONFIG_REGISTRY"] = registry.url
     async with sandboxes.open("npm") as sandbox:
         await sandbox.unpack(tarball(REPOSITORY))
@@ -71,7 +71,7 @@ async def test_a_template_without_node_refuses_early_and_names_the_way_out(e2b: 
     e2b.machines.lacks = (str(shutil.which("node")),)
     async with sandboxes.open("npm") as sandbox:
         await sandbox.unpack(tarball(REPOSITORY))
-        with pytest.raises(InstallFailed, match=r"template 'selfheal' does not have; build it anew"):
+        with pytest.raises(InstallFailed, match=r"template 'selfheal' does not have; rebuild it"):
             await sandbox.install(WANTED)
 
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from sandbox.taking import taken
+from sandbox.host.acquisition import acquire
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -26,7 +26,7 @@ async def test_what_was_taken_for_one_who_is_gone_is_given_back(fails: bool) -> 
         finally:
             ended.set()
 
-    taking = asyncio.create_task(taken(take, held.remove))
+    taking = asyncio.create_task(acquire(take, held.remove))
     await asyncio.to_thread(begun.wait)
     taking.cancel()
     await asyncio.sleep(0)
@@ -39,7 +39,7 @@ async def test_what_was_taken_for_one_who_is_gone_is_given_back(fails: bool) -> 
 
 async def test_what_is_taken_stays_until_its_owner_gives_it_back() -> None:
     held = {"it"}
-    assert await taken(lambda: "it", held.remove) == "it"
+    assert await acquire(lambda: "it", held.remove) == "it"
     assert held
 
 
@@ -48,4 +48,4 @@ async def test_what_cannot_be_taken_is_told() -> None:
         raise OSError("there is none")
 
     with pytest.raises(OSError, match="there is none"):
-        await taken(take, lambda _: None)
+        await acquire(take, lambda _: None)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sandbox import folders
-from sandbox.host.folder_locks import abandoned, locked
-from sandbox.install import shelf
+from sandbox.host.folder_locks import lock_if_abandoned, try_lock
+from sandbox.install import folder_cache
 
 
 @contextmanager
@@ -29,12 +29,12 @@ def no_descriptor_left() -> Iterator[None]:
 
 
 def test_anothers_lock_and_a_folder_that_is_gone_are_no_errors(tmp_path: Path) -> None:
-    assert locked(tmp_path / "gone", fcntl.LOCK_EX) is None
-    first = locked(tmp_path, fcntl.LOCK_SH)
+    assert try_lock(tmp_path / "gone", fcntl.LOCK_EX) is None
+    first = try_lock(tmp_path, fcntl.LOCK_SH)
     assert first is not None
-    assert locked(tmp_path, fcntl.LOCK_EX) is None
+    assert try_lock(tmp_path, fcntl.LOCK_EX) is None
     os.close(first)
-    again = locked(tmp_path, fcntl.LOCK_EX)
+    again = try_lock(tmp_path, fcntl.LOCK_EX)
     assert again is not None
     os.close(again)
 
@@ -42,10 +42,10 @@ def test_anothers_lock_and_a_folder_that_is_gone_are_no_errors(tmp_path: Path) -
 def test_what_cannot_be_told_is_an_error_and_never_abandoned(tmp_path: Path) -> None:
     with no_descriptor_left():
         with pytest.raises(OSError, match="Too many open files"):
-            locked(tmp_path, fcntl.LOCK_EX)
-        assert abandoned(tmp_path) is None
+            try_lock(tmp_path, fcntl.LOCK_EX)
+        assert lock_if_abandoned(tmp_path) is None
     (tmp_path / "link").symlink_to(tmp_path)
-    assert abandoned(tmp_path / "link") is None
+    assert lock_if_abandoned(tmp_path / "link") is None
 
 
 def test_without_a_free_descriptor_one_folder_is_made_and_then_it_fails(tmp_path: Path) -> None:
@@ -53,9 +53,9 @@ def test_without_a_free_descriptor_one_folder_is_made_and_then_it_fails(tmp_path
         with pytest.raises(OSError, match="Too many open files"):
             folders.make(tmp_path / "open", "a label")
         with pytest.raises(OSError, match="Too many open files"):
-            shelf.begin(tmp_path / "shelf", "q")
+            folder_cache.create(tmp_path / "shelf", "q")
     assert len(list((tmp_path / "open").iterdir())) == 1
     assert len(list((tmp_path / "shelf").iterdir())) == 1
     folders.sweep(tmp_path / "open")
-    shelf.clear(tmp_path / "shelf")
+    folder_cache.remove_unfinished(tmp_path / "shelf")
     assert not [*(tmp_path / "open").iterdir(), *(tmp_path / "shelf").iterdir()], "nobody holds them"

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import LimitExceeded, SandboxLost, UnsafeArchive
-from sandbox.host.folder_workspace import HeldWorkspace
+from sandbox.host.folder_workspace import FolderWorkspace
 from sandbox.host.tree import Tree
 from tests.sandbox.conftest import tarball
 
 
 @pytest.fixture
-async def held(tmp_path: Path) -> AsyncIterator[HeldWorkspace]:
-    workspace = HeldWorkspace(os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY), disk=12345)
+async def held(tmp_path: Path) -> AsyncIterator[FolderWorkspace]:
+    workspace = FolderWorkspace(os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY), disk=12345)
     yield workspace
     await workspace.close()
 
@@ -37,20 +37,20 @@ def no_more_descriptors() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_no_descriptors_are_no_fault_of_the_archive(held: HeldWorkspace) -> None:
+async def test_no_descriptors_are_no_fault_of_the_archive(held: FolderWorkspace) -> None:
     await held.unpack(tarball({"before.txt": b"1"}))  # what has to be started once, is
     with no_more_descriptors(), pytest.raises(SandboxLost, match="Too many open files"):
         await held.unpack(tarball({"a/b.txt": b"1"}))
 
 
-async def test_no_descriptors_are_no_fault_of_a_path(held: HeldWorkspace) -> None:
+async def test_no_descriptors_are_no_fault_of_a_path(held: FolderWorkspace) -> None:
     await held.write("a/b.txt", b"1")
     with no_more_descriptors(), pytest.raises(SandboxLost, match="Too many open files"):
         await held.read("a/b.txt")
 
 
 @pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EDQUOT])
-async def test_a_full_disk_is_a_limit(held: HeldWorkspace, monkeypatch: pytest.MonkeyPatch, reason: int) -> None:
+async def test_a_full_disk_is_a_limit(held: FolderWorkspace, monkeypatch: pytest.MonkeyPatch, reason: int) -> None:
     def full(*_: object) -> None:
         raise OSError(reason, os.strerror(reason))
 
@@ -59,7 +59,7 @@ async def test_a_full_disk_is_a_limit(held: HeldWorkspace, monkeypatch: pytest.M
         await held.unpack(tarball({"a.txt": b"1"}))
 
 
-async def test_a_name_that_no_file_can_have_is_a_fault_of_the_archive_or_the_path(held: HeldWorkspace) -> None:
+async def test_a_name_that_no_file_can_have_is_a_fault_of_the_archive_or_the_path(held: FolderWorkspace) -> None:
     with pytest.raises(UnsafeArchive, match="name"):
         await held.unpack(tarball({"n" * 300: b"1"}))
     with pytest.raises(ValueError, match="name"):

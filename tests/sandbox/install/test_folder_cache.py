@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.install import shelf
+from sandbox.install import folder_cache
 
 
 def answer(cache: Path, question: str, made: float, size: int = 10) -> Path:
     """A kept answer that was made at `made`."""
-    held = shelf.begin(cache, question)
+    held = folder_cache.create(cache, question)
     (held.folder / "one.whl").write_bytes(bytes(size))
-    kept = shelf.keep(held)
-    shelf.put_back(kept)
+    kept = folder_cache.commit(held)
+    folder_cache.release(kept)
     head, _, token = kept.folder.name.rpartition("-")
     folder = cache / f"{head.rpartition('-')[0]}-{int(made * 1e9):020d}-{token}"
     return kept.folder.rename(folder)
@@ -30,65 +30,65 @@ def test_the_newest_answer_to_a_question_is_found(tmp_path: Path) -> None:
     answer(tmp_path, "q", 1000)
     last = answer(tmp_path, "q", 2000)
     answer(tmp_path, "other", 3000)
-    held = shelf.newest(tmp_path, "q")
+    held = folder_cache.newest(tmp_path, "q")
     assert held is not None
     assert (held.folder, held.made) == (last, 2000.0)
-    shelf.put_back(held)
-    assert shelf.newest(tmp_path, "none") is None
-    assert shelf.newest(tmp_path / "nowhere", "q") is None
+    folder_cache.release(held)
+    assert folder_cache.newest(tmp_path, "none") is None
+    assert folder_cache.newest(tmp_path / "nowhere", "q") is None
 
 
 def test_what_is_not_kept_goes_when_it_is_put_back(tmp_path: Path) -> None:
-    held = shelf.begin(tmp_path, "q")
-    assert shelf.newest(tmp_path, "q") is None, "nobody finds what is half done"
-    shelf.put_back(held)
+    held = folder_cache.create(tmp_path, "q")
+    assert folder_cache.newest(tmp_path, "q") is None, "nobody finds what is half done"
+    folder_cache.release(held)
     assert not names(tmp_path)
 
 
 def test_the_oldest_go_above_the_bound_but_never_one_that_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "BOUND", 250)
+    monkeypatch.setattr(folder_cache, "BOUND", 250)
     used, old, older, fresh = (answer(tmp_path, q, made, 100) for q, made in zip("abcd", (1000, 3000, 2000, 4000), strict=True))
-    held = shelf.newest(tmp_path, "a")
+    held = folder_cache.newest(tmp_path, "a")
     assert held is not None
-    shelf.sweep(tmp_path)
+    folder_cache.prune(tmp_path)
     assert names(tmp_path) == {used.name, old.name, fresh.name}
     assert older.name not in names(tmp_path)
-    shelf.put_back(held)
-    shelf.sweep(tmp_path)
+    folder_cache.release(held)
+    folder_cache.prune(tmp_path)
     assert names(tmp_path) == {old.name, fresh.name}
 
 
 def test_an_answer_with_a_newer_one_and_what_a_dead_worker_left_are_swept(tmp_path: Path) -> None:
     answer(tmp_path, "q", 1000)
     last = answer(tmp_path, "q", 2000)
-    half = shelf.begin(tmp_path, "q")
+    half = folder_cache.create(tmp_path, "q")
     (tmp_path / f"new-q-{time.time_ns():020d}-dead").mkdir()
     (tmp_path / "from-another-version").mkdir()
     os.truncate(tmp_path / last.name / "one.whl", 5)
-    shelf.sweep(tmp_path)
+    folder_cache.prune(tmp_path)
     assert names(tmp_path) == {last.name, half.folder.name, "from-another-version"}
-    shelf.put_back(half)
+    folder_cache.release(half)
 
 
 def test_half_an_answer_goes_as_soon_as_nobody_holds_it(tmp_path: Path) -> None:
-    left, used = (shelf.begin(tmp_path, "q") for _ in range(2))
+    left, used = (folder_cache.create(tmp_path, "q") for _ in range(2))
     os.close(left.lock)  # as when its worker dies
     kept = answer(tmp_path, "q", 1000)
-    shelf.clear(tmp_path)
+    folder_cache.remove_unfinished(tmp_path)
     assert names(tmp_path) == {used.folder.name, kept.name}
-    shelf.put_back(used)
+    folder_cache.release(used)
 
 
 def test_a_folder_that_is_cleared_before_it_is_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock, met = shelf.locked, []
+    lock, met = folder_cache.try_lock, []
 
     def meets_a_sweeper(folder: Path, kind: int) -> int | None:
         if not met:
             met.append(folder)
-            shelf.clear(tmp_path)
+            folder_cache.remove_unfinished(tmp_path)
         return lock(folder, kind)
 
-    monkeypatch.setattr(shelf, "locked", meets_a_sweeper)
-    held = shelf.begin(tmp_path, "q")
+    monkeypatch.setattr(folder_cache, "try_lock", meets_a_sweeper)
+    held = folder_cache.create(tmp_path, "q")
     assert names(tmp_path) == {held.folder.name} != {met[0].name}
-    shelf.put_back(held)
+    folder_cache.release(held)

@@ -16,8 +16,8 @@ from sandbox.base import Command, Installed, InstallFailed, LimitExceeded, Packa
 from sandbox.install.index.access import configured
 from sandbox.install.python import wheels
 from sandbox.install.python.interpreters import Interpreter
-from sandbox.install.python.requirements import Lines
-from sandbox.jail import install_backend as place
+from sandbox.install.python.requirements import RequirementLines
+from sandbox.jail import install_backend
 from tests.sandbox.conftest import ENGINES, LIMITS, engine_of, make, tarball
 from tests.sandbox.index import PYPROJECT, Index, serving
 
@@ -83,14 +83,14 @@ async def test_an_old_answer_is_asked_for_again_and_used_where_the_index_is_away
     index.add_wheel("answering", "answer = 43", version="1.1")
     today = await installed()
     assert today.output == "42", "the answer of this day"
-    assert [note[:40] for note in today.notes] == ["Versions that nothing pins are those of "]
+    assert [note[:36] for note in today.notes] == ["Unpinned dependencies resolved as of"]
     monkeypatch.setattr(wheels, "FRESH_SECONDS", -1.0)
     again = await installed()
-    assert (again.output, [note[:40] for note in again.notes]) == ("43", ["Versions that nothing pins are those of "])
+    assert (again.output, [note[:36] for note in again.notes]) == ("43", ["Unpinned dependencies resolved as of"])
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
     away = await installed()
     assert away.output == "43"
-    assert "could be had anew" in away.notes[0]
+    assert "could not be refreshed" in away.notes[0]
     assert len(list((tmp_path / "packages/wheels").iterdir())) == 1
 
 
@@ -102,7 +102,7 @@ async def test_the_package_client_outside_gets_no_secret_of_the_worker(tmp_path:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "s3cr3t")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
     monkeypatch.setenv("https_proxy", "http://proxy.invalid:1")
-    asked = (Lines(("answering",)),)
+    asked = (RequirementLines(("answering",)),)
     async with wheels.fetched(tmp_path / "wheels", Interpreter(str(client), "/usr", "3.11.1"), asked) as found:
         assert found.missing == ("answering",)
     seen = (tmp_path / "seen").read_text()
@@ -323,7 +323,7 @@ async def test_a_candidates_own_project_is_built_from_its_own_files(kind: str, i
 async def test_where_no_overlay_can_be_had_the_shared_layer_is_copied(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place, "_LAYER", place._LAYER.replace("-t overlay", "-t no-such-filesystem"))
+    monkeypatch.setattr(install_backend, "_LAYER", install_backend._LAYER.replace("-t overlay", "-t no-such-filesystem"))
     index.add_wheel("answering")
     pyproject = PYPROJECT.replace("@NAME@", "mine").replace("@STATIC@", '"answering"').encode()
     backend = index.backend("mine", tmp_path / "executed")

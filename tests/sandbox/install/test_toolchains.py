@@ -9,7 +9,7 @@ import pytest
 from sandbox.base import Command, SandboxUnavailable
 from sandbox.install import toolchains
 from sandbox.install.index.access import IndexAccess
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from sandbox.install.toolchains import Toolchain
 from sandbox.local import LocalSandboxes
 
@@ -42,7 +42,7 @@ async def test_of_a_node_among_other_things_the_program_alone_is_shown(
     if with_npm and place != ".local/tools/bin":  # as `npm install --global --prefix` leaves it
         (node.parent.parent / "lib/node_modules/npm").mkdir(parents=True)
     monkeypatch.setenv("PATH", str(node.parent))
-    assert await toolchains.found(()) == (Toolchain(node, str(node.parent)),)
+    assert await toolchains.find(()) == (Toolchain(node, str(node.parent)),)
 
 
 async def test_a_toolchain_of_its_own_is_shown_whole(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,9 +51,9 @@ async def test_a_toolchain_of_its_own_is_shown_whole(home: Path, monkeypatch: py
     (tree / "lib/node_modules/npm").mkdir(parents=True)
     (tree / "share/man").mkdir(parents=True)
     monkeypatch.setenv("PATH", str(tree / "bin"))
-    assert await toolchains.found(()) == (Toolchain(tree, f"{tree}/bin"),)
+    assert await toolchains.find(()) == (Toolchain(tree, f"{tree}/bin"),)
     (data := tree / "data").mkdir()
-    assert await toolchains.found((data / "open",)) == (Toolchain(tree / "bin/node", f"{tree}/bin"),), "the worker's own folder"
+    assert await toolchains.find((data / "open",)) == (Toolchain(tree / "bin/node", f"{tree}/bin"),), "the worker's own folder"
 
 
 @pytest.mark.parametrize(("name", "mark"), [("rustc", "lib/rustlib"), ("go", "pkg/tool")])
@@ -63,12 +63,12 @@ async def test_a_compiler_that_names_a_folder_of_others_is_not_believed(
     program(home / "bin" / name, f"#!/bin/sh\necho {home}/own\n")
     (home / "own/bin").mkdir(parents=True)
     monkeypatch.setenv("PATH", str(home / "bin"))
-    assert await toolchains.found(()) == ()
+    assert await toolchains.find(()) == ()
     (home / "own" / mark).mkdir(parents=True)
-    assert await toolchains.found(()) == (Toolchain(home / "own", f"{home}/own/bin"),)
+    assert await toolchains.find(()) == (Toolchain(home / "own", f"{home}/own/bin"),)
     program(home / "bin" / name, f"#!/bin/sh\necho {home}\n")
     (home / mark).mkdir(parents=True)
-    assert await toolchains.found(()) == ()
+    assert await toolchains.find(()) == ()
 
 
 async def test_code_runs_a_program_out_of_a_home_and_sees_nothing_else_of_it(
@@ -77,7 +77,7 @@ async def test_code_runs_a_program_out_of_a_home_and_sees_nothing_else_of_it(
     program(home / ".local/bin/node")
     program(home / ".local/bin/other")
     monkeypatch.setenv("PATH", f"{home}/.local/bin:/usr/bin:/bin")
-    sandboxes = LocalSandboxes(tmp_path / "open", Shop(tmp_path / "cache", IndexAccess((), frozenset())))
+    sandboxes = LocalSandboxes(tmp_path / "open", PackageStore(tmp_path / "cache", IndexAccess((), frozenset())))
     try:
         async with sandboxes.open("toolchains") as sandbox, sandbox.candidate() as workspace:
             ran = await workspace.run(Command(("/bin/sh", "-c", f"{home}/.local/bin/node; find {home} -type f"), 20.0))

@@ -54,7 +54,7 @@ def test_without_controllers_there_is_no_group(tmp_path: Path) -> None:
 async def test_a_real_group_counts_kills_and_goes() -> None:
     group = cgroup.make(f"test-{os.getpid()}", Limits(memory=64 << 20, processes=50))
     if group is None:
-        pytest.skip("no control group can be had here")
+        pytest.skip("no control group available here")
     try:
         below = group.child("one")
         process = await asyncio.create_subprocess_exec(*below.join, "sleep", "60")

@@ -9,7 +9,7 @@ import pytest
 from sandbox.base import Sandboxes
 from sandbox.e2b.sandboxes import E2BSandboxes
 from sandbox.proof.findings import ATTACKS, DECISIVE, Finding
-from sandbox.proof.prove import Grounds, prove
+from sandbox.proof.prove import HostAssets, prove
 from tests.sandbox.conftest import ENGINES, engine_of, make
 from tests.sandbox.contract import backends
 
@@ -17,7 +17,7 @@ from tests.sandbox.contract import backends
 async def proven(sandboxes: Sandboxes, folder: Path) -> dict[str, Finding]:
     secret = folder / "secret"
     secret.write_text("s3cr3t")
-    found = {each.name: each async for each in prove(sandboxes, Grounds((folder,), (secret,)))}
+    found = {each.name: each async for each in prove(sandboxes, HostAssets((folder,), (secret,)))}
     assert found.keys() == ATTACKS.keys()
     return found
 

@@ -17,14 +17,14 @@ import pytest
 
 from sandbox.base import Limits, SandboxUnavailable
 from sandbox.host import bounds, launch
+from sandbox.host.job import Mount
 from sandbox.jail import bubblewrap, cgroup, seccomp
-from sandbox.jail.bubblewrap import Mount
 from sandbox.jail.cgroup import Group
 from sandbox.jail.confinement import Confinement
 from sandbox.proof import canaries
 from sandbox.proof.canaries import Canaries
 from sandbox.proof.findings import ATTACKS, Finding, Part
-from sandbox.proof.prove import CALLS, MORE_CALLS, Grounds, prove
+from sandbox.proof.prove import CALLS, MORE_CALLS, HostAssets, prove
 from tests.sandbox.conftest import make
 from tests.sandbox.proof.recipe import Drop, Patch, options, recipe_without
 
@@ -51,14 +51,14 @@ def root_kept(*dropped: str, instead: Mapping[str, Sequence[str]] | None = None)
 
 def bounds_without(*dropped: str) -> Drop:
     def drop(patch: Patch) -> None:
-        whole = bounds.bounded
+        whole = bounds.with_limits
 
         def bounded(limits: Limits, argv: Sequence[str], *, processes: bool = True) -> tuple[str, ...]:
             count = len(whole(limits, (), processes=processes))
             told = whole(limits, argv, processes=processes)
             return (*(word for word in told[:count] if not word.startswith(dropped)), *told[count:])
 
-        patch.setattr(bounds, "bounded", bounded)
+        patch.setattr(bounds, "with_limits", bounded)
 
     return drop
 
@@ -98,7 +98,7 @@ def launched(**changes: Callable[[launch.Launch], Any]) -> Drop:
 
         whole = launch.run
 
-        async def run(told: launch.Launch) -> launch.Ended:
+        async def run(told: launch.Launch) -> launch.ProcessResult:
             if bubblewrap.BWRAP in told.argv:
                 told = replace(told, **{name: change(told) for name, change in changes.items()})
             return await whole(told)
@@ -122,7 +122,7 @@ def no_env_i(patch: Patch) -> None:
     patch.setattr(Group, "join", property(lambda self: whole(self)))
     run = launch.run
 
-    async def without(told: launch.Launch) -> launch.Ended:
+    async def without(told: launch.Launch) -> launch.ProcessResult:
         from dataclasses import replace
 
         argv = tuple(word for word in told.argv if word not in ("/usr/bin/env", "-i"))
@@ -232,7 +232,7 @@ def test_every_flag_is_dropped_or_has_its_reason() -> None:
     mounts = (Mount("/a", "/b"), Mount("/c", "/d", writable=True))
     recipe = bubblewrap.isolation_arguments(Limits(), mounts, {"A": "b"}, "/repo")
     flags = {option[0] for option in options(recipe)} | {option[0] for option in options(root_dropped()[1:-1])}
-    flags |= {word.partition("=")[0] for word in bounds.bounded(Limits(), ()) if word.startswith("--") and word != "--"}
+    flags |= {word.partition("=")[0] for word in bounds.with_limits(Limits(), ()) if word.startswith("--") and word != "--"}
     told = {word.rstrip(",") for name in SEEN for word in name.split()} | set(UNSEEN) | set(REFUSED)
     assert {flag for flag in flags if flag not in told} == set()
 
@@ -254,7 +254,7 @@ async def proven(folder: Path, parts: frozenset[Part] | None = None) -> dict[str
     sandboxes = make("local", folder)
     secret = folder / "secret"
     secret.write_text("s3cr3t")
-    return {found.name: found async for found in prove(sandboxes, Grounds((folder, Path("/tmp")), (secret,)), parts)}
+    return {found.name: found async for found in prove(sandboxes, HostAssets((folder, Path("/tmp")), (secret,)), parts)}
 
 
 async def test_the_whole_recipe_holds(tmp_path: Path) -> None:
@@ -301,13 +301,13 @@ async def test_a_file_that_changes_meanwhile_is_known_when_it_is_read(monkeypatc
         database.write_text("a row")
         database.chmod(0o644)
         sandboxes = make("local", folder)
-        found = {each.name: each async for each in prove(sandboxes, Grounds((), (database,)), frozenset({"files"}))}
+        found = {each.name: each async for each in prove(sandboxes, HostAssets((), (database,)), frozenset({"files"}))}
     assert found["files of the worker"].status == "failed"
     assert str(database) in found["files of the worker"].seen
 
 
 async def test_nothing_to_look_for_is_no_proof(tmp_path: Path) -> None:
-    found = {each.name: each async for each in prove(make("local", tmp_path), Grounds(), frozenset({"files"}))}
+    found = {each.name: each async for each in prove(make("local", tmp_path), HostAssets(), frozenset({"files"}))}
     assert found["files of the worker"].is_decisive
     assert not found["system files"].is_decisive
 
@@ -315,14 +315,14 @@ async def test_nothing_to_look_for_is_no_proof(tmp_path: Path) -> None:
 async def test_a_process_that_runs_out_of_its_own_memory_says_nothing_of_all_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = bounds.bounded
+    whole = bounds.with_limits
 
     def bounded(limits: Limits, argv: Sequence[str], *, processes: bool = True) -> tuple[str, ...]:
         program, *rest = whole(limits, argv, processes=processes)
         return (program, "--as=100000000", *rest)
 
     no_groups(monkeypatch)
-    monkeypatch.setattr(bounds, "bounded", bounded)
+    monkeypatch.setattr(bounds, "with_limits", bounded)
     found = (await proven(tmp_path, frozenset({"limits"})))["memory"]
     assert found.status == "skipped", found.seen
 
@@ -336,13 +336,13 @@ async def test_a_folder_of_another_sandbox_is_found_where_the_machine_keeps_it(m
         for each in (folder, folder / "open"):
             each.mkdir(exist_ok=True)
             each.chmod(0o755)
-        found = [each async for each in prove(sandboxes, Grounds(sandboxes=folder), frozenset({"other sandboxes"}))]
+        found = [each async for each in prove(sandboxes, HostAssets(sandboxes=folder), frozenset({"other sandboxes"}))]
     assert [each.status for each in found] == ["failed"]
     assert f"a file of another sandbox was read at {folder}" in found[0].seen
 
 
 async def test_files_of_another_sandbox_that_are_not_found_are_no_proof(tmp_path: Path) -> None:
-    grounds = Grounds(sandboxes=tmp_path / "elsewhere")
+    grounds = HostAssets(sandboxes=tmp_path / "elsewhere")
     found = [each async for each in prove(make("local", tmp_path), grounds, frozenset({"other sandboxes"}))]
     assert [(each.status, each.seen) for each in found] == [
         ("skipped", "its files were not found where this machine keeps them")

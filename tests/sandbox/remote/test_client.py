@@ -13,9 +13,9 @@ from typing import IO, Any
 import pytest
 
 from sandbox.base import MIB, Command, InstallFailed, Isolation, Packages, SandboxLost
-from sandbox.install import shelf
-from sandbox.remote import keeping, wire
-from sandbox.remote.client import ANSWER, Line, RemoteSandbox, Supply
+from sandbox.install import folder_cache
+from sandbox.remote import wheel_cache, wire
+from sandbox.remote.client import ANSWER, Client, PackageSupply, RemoteSandbox
 
 QUESTION = "a" * 32
 INSTALLED = {"python": "3.12.1", "seconds": 1.0, "built": [], "output": "", "notes": []}
@@ -48,9 +48,9 @@ class Scripted:
 
     async def run(self, script: str, seconds: float) -> bytes:
         *_, name, inline = shlex.split(script)
-        head, _ = wire.unpack(base64.b64decode(inline) or self._files[f"{wire.ASKED}/{name}"])
+        head, _ = wire.unpack(base64.b64decode(inline) or self._files[f"{wire.REQUESTS}/{name}"])
         self.asked.append(head["do"])
-        self._files[f"{wire.ANSWERED}/{name}"] = self.answers[head["do"]]
+        self._files[f"{wire.ANSWERS}/{name}"] = self.answers[head["do"]]
         return b""
 
 
@@ -71,16 +71,18 @@ class Open:
 
 def sandbox(machine: Scripted, cache: Path, way: Open | None = None, no_node: str = "") -> RemoteSandbox:
     hello = {"root": "/repo", "python": "/usr/bin/python3"}
-    return RemoteSandbox(Line(machine), hello, Isolation("scripted", untrusted=True), Supply(way or Open(), cache, no_node))
+    return RemoteSandbox(
+        Client(machine), hello, Isolation("scripted", untrusted=True), PackageSupply(way or Open(), cache, no_node)
+    )
 
 
 async def test_wheels_that_are_more_than_other_answers_are_kept(tmp_path: Path) -> None:
     many = bytes(ANSWER + 2 * MIB)
     await sandbox(Scripted(wheels=wire.pack({}, many)), tmp_path).install(Packages(("a",)))
-    held = shelf.newest(tmp_path, QUESTION)
+    held = folder_cache.newest(tmp_path, QUESTION)
     assert held is not None
     assert (held.folder / "wheels.tar").stat().st_size == len(many)
-    shelf.put_back(held)
+    folder_cache.release(held)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ async def test_wheels_that_are_more_than_other_answers_are_kept(tmp_path: Path) 
 async def test_nothing_that_keeping_meets_ends_an_install(
     tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "MOST", MIB)
+    monkeypatch.setattr(wheel_cache, "MOST", MIB)
     machine = Scripted(wheels=answer)
     assert (await sandbox(machine, tmp_path).install(Packages(("a",)))).python == "3.12.1"
     assert machine.asked[-1] == "install"

@@ -7,16 +7,17 @@ import base64
 import sys
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sandbox.base import Command, Packages
-from sandbox.install import plan as wanting
+from sandbox.install import plan as install_plan
 from sandbox.install.index.access import IndexAccess
-from sandbox.install.packages import Shop
-from sandbox.install.plan import Wanted
+from sandbox.install.packages import PackageStore
+from sandbox.install.plan import InstallPlan
 from sandbox.local import LocalSandboxes
 from sandbox.remote import messenger, wire
 from sandbox.remote.server import Server
@@ -27,12 +28,12 @@ from tests.sandbox.contract.backends import gone, running
 @pytest.fixture
 async def home(tmp_path: Path) -> AsyncIterator[Path]:
     no_bubblewrap()
-    shop = Shop(tmp_path / "packages", IndexAccess((), frozenset()))
+    store = PackageStore(tmp_path / "packages", IndexAccess((), frozenset()))
     for name in ("asked", "answered"):
         (tmp_path / name).mkdir()
-    async with LocalSandboxes(tmp_path / "open", shop).open("served", LIMITS) as sandbox:
+    async with LocalSandboxes(tmp_path / "open", store).open("served", LIMITS) as sandbox:
         await sandbox.unpack(tarball(FILES))
-        server = await asyncio.start_unix_server(Server(sandbox, shop, tmp_path).accept, tmp_path / "socket", limit=1 << 17)
+        server = await asyncio.start_unix_server(Server(sandbox, store, tmp_path).accept, tmp_path / "socket", limit=1 << 17)
         yield tmp_path
         server.close()
 
@@ -95,12 +96,12 @@ async def test_a_question_that_is_none_has_an_error_for_an_answer(home: Path) ->
 async def test_what_nobody_expected_is_an_answer_too_and_is_done_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
-    async def odd(*told: Any) -> Wanted:
+    async def odd(*told: Any) -> InstallPlan:
         done.append("question")
         raise RecursionError("too deep")
 
-    monkeypatch.setattr(wanting, "read", odd)
-    packages = wire.packages_to(Packages(groups=("dev",)))
+    monkeypatch.setattr(install_plan, "read", odd)
+    packages = asdict(Packages(groups=("dev",)))
     question = wire.pack({"do": "question", "workspace": wire.BASE, "packages": packages})
     heads = [(await answered(home, "e" * 32, question))[0] for _ in range(3)]
     assert heads[0]["error"] == "lost"
@@ -112,14 +113,14 @@ async def test_what_nobody_expected_is_an_answer_too_and_is_done_once(home: Path
 async def test_who_asks_while_an_answer_is_being_kept_waits_for_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     once = run(await candidate(home), "echo x >> times; wc -l < times")
     begun, go = threading.Event(), threading.Event()
-    really = Server._keep
+    really = Server._store_answer
 
     def slow(self: Server, name: str, answer: bytes) -> None:
         begun.set()
         go.wait(20)
         really(self, name, answer)
 
-    monkeypatch.setattr(Server, "_keep", slow)
+    monkeypatch.setattr(Server, "_store_answer", slow)
     first = asyncio.create_task(answered(home, "a" * 32, once))
     await asyncio.to_thread(begun.wait, 20)
     second = asyncio.create_task(answered(home, "a" * 32, once))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import asdict
 
 import pytest
 
@@ -38,10 +39,10 @@ def test_values_go_over_whole() -> None:
     ended = Completed(-9, b"\xff\n", b"\x00", 0.5, truncated=True, out_of_memory=True)
     assert wire.completed_from(*through(wire.completed_to(ended))) == ended
     packages = Packages(("a>1",), ("r.txt",), ("c.txt",), ("dev",), (".[test]",), "3.12")
-    assert wire.packages_from(through(wire.pack(wire.packages_to(packages)))[0]) == packages
-    assert wire.limits_from(through(wire.pack(wire.limits_to(Limits(memory=7))))[0]) == Limits(memory=7)
+    assert wire.packages_from(through(wire.pack(asdict(packages)))[0]) == packages
+    assert Limits(**through(wire.pack(asdict(Limits(memory=7))))[0]) == Limits(memory=7)
     installed = Installed("3.12.1", 2.0, ("a",), "said", ("note", "other"))
-    assert wire.installed_from(through(wire.pack(wire.installed_to(installed)))[0]) == installed
+    assert wire.installed_from(through(wire.pack(asdict(installed)))[0]) == installed
     entries = (Entry("ü/a", 3, executable=True), Entry("b", 0, link=True))
     assert wire.entries_from(wire.entries_to(entries)) == entries
 

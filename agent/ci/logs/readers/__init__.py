@@ -1,7 +1,7 @@
-"""One reader a tool: each knows what its tool prints, and nothing of jobs, steps or of the other readers.
+"""One reader per tool: each knows its tool's output, and nothing of jobs, steps or other readers.
 
-In order: those that run tests come first and own what stands between their beginning and their end, as whatever a test
-prints is the test's word and not a tool's.
+The order counts: test runners come first and own all lines from their start to their end, because a test can print what looks
+like another tool's output.
 """
 
 from agent.ci.logs.model import Reader
@@ -21,17 +21,17 @@ from agent.ci.logs.readers import (
     pytest,
     python_findings,
     running,
-    scripts,
     surefire,
+    tracebacks,
     tsc,
     unittest,
     vitest,
 )
 
-# Coverage's threshold stands inside of pytest's and jest's own output.
+# Coverage thresholds are inside the output of pytest and jest.
 READERS: tuple[Reader, ...] = (
     coverage.read, junit_xml.read, pytest.read, unittest.read, doctest.read, vitest.read, jest.read, mocha.read, node_test.read,
     go_test.read, cargo_test.read, surefire.read, tsc.read, eslint.read, python_findings.read, formatting.read, compilers.read,
     running.read_hooks, dependencies.read,
 )  # fmt: skip
-LAST: tuple[Reader, ...] = (running.read_summaries, scripts.read)  # asked where nobody else told of a failure
+LAST: tuple[Reader, ...] = (running.read_summaries, tracebacks.read)  # used where no other reader reports a failure

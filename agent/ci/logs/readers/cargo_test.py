@@ -1,22 +1,20 @@
-"""Reads what the test harness of Rust prints: the list under "failures:" of each binary, and what each test had printed."""
+"""Reads Rust's test harness: the list under "failures:" of each binary, and the output of each failed test."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.model import Cause, Told, ToldFailure, failure
+from agent.checks.rust import read_panic
+from agent.ci.logs.model import Cause, LoggedFailure, ToolReport, failure
 
 TOOL = "cargo test"
 _RUNNING = re.compile(r"^running \d+ tests?$")
 _RESULT = re.compile(r"^test result: (?P<word>ok|FAILED)\. \d+ passed; \d+ failed;")
 _OUTPUT = re.compile(r"^---- (?P<name>\S.*) std(?:out|err) ----$")
-_PANIC = re.compile(
-    r"^thread '.{0,500}' (?:\(\d+\) )?panicked at (?:'(?P<old>.*)', )?(?P<path>[^\s:']+):(?P<line>\d{1,9}):\d+:?$"
-)
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
     found = []
     start: int | None = None
     for at, line in enumerate(lines):
@@ -24,12 +22,12 @@ def read(lines: Sequence[str]) -> tuple[Told, ...]:
             start = at
         elif start is not None and (result := _RESULT.match(line)):
             failures = _failures(lines[start:at]) if result["word"] == "FAILED" else ()
-            found.append(Told(TOOL, Cause.TEST, line if failures else "", failures, (range(start, at + 1),)))
+            found.append(ToolReport(TOOL, Cause.TEST, line if failures else "", failures, (range(start, at + 1),)))
             start = None
     return tuple(found)
 
 
-def _failures(lines: Sequence[str]) -> tuple[ToldFailure, ...]:
+def _failures(lines: Sequence[str]) -> tuple[LoggedFailure, ...]:
     outputs: dict[str, list[str]] = {}
     names: list[str] = []
     body: list[str] = []
@@ -47,10 +45,6 @@ def _failures(lines: Sequence[str]) -> tuple[ToldFailure, ...]:
     return tuple(_failure(name, outputs.get(name, [])) for name in names)
 
 
-def _failure(name: str, body: Sequence[str]) -> ToldFailure:
-    panic = next(((at, found) for at, line in enumerate(body) if (found := _PANIC.match(line))), None)
-    if panic is None:
-        return failure(name, next((line for line in body if line.strip()), ""), TOOL, traceback=body)
-    at, place = panic
-    message = place["old"] or next((line for line in body[at + 1 :] if line.strip()), "")
-    return failure(name, message, TOOL, place["path"], place["line"], body)
+def _failure(name: str, body: Sequence[str]) -> LoggedFailure:
+    message, frame = read_panic(body)
+    return failure(name, message, TOOL, frame.path if frame else "", frame.line if frame else None, body)

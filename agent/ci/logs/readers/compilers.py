@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.model import Cause, Told, ToldFailure, failure, located
+from agent.ci.logs.model import Cause, LoggedFailure, ToolReport, failure, located
 
 _C = re.compile(r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d{1,9}):(?P<column>\d{1,9}): (?:fatal )?error: (?P<text>.*)$")
 _C_CODE = re.compile(r"\[(?P<code>-W[\w=+-]+)(?:,[^\]\n]*)?\]$")
@@ -27,20 +27,22 @@ _COMPILER_SAYS = re.compile(
 )
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    found: dict[tuple[str, Cause], dict[str, ToldFailure]] = {}
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    found: dict[tuple[str, Cause], dict[str, LoggedFailure]] = {}
     evidence: dict[tuple[str, Cause], str] = {}
     vet = _vets(lines)
     for at, line in enumerate(lines):
         read_one = _c(line) or _java(line) or _go(line, vet) or _rust(lines, at)
         if read_one is not None:
-            cause, told = read_one
-            found.setdefault((told.tool, cause), {}).setdefault(told.id, told)
-            evidence.setdefault((told.tool, cause), line)
-    return tuple(Told(tool, cause, evidence[tool, cause], tuple(told.values())) for (tool, cause), told in found.items())
+            cause, entry = read_one
+            found.setdefault((entry.tool, cause), {}).setdefault(entry.id, entry)
+            evidence.setdefault((entry.tool, cause), line)
+    return tuple(
+        ToolReport(tool, cause, evidence[tool, cause], tuple(entries.values())) for (tool, cause), entries in found.items()
+    )
 
 
-def _c(line: str) -> tuple[Cause, ToldFailure] | None:
+def _c(line: str) -> tuple[Cause, LoggedFailure] | None:
     if "error: " in line:
         at = _C.match(line)
         if at and not at["path"].endswith((".py", ".pyi", ".java", ".kt", ".ts")):
@@ -53,7 +55,7 @@ def _c(line: str) -> tuple[Cause, ToldFailure] | None:
     return None
 
 
-def _java(line: str) -> tuple[Cause, ToldFailure] | None:
+def _java(line: str) -> tuple[Cause, LoggedFailure] | None:
     if "error: " in line and (at := _JAVA.match(line)):
         return Cause.BUILD, located(at["path"], at["line"], None, "error", at["text"], "javac")
     if line.startswith("[ERROR] ") and (at := _MAVEN.match(line)):
@@ -62,16 +64,16 @@ def _java(line: str) -> tuple[Cause, ToldFailure] | None:
 
 
 def _vets(lines: Sequence[str]) -> bool:
-    """`go vet` and the compiler write alike: vet marks its packages, and does not say what a compiler says."""
+    """`go vet` and the compiler print the same format: vet marks its packages, and lacks the compiler's messages."""
     return any(line.startswith(("vet: ", "# [")) for line in lines) or not any(
-        told is not None and _COMPILER_SAYS.search(told["text"])
+        entry is not None and _COMPILER_SAYS.search(entry["text"])
         for line in lines
         if ".go:" in line
-        for told in (_GO.match(line),)
+        for entry in (_GO.match(line),)
     )
 
 
-def _go(line: str, vet: bool) -> tuple[Cause, ToldFailure] | None:
+def _go(line: str, vet: bool) -> tuple[Cause, LoggedFailure] | None:
     if ".go:" not in line or not (at := _GO.match(line)):
         return None
     linter = _GOLANGCI.search(at["text"][-80:])
@@ -81,7 +83,7 @@ def _go(line: str, vet: bool) -> tuple[Cause, ToldFailure] | None:
     return Cause.LINT if vet else Cause.BUILD, located(at["path"], at["line"], at["column"], "error", at["text"], tool)
 
 
-def _rust(lines: Sequence[str], at: int) -> tuple[Cause, ToldFailure] | None:
+def _rust(lines: Sequence[str], at: int) -> tuple[Cause, LoggedFailure] | None:
     error = _RUST.match(lines[at]) if lines[at].startswith("error") else None
     if error is None:
         return None

@@ -1,11 +1,11 @@
-"""Reads thresholds of coverage that were not met: of pytest-cov, coverage.py, jest, vitest and nyc."""
+"""Reads missed coverage thresholds: pytest-cov, coverage.py, jest, vitest and nyc."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.model import Cause, Told, failure
+from agent.ci.logs.model import Cause, ToolReport, failure
 
 TOOL = "coverage"
 _SIGNS = re.compile(
@@ -15,6 +15,6 @@ _SIGNS = re.compile(
 )
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
     found = next((line for line in lines if _SIGNS.match(line)), None)
-    return (Told(TOOL, Cause.TEST, found, (failure("coverage", found, TOOL),)),) if found else ()
+    return (ToolReport(TOOL, Cause.TEST, found, (failure("coverage", found, TOOL),)),) if found else ()

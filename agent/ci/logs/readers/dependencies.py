@@ -1,11 +1,11 @@
-"""Reads what installers say when they cannot: pip, uv, poetry, npm, Maven; and shells that miss a program."""
+"""Reads the errors of installers (pip, uv, poetry, npm, Maven) and of shells that miss a program."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.model import Cause, Told, failure
+from agent.ci.logs.model import Cause, ToolReport, failure
 
 _PIP_NONE = re.compile(r"^ERROR: No matching distribution found for (?P<what>\S+)")
 _PIP_CONFLICT = re.compile(r"^ERROR: Cannot install .* because these package versions have conflicting dependencies\.$")
@@ -50,42 +50,42 @@ _COMMAND = re.compile(r"^(?:.{0,200}: line \d+: |\S*sh: (?:\d+: )?)?(?P<what>[\w
 _MODULE = re.compile(r"^\S*python[\d.]*(?:\.exe)?: No module named (?P<what>[\w.]+)$")
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    return tuple(told for reader in (_pip, _uv, _poetry, _npm, _maven, _missing) if (told := reader(lines)) is not None)
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    return tuple(entry for reader in (_pip, _uv, _poetry, _npm, _maven, _missing) if (entry := reader(lines)) is not None)
 
 
-def _told(tool: str, evidence: str, names: Sequence[str]) -> Told:
+def _report(tool: str, evidence: str, names: Sequence[str]) -> ToolReport:
     failures = tuple(failure(name, evidence, tool) for name in dict.fromkeys(names))
-    return Told(tool, Cause.DEPENDENCY, evidence, failures)
+    return ToolReport(tool, Cause.DEPENDENCY, evidence, failures)
 
 
-def _pip(lines: Sequence[str]) -> Told | None:
+def _pip(lines: Sequence[str]) -> ToolReport | None:
     for at, line in enumerate(lines):
         if not line.startswith(("ERROR: ", "error: ")):
             continue
         none, file = _PIP_NONE.match(line), _PIP_FILE.match(line)
         if none or file:
-            return _told("pip", line, [found["what"] for found in (none, file) if found])
+            return _report("pip", line, [found["what"] for found in (none, file) if found])
         if _PIP_CONFLICT.match(line):
-            return _told("pip", line, _required(lines[at : at + 30]))
+            return _report("pip", line, _required(lines[at : at + 30]))
         if _PIP_HASH.match(line):
             found_names = [found["what"] for each in lines[at + 1 : at + 20] if (found := _PIP_PACKAGE.match(each))]
-            return _told("pip", line, found_names[:1])
+            return _report("pip", line, found_names[:1])
         if _PIP_BUILD.match(line):
             taken = [found["what"] for each in lines[:at] if (found := _PIP_TAKES.match(each))]
-            told = _told("pip", line, taken[-1:])
+            entry = _report("pip", line, taken[-1:])
             body = lines[max(0, at - 60) : at + 1]
-            return Told(
+            return ToolReport(
                 "pip",
                 Cause.DEPENDENCY,
                 line,
-                tuple(failure(each.id, _last_error(body) or line, "pip", traceback=body) for each in told.failures),
+                tuple(failure(each.id, _last_error(body) or line, "pip", traceback=body) for each in entry.failures),
             )
     return None
 
 
 def _required(lines: Sequence[str]) -> list[str]:
-    """The packages that those in conflict want in different versions; all of them where none stands twice."""
+    """The packages that are required in conflicting versions; all of them where none occurs twice."""
     wants = [found["name"].lower() for line in lines if (found := _PIP_WANTS.match(line))]
     return [name for name in dict.fromkeys(wants) if wants.count(name) > 1] or wants
 
@@ -94,55 +94,55 @@ def _last_error(lines: Sequence[str]) -> str:
     return next((line.strip() for line in reversed(lines) if re.match(r"^\s+(?:[\w.]+)?(?:Error|Exception)\b", line)), "")
 
 
-def _uv(lines: Sequence[str]) -> Told | None:
+def _uv(lines: Sequence[str]) -> ToolReport | None:
     for at, line in enumerate(lines):
         if "No solution found when resolving" in line:
             said = " ".join(" ".join(lines[at + 1 : at + 12]).split())
             none = _UV_NONE.search(said)
             if none and ("no version of" in said or "not found" in said or "no versions of" in said):
-                return _told("uv", line, [none["what"].strip().rstrip(",")])
-            return _told("uv", line, [found["name"] for found in [_UV_ASKS.search(said)] if found])
+                return _report("uv", line, [none["what"].strip().rstrip(",")])
+            return _report("uv", line, [found["name"] for found in [_UV_ASKS.search(said)] if found])
         built = _UV_BUILD.search(line) if "Failed to" in line else None
         if built:
-            return _told("uv", line.strip(), [built["what"]])
+            return _report("uv", line.strip(), [built["what"]])
     return None
 
 
-def _poetry(lines: Sequence[str]) -> Told | None:
+def _poetry(lines: Sequence[str]) -> ToolReport | None:
     for at, line in enumerate(lines):
         none = _POETRY_NONE.match(line)
         if none:
-            return _told("poetry", line, [(none["what"] or none["asked"])])
+            return _report("poetry", line, [(none["what"] or none["asked"])])
         if _POETRY_LOCK.search(line):
-            return _told("poetry", line, ["poetry.lock"])
+            return _report("poetry", line, ["poetry.lock"])
         if line.endswith("version solving failed.") or "version solving failed" in line:
             said = " ".join(" ".join(lines[max(0, at - 10) : at + 1]).split())
             names = [found["name"] for found in _POETRY_CONFLICT.finditer(said)]
             twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-            return _told("poetry", line, twice or names[-1:])
+            return _report("poetry", line, twice or names[-1:])
     return None
 
 
-def _npm(lines: Sequence[str]) -> Told | None:
+def _npm(lines: Sequence[str]) -> ToolReport | None:
     for at, line in enumerate(lines):
         code = _NPM_CODE.match(line)
         shape = _NPM.get(code["code"]) if code else None
         if shape is not None:
             what = next((found["what"] for each in lines[at : at + 40] if (found := shape.match(each))), None)
-            return _told("npm", line, [what] if what else [])
+            return _report("npm", line, [what] if what else [])
     return None
 
 
-def _maven(lines: Sequence[str]) -> Told | None:
+def _maven(lines: Sequence[str]) -> ToolReport | None:
     for line in lines:
         if _MAVEN.match(line):
-            return _told("maven", line, [found["what"] for found in [_MAVEN_ARTIFACT.search(line)] if found])
+            return _report("maven", line, [found["what"] for found in [_MAVEN_ARTIFACT.search(line)] if found])
     return None
 
 
-def _missing(lines: Sequence[str]) -> Told | None:
+def _missing(lines: Sequence[str]) -> ToolReport | None:
     for line in lines[-200:]:
         missing = _MODULE.match(line) or (_COMMAND.match(line) if line.endswith("not found") else None)
         if missing:
-            return _told("shell", line, [missing["what"]])
+            return _report("shell", line, [missing["what"]])
     return None

@@ -1,11 +1,11 @@
-"""Reads what `python -m doctest` and its runner print: a section for each example that failed."""
+"""Reads `python -m doctest` and its runner: a section for each failed example."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.model import Cause, Told, ToldFailure, failure
+from agent.ci.logs.model import Cause, LoggedFailure, ToolReport, failure
 
 TOOL = "doctest"
 _RULE = "*" * 70
@@ -13,8 +13,8 @@ _PLACE = re.compile(r'^File "(?P<path>[^"\n]+)", line (?P<line>\d{1,9}), in (?P<
 _END = re.compile(r"^\*\*\*Test Failed\*\*\* \d+ failures?\.?")
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    failures: dict[str, ToldFailure] = {}
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    failures: dict[str, LoggedFailure] = {}
     start = end = None
     for at, line in enumerate(lines):
         if (
@@ -37,4 +37,4 @@ def read(lines: Sequence[str]) -> tuple[Told, ...]:
     if start is None or end is None:
         return ()
     evidence = next((line for line in lines[start:end] if _END.match(line)), lines[start + 1])
-    return (Told(TOOL, Cause.TEST, evidence, tuple(failures.values()), (range(start, end),)),)
+    return (ToolReport(TOOL, Cause.TEST, evidence, tuple(failures.values()), (range(start, end),)),)

@@ -1,11 +1,11 @@
-"""Reads what `go test` prints; a test that failed through its subtests is told as well, as Go does."""
+"""Reads the output of `go test`; a test that failed through its subtests is reported too, as Go does."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.model import Cause, Told, ToldFailure, failure
+from agent.ci.logs.model import Cause, LoggedFailure, ToolReport, failure
 
 TOOL = "go test"
 _FAILED = re.compile(r"^(?P<indent> *)--- FAIL: (?P<name>\S+) \([\d.]+s\)$")
@@ -15,9 +15,9 @@ _PLACE = re.compile(r"^\s+(?P<path>[^\s:]+\.go):(?P<line>\d{1,9}): (?P<text>.*)$
 _PANIC = re.compile(r"^(?:panic: (?!test timed out)|fatal error: )(?P<what>.+)$")
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    names: dict[str, list[str]] = {}  # of the package that is being told, with what each printed
-    failures: list[ToldFailure] = []
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    names: dict[str, list[str]] = {}  # test of the current package → its output
+    failures: list[LoggedFailure] = []
     start = end = None
     current, panic = "", ""
     late: list[str] = []
@@ -43,11 +43,10 @@ def read(lines: Sequence[str]) -> tuple[Told, ...]:
             panic = panic or (line if found else "")
     if start is None or not (failures or end):
         return ()
-    told = tuple(failures)
-    return (Told(TOOL, Cause.TEST, evidence, told, (range(start, end or len(lines)),)),)
+    return (ToolReport(TOOL, Cause.TEST, evidence, tuple(failures), (range(start, end or len(lines)),)),)
 
 
-def _failure(package: str, name: str, body: Sequence[str], panic: str) -> ToldFailure:
+def _failure(package: str, name: str, body: Sequence[str], panic: str) -> LoggedFailure:
     place = next((found for line in body if (found := _PLACE.match(line))), None)
     message = panic or (place["text"] if place else next((line.strip() for line in body if line.strip()), ""))
     return failure(f"{package} {name}", message, TOOL, place["path"] if place else "", place["line"] if place else None, body)

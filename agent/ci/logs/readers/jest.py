@@ -1,11 +1,11 @@
-"""Reads what jest prints: "● suite › test" sections under "FAIL file"."""
+"""Reads jest: "● suite › test" sections under "FAIL file"."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.model import Cause, Told, ToldFailure, failure, relative
+from agent.ci.logs.model import Cause, LoggedFailure, ToolReport, failure, relative
 
 TOOL = "jest"
 _FILE = re.compile(r"^ ?(?P<word>FAIL|PASS) +(?P<path>\S.*?)(?: \([\d.]+ ?m?s\))?$")
@@ -16,14 +16,14 @@ _SUITE = "Test suite failed to run"
 _NO_FAILURES = ("Console", "Validation Warning", "Deprecation Warning", "Multiple configurations", "process.exit")
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
     counts = [at for at, line in enumerate(lines) if _COUNTS.match(line)]
     if not counts:
         return ()
     start = next((at for at, line in enumerate(lines[: counts[0]]) if _FILE.match(line)), None)
     if start is None:
         return ()
-    failures: dict[tuple[str, str], ToldFailure] = {}
+    failures: dict[tuple[str, str], LoggedFailure] = {}
     path = ""
     for at in range(start, counts[-1]):
         file = _FILE.match(lines[at])
@@ -31,10 +31,10 @@ def read(lines: Sequence[str]) -> tuple[Told, ...]:
             path = relative(file["path"])
         title = _TITLE.match(lines[at])
         if title and path and not title["title"].startswith(_NO_FAILURES):
-            told = _failure(title["title"], path, _section(lines, at + 1, counts[-1]))
-            failures.setdefault((told.path, told.id), told)
+            entry = _failure(title["title"], path, _section(lines, at + 1, counts[-1]))
+            failures.setdefault((entry.path, entry.id), entry)
     evidence = next((lines[at] for at in counts if "failed" in lines[at]), "")
-    return (Told(TOOL, Cause.TEST, evidence, tuple(failures.values()), (range(start, counts[-1] + 1),)),)
+    return (ToolReport(TOOL, Cause.TEST, evidence, tuple(failures.values()), (range(start, counts[-1] + 1),)),)
 
 
 def _section(lines: Sequence[str], start: int, stop: int) -> list[str]:
@@ -46,7 +46,7 @@ def _section(lines: Sequence[str], start: int, stop: int) -> list[str]:
     return found
 
 
-def _failure(title: str, path: str, body: Sequence[str]) -> ToldFailure:
+def _failure(title: str, path: str, body: Sequence[str]) -> LoggedFailure:
     message = next((line.strip() for line in body if line.strip()), "")
     frames = [found for line in body if (found := _FRAME.match(line))]
     own = next((found for found in frames if relative(found["path"]) == path), None)

@@ -1,4 +1,4 @@
-"""Reads JUnit XML that a job printed, or that was uploaded: the ids as the tool that wrote it would tell them."""
+"""Reads JUnit XML that a job printed: ids in the form of the tool that wrote it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml import DefusedXmlException, ElementTree
 
-from agent.ci.logs.model import Cause, Told, ToldFailure, failure
+from agent.ci.logs.model import Cause, LoggedFailure, ToolReport, failure
 
 TOOL = "junit"
 LIMIT = 2 * 1024 * 1024  # characters of one report
@@ -18,8 +18,8 @@ REPORTS = 200  # that are parsed of one log
 _BEGIN = re.compile(r"<(?P<root>testsuites?)\b")
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    found: list[Told] = []
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    found: list[ToolReport] = []
     closings = [at for at, line in enumerate(lines) if "</testsuite" in line]
     at = parsed = 0
     while closings and at <= closings[-1]:
@@ -29,20 +29,22 @@ def read(lines: Sequence[str]) -> tuple[Told, ...]:
             continue
         closing = f"</{begin['root']}>"
         stop = next((line for line in islice(closings, bisect_left(closings, at), None) if closing in lines[line]), None)
-        if stop is None:  # a suite that is never closed: none after it is either, but for what another root closes
+        if stop is None:  # a suite that is never closed: no later one with this root is either
             break
         text = "\n".join(lines[at : stop + 1])[begin.start() : LIMIT]
         red = parsed < REPORTS and ("<failure" in text or "<error" in text)
         parsed += red
         failures = read_report(text[: text.rfind(closing) + len(closing)]) if red else ()
         if failures:
-            found.append(Told(TOOL, Cause.TEST, f"JUnit report: {len(failures)} failed", failures, (range(at, stop + 1),)))
+            found.append(
+                ToolReport(TOOL, Cause.TEST, f"JUnit report: {len(failures)} failed", failures, (range(at, stop + 1),))
+            )
         at = stop + 1
     return tuple(found)
 
 
-def read_report(xml: str) -> tuple[ToldFailure, ...]:
-    """The failures of one JUnit XML report; none where it is no well-formed report, or one that tries tricks with entities."""
+def read_report(xml: str) -> tuple[LoggedFailure, ...]:
+    """The failures of one JUnit XML report; none if it is malformed or defines entities."""
     try:
         root = ElementTree.fromstring(xml[:LIMIT], forbid_dtd=True)
     except (ParseError, DefusedXmlException, ValueError):
@@ -50,7 +52,7 @@ def read_report(xml: str) -> tuple[ToldFailure, ...]:
     return tuple(_failures(root, (), False))
 
 
-def _failures(element: Element, above: tuple[str, ...], pytest: bool) -> Iterator[ToldFailure]:
+def _failures(element: Element, above: tuple[str, ...], pytest: bool) -> Iterator[LoggedFailure]:
     stack: list[tuple[Element, tuple[str, ...], bool]] = [(element, above, pytest)]
     while stack:
         node, names, by_pytest = stack.pop()
@@ -64,7 +66,7 @@ def _failures(element: Element, above: tuple[str, ...], pytest: bool) -> Iterato
         stack += [(child, names, by_pytest) for child in reversed(node)]
 
 
-def _failure(case: Element, why: Element, suites: tuple[str, ...], pytest: bool) -> ToldFailure:
+def _failure(case: Element, why: Element, suites: tuple[str, ...], pytest: bool) -> LoggedFailure:
     name, group, path = case.get("name", ""), case.get("classname", ""), case.get("file", "")
     text = why.text or ""
     message = why.get("message") or text
@@ -78,7 +80,7 @@ def _failure(case: Element, why: Element, suites: tuple[str, ...], pytest: bool)
 
 
 def _node_id(group: str, name: str, path: str) -> str:
-    """pytest's class names are dotted modules with the classes behind; xunit1 tells the file too."""
+    """pytest's class names are dotted modules with the classes behind; xunit1 has the file too."""
     path = path or _module(group)
     if not group:
         return name or path

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from agent.ci.logs.model import Cause, Told, ToldFailure, failure, relative
+from agent.ci.logs.model import Cause, LoggedFailure, ToolReport, failure, relative
 
 TOOL = "mocha"
 RUNS = 20  # of one step; each is read to its end
@@ -16,17 +16,17 @@ _NUMBER = re.compile(r"^  (?P<number>\d{1,6})\) (?P<title>\S.*)$")
 _FRAME = re.compile(r"^ +at (?:\S.{0,300} \()?(?:file://)?(?P<path>[^\s():]+):(?P<line>\d{1,9}):\d+\)?$")
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    found: list[Told] = []
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    found: list[ToolReport] = []
     for at, line in enumerate(lines):
         if len(found) < RUNS and _FAILING.match(line) and any(_PASSING.match(above) for above in lines[max(0, at - 4) : at]):
             failures, stop = _failures(lines, at + 1)
             start = max(0, at - 4)
-            found.append(Told(TOOL, Cause.TEST, line.strip(), failures, (range(start, stop),)))
+            found.append(ToolReport(TOOL, Cause.TEST, line.strip(), failures, (range(start, stop),)))
     return tuple(found)
 
 
-def _failures(lines: Sequence[str], at: int) -> tuple[tuple[ToldFailure, ...], int]:
+def _failures(lines: Sequence[str], at: int) -> tuple[tuple[LoggedFailure, ...], int]:
     """A number, the titles of suites and test each deeper than the one before, the last with a colon; then the error.
 
     An error's text may stand at any depth: a section ends where the next number stands, the last one with its last frame.
@@ -36,7 +36,7 @@ def _failures(lines: Sequence[str], at: int) -> tuple[tuple[ToldFailure, ...], i
         number = _NUMBER.match(lines[index])
         if number and int(number["number"]) == len(starts) + 1:
             starts.append(index)
-    found: list[ToldFailure] = []
+    found: list[LoggedFailure] = []
     stop = at
     for start, following in pairwise([*starts, len(lines)]):
         section = lines[start : min(following, start + 200)]
@@ -51,7 +51,7 @@ def _failures(lines: Sequence[str], at: int) -> tuple[tuple[ToldFailure, ...], i
     return tuple(found), stop
 
 
-def _failure(name: str, body: Sequence[str]) -> ToldFailure:
+def _failure(name: str, body: Sequence[str]) -> LoggedFailure:
     message = next((line.strip() for line in body if line.strip()), "")
     frames = [
         found

@@ -1,11 +1,11 @@
-"""Reads the two shapes of node's own test runner: the tree of its spec reporter, and TAP (of any tool that nests it so)."""
+"""Reads the two formats of node's test runner: the tree of its spec reporter, and TAP (of any tool that nests it so)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.model import FAILURES, Cause, Told, ToldFailure, failure
+from agent.ci.logs.model import FAILURES, Cause, LoggedFailure, ToolReport, failure
 
 TOOL = "node:test"
 BODY = 100  # lines below a failure that are its own at most
@@ -19,46 +19,46 @@ _AT = re.compile(r"^ *test at (?P<path>\S.*?):(?P<line>\d{1,9}):\d+$")
 _DIRECTIVE = re.compile(r" # (?:SKIP|TODO|time=).*$", re.IGNORECASE)
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    for told in (_tap(lines), _spec(lines)):
-        if told is not None:
-            return (told,)
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    for entry in (_tap(lines), _spec(lines)):
+        if entry is not None:
+            return (entry,)
     return ()
 
 
-def _tap(lines: Sequence[str]) -> Told | None:
+def _tap(lines: Sequence[str]) -> ToolReport | None:
     start = next((at for at, line in enumerate(lines) if line.startswith("TAP version ")), None)
     if start is None:
         return None
     above: list[tuple[int, str]] = []
-    failures: list[ToldFailure] = []
-    deep: list[int] = []  # indents of failures told since: their parent is not one of its own
+    failures: list[LoggedFailure] = []
+    deep: list[int] = []  # indents of failures so far: their parent is not a failure of its own
     end = start
     for at in range(start, len(lines)):
         line = lines[at]
-        subtest, told = _SUBTEST.match(line), _TAP.match(line)
+        subtest, entry = _SUBTEST.match(line), _TAP.match(line)
         if subtest:
             above = [each for each in above if each[0] < len(subtest["indent"])]
             above = [*above[-DEPTH:], (len(subtest["indent"]), subtest["name"])]
-        elif told:
-            end, indent = at, len(told["indent"])
+        elif entry:
+            end, indent = at, len(entry["indent"])
             above = [each for each in above if each[0] < indent]
             inner = any(each > indent for each in deep)
             deep = [each for each in deep if each <= indent]
-            if told["ok"] == "not ok" and not re.search(r" # (?:SKIP|TODO)", told["name"], re.IGNORECASE):
+            if entry["ok"] == "not ok" and not re.search(r" # (?:SKIP|TODO)", entry["name"], re.IGNORECASE):
                 deep = [*deep, indent] if indent not in deep else deep
                 if not inner and len(failures) < FAILURES:
-                    name = _DIRECTIVE.sub("", told["name"]).replace("\\#", "#")
+                    name = _DIRECTIVE.sub("", entry["name"]).replace("\\#", "#")
                     failures.append(_of_tap([*(each[1] for each in above), name], lines[at + 1 : at + BODY]))
         elif _COUNT.match(line):
             end = at
     evidence = next((line for line in lines[start : end + 1] if line.startswith("# fail ")), "")
     if not evidence and failures:
         evidence = next(line for line in lines[start:] if line.lstrip().startswith("not ok"))
-    return Told(TOOL, Cause.TEST, evidence, tuple(failures), (range(start, end + 1),))
+    return ToolReport(TOOL, Cause.TEST, evidence, tuple(failures), (range(start, end + 1),))
 
 
-def _of_tap(names: Sequence[str], below: Sequence[str]) -> ToldFailure:
+def _of_tap(names: Sequence[str], below: Sequence[str]) -> LoggedFailure:
     body = []
     for line in below:
         if _TAP.match(line) or _SUBTEST.match(line):
@@ -76,13 +76,13 @@ def _of_tap(names: Sequence[str], below: Sequence[str]) -> ToldFailure:
     return failure(" > ".join(names), message, TOOL, place["path"] if place else "", place["line"] if place else None, body)
 
 
-def _spec(lines: Sequence[str]) -> Told | None:
+def _spec(lines: Sequence[str]) -> ToolReport | None:
     counts = [at for at, line in enumerate(lines) if _COUNT.match(line) and line.startswith("ℹ")]
     start = next((at for at, line in enumerate(lines) if _NODE.match(line)), None)
     if not counts or start is None or counts[0] < start:
         return None
     above: list[tuple[int, str]] = []
-    failures: list[ToldFailure] = []
+    failures: list[LoggedFailure] = []
     for at in range(start, counts[0]):
         node = _NODE.match(lines[at])
         if not node:
@@ -96,15 +96,15 @@ def _spec(lines: Sequence[str]) -> Told | None:
             failures.append(_of_spec([*(each[1] for each in above), name], lines[at + 1 : min(at + BODY, counts[0])]))
     evidence = next((lines[at] for at in counts if lines[at].startswith("ℹ fail")), lines[counts[0]])
     listed = [found for at in range(counts[-1], len(lines)) if (found := _AT.match(lines[at]))]
-    if len(listed) == len(failures):  # the list at the end says where each test begins
+    if len(listed) == len(failures):  # the list at the end has the location of each test
         failures = [
             failure(each.id, each.message, TOOL, place["path"], place["line"], each.traceback)
             for each, place in zip(failures, listed, strict=True)
         ]
-    return Told(TOOL, Cause.TEST, evidence, tuple(failures), (range(start, len(lines)),))
+    return ToolReport(TOOL, Cause.TEST, evidence, tuple(failures), (range(start, len(lines)),))
 
 
-def _of_spec(names: Sequence[str], below: Sequence[str]) -> ToldFailure:
+def _of_spec(names: Sequence[str], below: Sequence[str]) -> LoggedFailure:
     body = []
     for line in below:
         if _NODE.match(line):

@@ -1,6 +1,6 @@
 """Reads what pytest prints: its short summary, the sections of failures, verbose progress, and its ends without any of them.
 
-The summary that pytest writes last is what counts: a test may print whatever looks like one, but only before.
+The last summary counts: a test can print a lookalike, but only before it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from agent.ci.logs.model import Cause, Told, ToldFailure, failure, relative
+from agent.ci.logs.model import Cause, LoggedFailure, ToolReport, failure, relative
 
 TOOL = "pytest"
 _START = re.compile(r"^=+ test session starts =+$")
@@ -23,7 +23,7 @@ _END = re.compile(
 _RED = re.compile(r"\b\d+ (?:failed|errors?)\b")
 _TITLE = re.compile(r"^_+ (?P<title>\S.*) _+$")
 _RULE = re.compile(r"^[_ ]+$")
-_TOLD = re.compile(r"^(?P<word>FAILED|ERROR|SUBFAIL(?:ED)?(?:[(\[][^\n]{0,200}?[)\]])?) (?P<rest>\S.*)$")
+_ENTRY = re.compile(r"^(?P<word>FAILED|ERROR|SUBFAIL(?:ED)?(?:[(\[][^\n]{0,200}?[)\]])?) (?P<rest>\S.*)$")
 _VERBOSE = re.compile(r" (?P<word>FAILED|ERROR|RERUN|PASSED)(?: \([^()]{0,200}\))?(?: {1,80}\[ {0,2}\d{1,3}%\])?$")
 _XDIST = re.compile(r"^\[gw\d+\] (?:\[ *\d+%\] )?(?P<word>FAILED|ERROR|RERUN|PASSED) (?P<id>\S.*?) *$")
 _CRASH = re.compile(r"^(?P<path>[^\s:>][^:\n]*|[A-Za-z]:[^:\n]+):(?P<line>\d+): ?(?P<what>.*)$")
@@ -52,62 +52,62 @@ class _Session:
     lines: list[str] = field(default_factory=list)
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    return tuple(told for session in _sessions(lines) if (told := _read(session)) is not None)
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    return tuple(entry for session in _sessions(lines) if (entry := _read(session)) is not None)
 
 
 def _sessions(lines: Sequence[str]) -> Iterator[_Session]:
-    begun: int | None = None
+    started: int | None = None
     for at, line in enumerate(lines):
         if _START.match(line):
-            if begun is not None:  # the one before was cut off
-                yield _Session(begun, at, "", list(lines[begun:at]))
-            begun = at
-        elif begun is None and (
+            if started is not None:  # the one before was cut off
+                yield _Session(started, at, "", list(lines[started:at]))
+            started = at
+        elif started is None and (
             _CONFTEST.match(line) or line.startswith(("INTERNALERROR> ", "ERROR: usage: ")) or _quiet(line)
         ):
-            begun = at
+            started = at
         elif line[:1] in "=0123456789n" and _END.match(line):
-            first = begun if begun is not None else at
-            stop = min(len(lines), at + 5) if "no tests" in line else at + 1  # it says why it ran none below
+            first = started if started is not None else at
+            stop = min(len(lines), at + 5) if "no tests" in line else at + 1  # the reason follows
             yield _Session(first, stop, line, list(lines[first:stop]))
-            begun = None
-    if begun is not None:
-        yield _Session(begun, len(lines), "", list(lines[begun:]))
+            started = None
+    if started is not None:
+        yield _Session(started, len(lines), "", list(lines[started:]))
 
 
 def _quiet(line: str) -> bool:
-    """What a quiet pytest, which names no session, begins to tell of failures with."""
+    """Whether a quiet pytest, which prints no session header, starts to report failures here."""
     section = _SECTION.match(line)
     return section is not None and section[1] in ("FAILURES", "ERRORS", "short test summary info")
 
 
-def _read(session: _Session) -> Told | None:
+def _read(session: _Session) -> ToolReport | None:
     lines, end = session.lines, session.end
     owns = (range(session.start, session.stop),)
     early = _early(lines)
     if early is not None:
-        return Told(TOOL, Cause.TEST, early.message, (early,), owns)
+        return ToolReport(TOOL, Cause.TEST, early.message, (early,), owns)
     hanging = None if end else _hanging(lines)
     if hanging is not None:
-        return Told(TOOL, Cause.TIMEOUT, hanging[1], hanging[0], owns)
+        return ToolReport(TOOL, Cause.TIMEOUT, hanging[1], hanging[0], owns)
     verbose = _verbose(lines)
     red = [name for name, word in verbose if word in ("FAILED", "ERROR")]
     if end and not _RED.search(end):
         again = tuple(dict.fromkeys(name for name, word in verbose if word == "RERUN"))
         if "rerun" in end:
-            return Told(TOOL, Cause.FLAKY, end, tuple(_failure(name, "passed when it was run again") for name in again), owns)
-        return Told(TOOL, Cause.TEST, "", (), owns)  # green, or nothing ran: what it printed is its own
+            return ToolReport(TOOL, Cause.FLAKY, end, tuple(_failure(name, "passed on a rerun") for name in again), owns)
+        return ToolReport(TOOL, Cause.TEST, "", (), owns)  # passed, or nothing ran
     blocks = _blocks(lines)
-    told = _summary(lines, blocks, set(red)) or [(name, "") for name in dict.fromkeys(red)]
-    failures = _joined(told, blocks) if told else tuple(_of_block(block) for block in blocks)
+    entries = _summary(lines, blocks, set(red)) or [(name, "") for name in dict.fromkeys(red)]
+    failures = _joined(entries, blocks) if entries else tuple(_of_block(block) for block in blocks)
     if not failures and not end:
         return None
-    return Told(TOOL, Cause.TEST, end or (failures[0].id if failures else ""), failures, owns, settled=bool(end))
+    return ToolReport(TOOL, Cause.TEST, end or (failures[0].id if failures else ""), failures, owns, settled=bool(end))
 
 
-def _early(lines: Sequence[str]) -> ToldFailure | None:
-    """Ends before any test: a broken conftest, a broken plugin, a path that is not there."""
+def _early(lines: Sequence[str]) -> LoggedFailure | None:
+    """A run that ended before any test: a broken conftest or plugin, or a missing path."""
     inner = [line.removeprefix("INTERNALERROR>").strip("\n") for line in lines if line.startswith("INTERNALERROR>")]
     if inner:
         path, number = _own_frame([each[1:] for each in inner])
@@ -116,16 +116,16 @@ def _early(lines: Sequence[str]) -> ToldFailure | None:
     for at, line in enumerate(lines):
         conftest = _CONFTEST.match(line)
         if conftest:
-            told = list(lines[at : at + 60])
-            error = next((each[1:].strip() for each in told if each.startswith("E ")), line)
-            path, number = _place(told[1:])
+            entry = list(lines[at : at + 60])
+            error = next((each[1:].strip() for each in entry if each.startswith("E ")), line)
+            path, number = _place(entry[1:])
             return failure(
                 relative(conftest["path"]),
                 error,
                 TOOL,
                 conftest["path"],
                 number if path == relative(conftest["path"]) else None,
-                told,
+                entry,
             )
         usage = (
             _USAGE.match(line) or _ARGUMENTS.match(line)
@@ -139,14 +139,14 @@ def _early(lines: Sequence[str]) -> ToldFailure | None:
     return None
 
 
-def _hanging(lines: Sequence[str]) -> tuple[tuple[ToldFailure, ...], str] | None:
-    """pytest-timeout's way to end a process: a banner, stacks, and no summary."""
+def _hanging(lines: Sequence[str]) -> tuple[tuple[LoggedFailure, ...], str] | None:
+    """The output of pytest-timeout when it ends the process: a banner, stacks, and no summary."""
     for at, line in enumerate(lines):
         banner = _HANGS.match(line) if line.endswith("+ Timeout ++++") or " Timeout +++" in line else None
         if banner:
             above = next((each for each in reversed(lines[max(0, at - 3) : at]) if each), "")
             name = banner["before"].strip() or above
-            named = (_failure(name, "it ran into its time limit"),) if "::" in name else ()
+            named = (_failure(name, "timed out"),) if "::" in name else ()
             return named, line[len(banner["before"]) :] + (f" in {name}" if named else "")
         if at > 200_000:
             break
@@ -158,10 +158,10 @@ def _verbose(lines: Sequence[str]) -> list[tuple[str, str]]:
     found = []
     for line in lines:
         if "FAILED" in line or "ERROR" in line or "RERUN" in line:
-            told = _XDIST.match(line) if line.startswith("[gw") else _VERBOSE.search(line)
-            name = (told["id"] if line.startswith("[gw") else line[: told.start()].strip()) if told else ""
-            if told and ("::" in name or name.endswith(".py")) and not name.startswith(("FAILED ", "ERROR ")):
-                found.append((name, told["word"]))
+            entry = _XDIST.match(line) if line.startswith("[gw") else _VERBOSE.search(line)
+            name = (entry["id"] if line.startswith("[gw") else line[: entry.start()].strip()) if entry else ""
+            if entry and ("::" in name or name.endswith(".py")) and not name.startswith(("FAILED ", "ERROR ")):
+                found.append((name, entry["word"]))
     return found
 
 
@@ -195,14 +195,14 @@ def _summary(lines: Sequence[str], blocks: list[_Block], verbose: set[str]) -> l
     titles = {_bare(block.title) for block in blocks}
     found = []
     for line in lines[start + 1 :]:
-        told = _TOLD.match(line)
-        if told:
-            found.append(_split(told["rest"], titles, verbose))
+        entry = _ENTRY.match(line)
+        if entry:
+            found.append(_split(entry["rest"], titles, verbose))
     return found
 
 
 def _split(rest: str, titles: set[str], verbose: set[str]) -> tuple[str, str]:
-    """A node id may hold " - " itself: the split that pytest told elsewhere is taken, else the first outside of brackets."""
+    """A node id can contain " - ": split at an id that pytest names elsewhere, else at the first one outside brackets."""
     cuts = [*_separators(rest), len(rest)]
     names = [rest[:cut].rstrip() for cut in cuts]
     known = next((index for index, name in enumerate(names) if name in verbose or _title(name) in titles), None)
@@ -221,7 +221,7 @@ def _separators(rest: str) -> list[int]:
 
 
 def _title(name: str) -> str:
-    """What pytest writes above the section of a node id: "TestA.test_b[x::y]" for "a.py::TestA::test_b[x::y]"."""
+    """The title of the section of a node id: "TestA.test_b[x::y]" for "a.py::TestA::test_b[x::y]"."""
     plain, bracket, parameters = name.partition("[")
     parts = plain.split("::")
     return ".".join(parts[1:]) + bracket + parameters if len(parts) > 1 else name
@@ -233,14 +233,14 @@ def _bare(title: str) -> str:
     return title.removeprefix("[doctest] ")
 
 
-def _joined(told: list[tuple[str, str]], blocks: list[_Block]) -> tuple[ToldFailure, ...]:
+def _joined(entries: list[tuple[str, str]], blocks: list[_Block]) -> tuple[LoggedFailure, ...]:
     by_title: dict[str, deque[_Block]] = defaultdict(deque)
     for each in blocks:
         by_title[_bare(each.title)].append(each)
-    failures: dict[str, ToldFailure] = {}
-    for name, message in told:
+    failures: dict[str, LoggedFailure] = {}
+    for name, message in entries:
         waiting = by_title.get(_title(name)) or by_title.get(name.partition("::")[0])
-        # Of those with one title the one that points into the id's own file; they come in the summary's order.
+        # Of several with one title, take the one that points into the id's file; they have the summary's order.
         block: _Block | None = None
         if waiting:
             own = name.partition("::")[0]
@@ -250,14 +250,14 @@ def _joined(told: list[tuple[str, str]], blocks: list[_Block]) -> tuple[ToldFail
     return tuple(failures.values())
 
 
-def _failure(name: str, message: str, block: _Block | None = None) -> ToldFailure:
+def _failure(name: str, message: str, block: _Block | None = None) -> LoggedFailure:
     path, line = _place(block.lines) if block else ("", None)
     error = next((each[1:].strip() for each in block.lines if each.startswith("E  ")), "") if block else ""
     return failure(name, error or message, TOOL, path or name.partition("::")[0], line, block.lines if block else ())
 
 
-def _of_block(block: _Block) -> ToldFailure:
-    """A failure that no summary names: its file is the one that its section begins in."""
+def _of_block(block: _Block) -> LoggedFailure:
+    """A failure that no summary names; its file is the first one in its section."""
     title = _bare(block.title)
     first = next((crash for each in block.lines if (crash := _CRASH.match(each)) and crash["path"].endswith(".py")), None)
     plain, bracket, parameters = title.partition("[")
@@ -268,7 +268,7 @@ def _of_block(block: _Block) -> ToldFailure:
 
 
 def _place(lines: Sequence[str]) -> tuple[str, int | None]:
-    """Where it crashed: the last "path:line: Error" or the last own frame before what the test had printed."""
+    """Where it crashed: the last "path:line: Error" or the last own frame before captured output."""
     last: tuple[str, int | None] = ("", None)
     for line in lines:
         if line.startswith("---") and "Captured" in line:

@@ -1,12 +1,12 @@
-"""Reads the findings of ruff, flake8, pylint, mypy and pyright; the shape of their lines is agent/findings.py's to know."""
+"""Reads the findings of ruff, flake8, pylint, mypy and pyright (`agent/checks/findings.py` knows the shape of a line)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from agent.checks.findings import Place, read_place
-from agent.ci.logs.model import Cause, Told, ToldFailure, located
+from agent.checks.findings import FindingLine, read_finding
+from agent.ci.logs.model import Cause, LoggedFailure, ToolReport, located
 
 _RUFF_OR_FLAKE8 = re.compile(r"^(?P<code>[A-Z]{1,10}\d{1,6}|invalid-syntax|[a-z]+(?:-[a-z]+)+)(?::| \[|\s) *(?P<text>.*)$")
 _PYLINT = re.compile(r"^(?P<code>[CRWEFI]\d{4}): (?P<text>.*)$")
@@ -22,30 +22,30 @@ _SOURCES = (".py", ".pyi", ".ipynb", ".pyx")
 _NOTES = ("note:", "warning:", "information:", "hint:")
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    found: dict[str, list[ToldFailure]] = {}
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    found: dict[str, list[LoggedFailure]] = {}
     evidence: dict[str, str] = {}
     ruff = any(_RUFF_ENDS.match(line) for line in lines) and not any(_MYPY_END.match(line) for line in lines)
     for at, line in enumerate(lines):
-        told = _read(lines, at, ruff)
-        if told is not None:
-            found.setdefault(told.tool, []).append(told)
-            evidence.setdefault(told.tool, line.strip())
+        entry = _read(lines, at, ruff)
+        if entry is not None:
+            found.setdefault(entry.tool, []).append(entry)
+            evidence.setdefault(entry.tool, line.strip())
     return tuple(
-        Told(
+        ToolReport(
             tool,
             Cause.TYPES if tool in ("mypy", "pyright") else Cause.LINT,
             evidence[tool],
-            tuple({each.id: each for each in told}.values()),
+            tuple({each.id: each for each in entries}.values()),
         )
-        for tool, told in found.items()
+        for tool, entries in found.items()
     )
 
 
 _MYPY_END = re.compile(r"^Found \d+ errors? in \d+ files? ")
 
 
-def _read(lines: Sequence[str], at: int, ruff: bool) -> ToldFailure | None:
+def _read(lines: Sequence[str], at: int, ruff: bool) -> LoggedFailure | None:
     line = lines[at]
     if "-->" in line:
         arrow, code = _ARROW.match(line), _FULL.match(lines[at - 1]) if at else None
@@ -53,7 +53,7 @@ def _read(lines: Sequence[str], at: int, ruff: bool) -> ToldFailure | None:
             return located(arrow["path"], arrow["line"], arrow["column"], code["code"], code["text"], "ruff")
     if ":" not in line:
         return None
-    place = read_place(line)
+    place = read_finding(line)
     if place is None or not place.path.endswith(_SOURCES) or place.text.startswith(_NOTES):
         return None
     mypy = _MYPY.match(place.text)
@@ -69,13 +69,13 @@ def _read(lines: Sequence[str], at: int, ruff: bool) -> ToldFailure | None:
     return None
 
 
-def _types(lines: Sequence[str], at: int, place: Place, text: str) -> ToldFailure:
+def _types(lines: Sequence[str], at: int, place: FindingLine, text: str) -> LoggedFailure:
     """mypy's `--pretty` and pyright's explanations put the code into one of the lines that follow."""
     pyright = _PYRIGHT.match(lines[at]) is not None
     shape = _PYRIGHT_CODE if pyright else _MYPY_CODE
     tool = "pyright" if pyright else "mypy"
     for line in (text, *lines[at + 1 : at + 12]):
-        if line is not text and read_place(line):
+        if line is not text and read_finding(line):
             break
         code = shape.search(line[-200:])
         if code:

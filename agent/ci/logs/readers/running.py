@@ -1,12 +1,12 @@
-"""Reads those that run other tools: pre-commit's hooks, the summaries of tox and nox, make."""
+"""Reads tools that run other tools: pre-commit's hooks, the summaries of tox and nox, make."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from agent.checks.findings import read_place
-from agent.ci.logs.model import Cause, Told, ToldFailure, failure
+from agent.checks.findings import read_finding
+from agent.ci.logs.model import Cause, LoggedFailure, ToolReport, failure
 
 _HOOK = re.compile(r"^(?P<name>\S.*?)\.{3,}(?:\([^)\n]{1,80}\))?(?P<word>Failed|Passed|Skipped)$")
 _HOOK_ID = re.compile(r"^- hook id: (?P<id>\S+)$")
@@ -19,8 +19,8 @@ _FORMATTERS = re.compile(
 )
 
 
-def read_hooks(lines: Sequence[str]) -> tuple[Told, ...]:
-    """pre-commit's failed hooks that changed files, or that failed without a finding that another reader knows."""
+def read_hooks(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    """The failed hooks of pre-commit that changed files, or that printed no finding that another reader reads."""
     found = []
     heads = [
         (at, hook)
@@ -34,23 +34,25 @@ def read_hooks(lines: Sequence[str]) -> tuple[Told, ...]:
         stop = heads[index + 1][0] if index + 1 < len(heads) else min(len(lines), at + 400)
         body = lines[at + 1 : stop]
         changed = "- files were modified by this hook" in body
-        if changed or not any(read_place(line) or line.lstrip().startswith("-->") for line in body):
+        if changed or not any(read_finding(line) or line.lstrip().startswith("-->") for line in body):
             message = next((line for line in body if line and not line.startswith("- ")), hook["name"])
             cause = Cause.FORMAT if changed or _FORMATTERS.search(named["id"]) else Cause.LINT
-            found.append(Told("pre-commit", cause, lines[at], (failure(named["id"], message, "pre-commit", traceback=body),)))
+            found.append(
+                ToolReport("pre-commit", cause, lines[at], (failure(named["id"], message, "pre-commit", traceback=body),))
+            )
     return tuple(found)
 
 
-def read_summaries(lines: Sequence[str]) -> tuple[Told, ...]:
-    """The environments, sessions or targets that failed, where no tool in them was understood."""
+def read_summaries(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    """The failed environments, sessions or targets, where no tool in them could be read."""
     for tool, shape in (("tox", _TOX), ("nox", _NOX), ("make", _MAKE)):
-        told: dict[str, ToldFailure] = {}
+        entries: dict[str, LoggedFailure] = {}
         evidence = ""
         for line in lines[-300:]:
             found = shape.match(line)
             if found:
                 evidence = evidence or line.strip()
-                told.setdefault(found["name"], failure(f"{tool} {found['name']}", line, tool))
-        if told:
-            return (Told(tool, Cause.UNKNOWN, evidence, tuple(told.values())),)
+                entries.setdefault(found["name"], failure(f"{tool} {found['name']}", line, tool))
+        if entries:
+            return (ToolReport(tool, Cause.UNKNOWN, evidence, tuple(entries.values())),)
     return ()

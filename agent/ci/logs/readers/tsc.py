@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.model import Cause, Told, located
+from agent.ci.logs.model import Cause, ToolReport, located
 
 TOOL = "tsc"
 _PLAIN = re.compile(
@@ -16,8 +16,8 @@ _PRETTY = re.compile(
 )
 
 
-def read(lines: Sequence[str]) -> tuple[Told, ...]:
-    found = [(line, told) for line in lines if "error TS" in line and (told := _PLAIN.match(line) or _PRETTY.match(line))]
+def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
+    found = [(line, entry) for line in lines if "error TS" in line and (entry := _PLAIN.match(line) or _PRETTY.match(line))]
     if not found:
         return ()
     failures = {
@@ -25,4 +25,4 @@ def read(lines: Sequence[str]) -> tuple[Told, ...]:
         for _, at in found
         for each in (located(at["path"], at["line"], at["column"], at["code"], at["text"], TOOL),)
     }
-    return (Told(TOOL, Cause.TYPES, found[0][0], tuple(failures.values())),)
+    return (ToolReport(TOOL, Cause.TYPES, found[0][0], tuple(failures.values())),)

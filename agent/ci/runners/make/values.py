@@ -7,14 +7,10 @@ import posixpath
 import re
 from dataclasses import dataclass, field
 
-from agent.ci.runners.context import TEXT_LIMIT, Steps
+from agent.ci.runners.context import TEXT_LIMIT, Steps, Unfollowed
 
 _NESTED = 40
 _BUILT_IN = {"MAKE": "make", "CURDIR": "$(pwd)", "SHELL": "/bin/sh", "PYTHON": "", "CC": "cc", "RM": "rm -f", "MAKEFLAGS": ""}
-
-
-class MakeError(ValueError):
-    """What cannot be read; the message is a clause."""
 
 
 @dataclass
@@ -27,7 +23,7 @@ class Variables:
 
 
 def assign(known: Variables, name: str, how: str, value: str) -> None:
-    """Raises `MakeError` where a variable grows without end."""
+    """Raises `Unfollowed` where a variable grows without bound."""
     if name in known.settled:
         return
     if how == "!=":
@@ -38,13 +34,13 @@ def assign(known: Variables, name: str, how: str, value: str) -> None:
         before, settled = known.values[name]
         added = expand(value, known, {}) if settled else value
         if len(before) + len(added) > TEXT_LIMIT:
-            raise MakeError(f"its variable {name} grows without end")
+            raise Unfollowed(f"its variable {name} grows without bound")
         known.values[name] = (f"{before} {added}".strip() if before else added, settled)
     elif how in (":=", "::="):
         try:
             known.values[name] = (expand(value, known, {}), True)
-        except MakeError:
-            known.values[name] = (value, False)  # it is refused where it is used
+        except Unfollowed:
+            known.values[name] = (value, False)  # refused where it is used
     else:
         known.values[name] = (value, False)
 
@@ -58,13 +54,13 @@ def raw(name: str, known: Variables) -> str:
 
 
 def expand(text: str, known: Variables, own: dict[str, str], above: tuple[str, ...] = ()) -> str:
-    """Raises `MakeError` for what only a shell knows, and where it does not end."""
+    """Raises `Unfollowed` for what only a shell knows, and for text that grows without bound."""
     if "$" not in text:
         return text
     if len(text) > TEXT_LIMIT:
-        raise MakeError("a line of it is too long")
+        raise Unfollowed("a line of it is too long")
     if len(above) > _NESTED:
-        raise MakeError(f"its variable {above[-1][:40]} is nested too deeply")
+        raise Unfollowed(f"its variable {above[-1][:40]} is nested too deeply")
     out: list[str] = []
     size = at = 0
     while at < len(text):
@@ -81,7 +77,7 @@ def expand(text: str, known: Variables, own: dict[str, str], above: tuple[str, .
             at += 2
         size += len(piece)
         if size > TEXT_LIMIT:
-            raise MakeError("a variable of it grows without end")
+            raise Unfollowed("a variable of it grows without bound")
         out.append(piece)
     return "".join(out)
 
@@ -93,7 +89,7 @@ def _closing(text: str, at: int) -> int:
         depth += (text[index] == opening) - (text[index] == closing)
         if depth == 0:
             return index
-    raise MakeError(f"`{text[max(at - 1, 0) : at + 40]}` is not closed")
+    raise Unfollowed(f"`{text[max(at - 1, 0) : at + 40]}` is not closed")
 
 
 def _variable(name: str, known: Variables, own: dict[str, str], above: tuple[str, ...]) -> str:
@@ -101,7 +97,7 @@ def _variable(name: str, known: Variables, own: dict[str, str], above: tuple[str
     if name in own:
         return own[name]
     if name in above:
-        raise MakeError(f"its variable {name[:40]} refers to itself")
+        raise Unfollowed(f"its variable {name[:40]} refers to itself")
     raw, settled = known.values.get(name, (_BUILT_IN.get(name, ""), True))
     return raw if settled else expand(raw, known, own, (*above, name))
 
@@ -109,7 +105,7 @@ def _variable(name: str, known: Variables, own: dict[str, str], above: tuple[str
 def _reference(inside: str, known: Variables, own: dict[str, str], above: tuple[str, ...]) -> str:
     name, _, rest = inside.partition(" ")
     if rest and name in _FUNCTIONS_OF_SHELL:
-        raise MakeError(f"`$({inside[:60]})` is only known when it is run")
+        raise Unfollowed(f"`$({inside[:60]})` is only known when it is run")
     if rest and re.fullmatch(r"[a-z-]+", name):
         return _function(name, rest, known, own, above)
     inside = expand(inside, known, own, above)
@@ -137,10 +133,9 @@ def _function(name: str, rest: str, known: Variables, own: dict[str, str], above
             return next((choice for choice in choices if choice.strip()), "")
         case "and", [*choices]:
             return choices[-1] if all(choice.strip() for choice in choices) else ""
-        case "filter", [patterns, text]:
-            return " ".join(word for word in text.split() if any(fits(pattern, word) for pattern in patterns.split()))
-        case "filter-out", [patterns, text]:
-            return " ".join(word for word in text.split() if not any(fits(pattern, word) for pattern in patterns.split()))
+        case "filter" | "filter-out", [patterns, text]:
+            keeps = name == "filter"
+            return " ".join(word for word in text.split() if any(fits(one, word) for one in patterns.split()) is keeps)
         case "addprefix", [prefix, text]:
             return " ".join(prefix + word for word in text.split())
         case "addsuffix", [suffix, text]:
@@ -151,7 +146,7 @@ def _function(name: str, rest: str, known: Variables, own: dict[str, str], above
             return " ".join(posixpath.basename(word) for word in text.split())
         case "sort", [text]:
             return " ".join(sorted(set(text.split())))
-    raise MakeError(f"the function `$({name} …)` is not read")
+    raise Unfollowed(f"the function `$({name} …)` is not supported")
 
 
 def _split(text: str) -> list[str]:

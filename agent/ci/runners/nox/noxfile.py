@@ -1,7 +1,4 @@
-"""Reads a noxfile's sessions by `ast`. Nothing of it is executed. Knows the file, not the command line.
-
-What a session would install and run is told by `nox_session`.
-"""
+"""Reads a noxfile's sessions by `ast`, without executing it. `session` reads what a session installs and runs."""
 
 from __future__ import annotations
 
@@ -11,19 +8,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.ci.runners.nox.python_values import UNKNOWN, Scope, dotted, value
-from agent.ci.tables import as_table
+from agent.ci.project.tables import as_table, strings
+from agent.ci.runners.context import Unfollowed
+from agent.ci.runners.nox.python_values import UNKNOWN, PythonScope, dotted, value
 from sandbox.install.python.requirements import group_members
 
 _SESSIONS = 500
 
 
-class NoxError(ValueError):
-    """A file that cannot be read; the message is a clause."""
-
-
 @dataclass(frozen=True, slots=True)
-class Session:
+class NoxSession:
     """One session as nox lists it."""
 
     name: str  # of the function, or as `name=` says
@@ -34,23 +28,28 @@ class Session:
     function: ast.FunctionDef
     parameters: Mapping[str, object]
 
+    @property
+    def any_python(self) -> str:
+        """The signature without the Python."""
+        return self.signature.replace(f"-{self.python}", "")
+
 
 @dataclass
 class NoxFile:
-    sessions: list[Session]
+    sessions: list[NoxSession]
     options: Mapping[str, object]  # "sessions", "tags", "keywords", … as far as they are known
-    scope: Scope
+    scope: PythonScope
     functions: Mapping[str, ast.FunctionDef]
 
 
 def read(text: str, env: Mapping[str, str], toml: Mapping[str, object]) -> NoxFile:
-    """`toml` is what `nox.project.load_toml("pyproject.toml")` gives. Raises `NoxError`."""
+    """`toml` is the parsed pyproject.toml, for `nox.project.load_toml`. Raises `Unfollowed`."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as wrong:
-        raise NoxError("noxfile.py is not valid Python") from wrong
-    scope = Scope({}, env, lambda name, arguments, options: _project(name, arguments, toml))
-    sessions: list[Session] = []
+        raise Unfollowed("noxfile.py is not valid Python") from wrong
+    scope = PythonScope({}, env, lambda name, arguments, options: _project(name, arguments, toml))
+    sessions: list[NoxSession] = []
     functions: dict[str, ast.FunctionDef] = {}
     options: dict[str, object] = {}
     for node in tree.body:
@@ -64,11 +63,11 @@ def read(text: str, env: Mapping[str, str], toml: Mapping[str, object]) -> NoxFi
                 functions[name] = node
                 sessions += _sessions(node, scope)
         if len(sessions) > _SESSIONS:
-            raise NoxError("it has too many sessions")
+            raise Unfollowed("it has too many sessions")
     return NoxFile(sessions, options, scope, functions)
 
 
-def _sessions(node: ast.FunctionDef, scope: Scope) -> list[Session]:
+def _sessions(node: ast.FunctionDef, scope: PythonScope) -> list[NoxSession]:
     parametrized: list[list[tuple[str, dict[str, object], tuple[str, ...]]]] = []
     given: dict[str, object] | None = None
     for decorator in node.decorator_list:
@@ -84,12 +83,12 @@ def _sessions(node: ast.FunctionDef, scope: Scope) -> list[Session]:
     pythons = given.get("python", given.get("py"))
     listed = pythons if isinstance(pythons, list) else [pythons]
     several = isinstance(pythons, list)
-    tags = tuple(str(tag) for tag in given["tags"]) if isinstance(given.get("tags"), list) else ()  # type: ignore[attr-defined]
-    made: list[Session] = []
+    tags = strings(given.get("tags"))
+    made: list[NoxSession] = []
     # The decorator next to the function varies fastest and is named first; Pythons vary slowest.
     for plain, combined in itertools.islice(itertools.product(listed, itertools.product(*parametrized)), _SESSIONS + 1):
         parameters = {key: item for _, values, _ in reversed(combined) for key, item in values.items()}
-        ids = [told for told, _, _ in reversed(combined) if told]
+        ids = [id_ for id_, _, _ in reversed(combined) if id_]
         own = parameters.pop("python", None)
         python = own or plain
         version = python if isinstance(python, str) else None
@@ -98,11 +97,11 @@ def _sessions(node: ast.FunctionDef, scope: Scope) -> list[Session]:
         all_tags = tuple(dict.fromkeys([*tags, *(tag for *_, more in combined for tag in more)]))
         wanted = re.fullmatch(r"(?:python|cpython-)?(\d\.\d{1,2})\w*", version or "")
         default = given.get("default", True) is not False
-        made.append(Session(title, signature, wanted[1] if wanted else None, all_tags, default, node, parameters))
+        made.append(NoxSession(title, signature, wanted[1] if wanted else None, all_tags, default, node, parameters))
     return made
 
 
-def _parameters(call: ast.Call, scope: Scope) -> list[tuple[str, dict[str, object], tuple[str, ...]]]:
+def _parameters(call: ast.Call, scope: PythonScope) -> list[tuple[str, dict[str, object], tuple[str, ...]]]:
     """Each set of values: its name in a signature, the values, the tags."""
     if len(call.args) < 2:
         return []
@@ -115,9 +114,9 @@ def _parameters(call: ast.Call, scope: Scope) -> list[tuple[str, dict[str, objec
         rows = [(row, None, None) for row in known] if isinstance(known, list) else []
     for node in nodes or []:
         if isinstance(node, ast.Call) and dotted(node.func).endswith("param"):
-            told = {word.arg: value(word.value, scope) for word in node.keywords}
+            given = {word.arg: value(word.value, scope) for word in node.keywords}
             arguments = [value(argument, scope) for argument in node.args]
-            rows.append((arguments[0] if len(keys) == 1 and arguments else arguments, told.get("id"), told.get("tags")))
+            rows.append((arguments[0] if len(keys) == 1 and arguments else arguments, given.get("id"), given.get("tags")))
         else:
             rows.append((value(node, scope), None, None))
     ids = next((value(word.value, scope) for word in call.keywords if word.arg == "ids"), None)
@@ -125,8 +124,8 @@ def _parameters(call: ast.Call, scope: Scope) -> list[tuple[str, dict[str, objec
     for number, (row, own, tags) in enumerate(rows):
         values = dict(zip(keys, [row] if len(keys) == 1 else row if isinstance(row, list) else [], strict=False))
         named = own or (ids[number] if isinstance(ids, list) and number < len(ids) else None)
-        told_as = str(named) if named else ", ".join(f"{key}={item!r}" for key, item in values.items())
-        made.append((told_as, values, tuple(map(str, tags)) if isinstance(tags, list) else ()))
+        id_ = str(named) if named else ", ".join(f"{key}={item!r}" for key, item in values.items())
+        made.append((id_, values, tuple(map(str, tags)) if isinstance(tags, list) else ()))
     return made
 
 
@@ -138,8 +137,7 @@ def _project(name: str, arguments: list[object], toml: Mapping[str, object]) -> 
         case "dependency_groups", [dict() as table, *names]:
             return group_members(as_table(table.get("dependency-groups")), [str(one) for one in names])
         case "python_versions", [dict() as table, *_]:
-            project = table.get("project")
-            classifiers = project.get("classifiers", []) if isinstance(project, dict) else []
-            found = [re.fullmatch(r"Programming Language :: Python :: (\d+\.\d+)", str(line)) for line in classifiers]
+            classifiers = strings(as_table(table.get("project")).get("classifiers"))
+            found = [re.fullmatch(r"Programming Language :: Python :: (\d+\.\d+)", line) for line in classifiers]
             return sorted((match[1] for match in found if match), key=lambda text: [int(part) for part in text.split(".")])
     return UNKNOWN

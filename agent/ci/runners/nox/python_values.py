@@ -1,27 +1,29 @@
-"""Works out values of Python source without running it: literals, names, f-strings, a few pure functions.
+"""Evaluates expressions of Python source without running it: literals, names, f-strings, a few pure functions.
 
-What is not known is `UNKNOWN`, never a guess. Knows no runner.
+A value that is not known is `UNKNOWN`, never a guess. Knows no runner.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 SIZE = 64 * 1024  # characters or items of one value
 _DEPTH = 60
 
 
-class Unknown:
-    """A value that only running the file would tell."""
+class UnknownValue:
+    """A value that is only known when the file is run."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
 
 
-UNKNOWN = Unknown()
+UNKNOWN = UnknownValue()
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], object]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -30,12 +32,12 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], object]] = {
     ast.Is: operator.is_,
     ast.IsNot: operator.is_not,
 }
-_METHODS = ("join", "split", "strip", "lower", "upper", "replace", "format", "startswith", "endswith", "removeprefix", "copy")
+_METHODS = ("join", "split", "strip", "lower", "upper", "replace", "format", "startswith", "endswith", "removeprefix")
 
 
 @dataclass
-class Scope:
-    """Names and what they stand for. `call` gives the value of a call that this file does not know, by its dotted name."""
+class PythonScope:
+    """Names and their values. `call` evaluates further functions, by their dotted name."""
 
     names: dict[str, object]
     env: Mapping[str, str] = field(default_factory=dict)
@@ -51,7 +53,7 @@ def dotted(node: ast.expr) -> str:
     return ""
 
 
-def value(node: ast.expr, scope: Scope, depth: int = 0) -> object:
+def value(node: ast.expr, scope: PythonScope, depth: int = 0) -> object:
     """The value of an expression, or `UNKNOWN`."""
     if depth > _DEPTH:
         return UNKNOWN
@@ -62,121 +64,114 @@ def value(node: ast.expr, scope: Scope, depth: int = 0) -> object:
     return UNKNOWN if isinstance(found, (str, list, tuple, dict)) and len(found) > SIZE else found
 
 
-def _value(node: ast.expr, scope: Scope, depth: int) -> object:
-    def of(inner: ast.expr) -> object:
-        return value(inner, scope, depth)
+def _known(node: ast.expr, scope: PythonScope, depth: int) -> Any:
+    """Raises `ValueError` where the value is unknown, which makes that of the expression around it unknown too."""
+    found = value(node, scope, depth)
+    if isinstance(found, UnknownValue):
+        raise ValueError
+    return found
+
+
+def _value(node: ast.expr, scope: PythonScope, depth: int) -> object:
+    def known(inner: ast.expr) -> Any:
+        return _known(inner, scope, depth)
 
     match node:
         case ast.Constant(value=constant):
             return constant
-        case ast.Name(id=name):
-            return scope.names.get(name, UNKNOWN)
-        case ast.Attribute():
+        case ast.Name() | ast.Attribute():
             return scope.names.get(dotted(node), UNKNOWN)
         case ast.List() | ast.Tuple() | ast.Set():
             return _items(node.elts, scope, depth)
         case ast.Dict(keys=keys, values=values):
-            pairs = {}
+            pairs: dict[object, object] = {}
             for key, item in zip(keys, values, strict=True):
-                made = of(item)
-                if key is None:
-                    if not isinstance(made, dict):
-                        return UNKNOWN
-                    pairs.update(made)
-                else:
-                    pairs[of(key)] = made
-            return UNKNOWN if UNKNOWN in pairs else pairs
+                pairs |= {**known(item)} if key is None else {known(key): value(item, scope, depth)}
+            return pairs
         case ast.JoinedStr(values=parts):
-            texts = [_text(part, scope, depth) for part in parts]
-            return UNKNOWN if any(text is None for text in texts) else "".join(text for text in texts if text is not None)
+            return "".join(_text(part, scope, depth) for part in parts)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            one, other = of(left), of(right)
+            one, other = known(left), known(right)
             if isinstance(one, list) and isinstance(other, list):
                 return one + other
             return one + other if isinstance(one, str) and isinstance(other, str) else UNKNOWN
         case ast.BoolOp(op=kind, values=values):
             found: object = UNKNOWN
             for part in values:
-                found = of(part)
-                if isinstance(found, Unknown) or bool(found) is isinstance(kind, ast.Or):
-                    return found
+                found = known(part)
+                if bool(found) is isinstance(kind, ast.Or):
+                    break
             return found
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            found = of(operand)
-            return UNKNOWN if isinstance(found, Unknown) else not found
+            return not known(operand)
         case ast.Compare(left=left, ops=[how], comparators=[right]) if type(how) in _COMPARISONS:
-            one, other = of(left), of(right)
-            return UNKNOWN if isinstance(one, Unknown) or isinstance(other, Unknown) else _COMPARISONS[type(how)](one, other)
+            return _COMPARISONS[type(how)](known(left), known(right))
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            condition = of(test)
-            return UNKNOWN if isinstance(condition, Unknown) else of(body if condition else orelse)
+            return known(body if known(test) else orelse)
         case ast.Subscript(value=owner, slice=ast.Slice(lower=lower, upper=upper, step=None)):
-            whole = of(owner)
-            first, last = (None if end is None else of(end) for end in (lower, upper))
-            if not isinstance(first, int | None) or not isinstance(last, int | None):
-                return UNKNOWN
-            return whole[first:last] if isinstance(whole, (list, str)) else UNKNOWN
+            first, last = (None if end is None else known(end) for end in (lower, upper))
+            return known(owner)[first:last]
         case ast.Subscript(value=owner, slice=index):
-            if dotted(owner) == "os.environ":
-                return scope.env.get(str(of(index)), UNKNOWN)
-            whole = of(owner)
-            return whole[of(index)] if isinstance(whole, (list, dict)) else UNKNOWN  # type: ignore[call-overload]
+            return scope.env[str(known(index))] if dotted(owner) == "os.environ" else known(owner)[known(index)]
         case ast.Call():
             return _call(node, scope, depth)
     return UNKNOWN
 
 
-def _items(nodes: list[ast.expr], scope: Scope, depth: int) -> object:
+def _items(nodes: list[ast.expr], scope: PythonScope, depth: int) -> list[object]:
     items: list[object] = []
     for node in nodes:
-        if isinstance(node, ast.Starred):
-            inner = value(node.value, scope, depth)
-            if not isinstance(inner, list):
-                return UNKNOWN
+        if not isinstance(node, ast.Starred):
+            items.append(value(node, scope, depth))
+        elif isinstance(inner := _known(node.value, scope, depth), list):
             items += inner
         else:
-            items.append(value(node, scope, depth))
+            raise ValueError
     return items
 
 
-def _text(part: ast.expr, scope: Scope, depth: int) -> str | None:
+def _text(part: ast.expr, scope: PythonScope, depth: int) -> str:
     if isinstance(part, ast.Constant):
         return str(part.value)
     if not isinstance(part, ast.FormattedValue) or part.format_spec is not None:
-        return None
-    found = value(part.value, scope, depth)
-    if isinstance(found, Unknown) or len(shown := repr(found) if part.conversion == ord("r") else str(found)) > SIZE:
-        return None
-    return shown
+        raise ValueError
+    found = _known(part.value, scope, depth)
+    text = repr(found) if part.conversion == ord("r") else str(found)
+    if len(text) > SIZE:
+        raise ValueError
+    return text
 
 
-def _call(node: ast.Call, scope: Scope, depth: int) -> object:
+def _call(node: ast.Call, scope: PythonScope, depth: int) -> object:
     arguments = _items(node.args, scope, depth)
     options = {word.arg: value(word.value, scope, depth) for word in node.keywords if word.arg}
-    if not isinstance(arguments, list):
-        return UNKNOWN
     name = dotted(node.func)
-    if name in ("os.environ.get", "os.getenv") and arguments:
-        return scope.env.get(str(arguments[0]), arguments[1] if len(arguments) > 1 else None)
-    if name in ("list", "tuple", "sorted") and len(arguments) == 1 and isinstance(arguments[0], list):
-        return sorted(arguments[0]) if name == "sorted" else list(arguments[0])
-    if name == "str" and len(arguments) == 1 and isinstance(arguments[0], str | int):
-        return str(arguments[0])
-    if name in ("Path", "pathlib.Path") and len(arguments) == 1 and isinstance(arguments[0], str):
-        return arguments[0]
-    if name == "shlex.split" and len(arguments) == 1 and isinstance(arguments[0], str):
-        return arguments[0].split() if "'" not in arguments[0] and '"' not in arguments[0] else UNKNOWN
-    if name and not isinstance(found := scope.call(name, arguments, options), Unknown):
+    match name, arguments:
+        case "os.environ.get" | "os.getenv", [variable, *default]:
+            return scope.env.get(str(variable), default[0] if default else None)
+        case "list" | "tuple", [list() as items]:
+            return list(items)
+        case "sorted", [list() as items]:
+            return sorted(items)
+        case "str", [str() | int() as one]:
+            return str(one)
+        case "Path" | "pathlib.Path", [str() as path]:
+            return path
+        case "shlex.split", [str() as text]:
+            return shlex.split(text)
+    if name and not isinstance(found := scope.call(name, arguments, options), UnknownValue):
         return found
-    if isinstance(node.func, ast.Attribute) and node.func.attr in (*_METHODS, "get"):
-        owner = value(node.func.value, scope, depth)
-        known = not any(isinstance(argument, Unknown) for argument in arguments)
-        if known and (
-            (isinstance(owner, str) and node.func.attr != "get") or (isinstance(owner, dict) and node.func.attr == "get")
-        ):
-            if node.func.attr == "replace" and len(owner) * max(len(str(argument)) for argument in arguments) > SIZE * 16:
-                return UNKNOWN
-            if node.func.attr == "format" and (":" in owner or "." in owner):
-                return UNKNOWN  # a width without end, an attribute of the interpreter
-            return getattr(owner, node.func.attr)(*arguments, **options)
+    if isinstance(node.func, ast.Attribute) and UNKNOWN not in arguments:
+        return _method(_known(node.func.value, scope, depth), node.func.attr, arguments, options)
     return UNKNOWN
+
+
+def _method(owner: object, name: str, arguments: list[object], options: Mapping[str, object]) -> object:
+    if name not in (_METHODS if isinstance(owner, str) else ("get",) if isinstance(owner, dict) else ()):
+        return UNKNOWN
+    if isinstance(owner, str):
+        if name == "replace" and len(owner) * max(len(str(argument)) for argument in arguments) > SIZE * 16:
+            return UNKNOWN
+        if name == "format" and (":" in owner or "." in owner):
+            return UNKNOWN  # an unbounded width, an attribute of the interpreter
+    return getattr(owner, name)(*arguments, **options)

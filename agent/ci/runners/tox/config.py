@@ -1,7 +1,6 @@
-"""Reads tox's configuration (tox.ini, setup.cfg, pyproject.toml, tox.toml) as settled environments.
+"""Reads tox's configuration (tox.ini, setup.cfg, pyproject.toml, tox.toml) as environments, everything substituted.
 
-Follows tox 4; nothing is executed. Knows the files, not the command line. Folders are given below `ROOT`, which stands for the
-folder of the file.
+After tox 4; nothing is executed. Knows the files, not the command line. `ROOT` stands for the folder of the file.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 import configparser
 import re
 import shlex
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.ci.runners.tox import values as tox_values
-from agent.ci.runners.tox.values import ToxError
+from agent.ci.project.tables import Table, read_toml
+from agent.ci.runners.context import Unfollowed
+from agent.ci.runners.tox import values
 
 ROOT = "/%tox-root%"
 _OTHER_NAMES = {
@@ -32,10 +31,10 @@ _OLD_NAMES = {old: new for new, old in _OTHER_NAMES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One command: its words, and what its end means."""
+    """One command, and how its exit code counts."""
 
     words: tuple[str, ...]
-    mark: str = ""  # "-": its failure does not count, "!": it is to fail
+    mark: str = ""  # "-": its failure is ignored, "!": it must fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Config(ABC):
 
     def __init__(self, posargs: tuple[str, ...] | None, env: Mapping[str, str], python: str | None) -> None:
         self.posargs, self.env, self.python = posargs, env, python
-        self.chain: list[str] = []  # what is being substituted, to see a circle
+        self.chain: list[str] = []  # the keys being substituted, to detect a cycle
         self.notes: list[str] = []
 
     @abstractmethod
@@ -75,25 +74,58 @@ class Config(ABC):
 
     @abstractmethod
     def raw(self, env: str, key: str) -> object:
-        """What an environment, or one it inherits from, says; None where nothing does."""
+        """The value of a key in an environment, or in one it inherits from."""
 
     @abstractmethod
     def core(self, key: str) -> object: ...
 
     @abstractmethod
-    def strings(self, env: str, key: str) -> list[str]: ...
-
-    @abstractmethod
-    def lines(self, env: str, key: str) -> list[Line]: ...
+    def settled(self, env: str, key: str) -> object:
+        """The value of a key, everything substituted."""
 
     @abstractmethod
     def mapping(self, env: str, key: str) -> dict[str, str]: ...
 
     @abstractmethod
-    def text(self, env: str, key: str) -> str: ...
+    def reference(self, inside: str, env: str) -> str | None:
+        """The value of `{inside}` that names a key."""
+
+    def text(self, env: str, key: str) -> str:
+        found = self.settled(env, key)
+        return "\n".join(map(str, found)) if isinstance(found, list) else "" if found is None else str(found).strip()
+
+    def strings(self, env: str, key: str) -> list[str]:
+        found = self.settled(env, key)
+        items = (
+            map(str, found) if isinstance(found, list) else re.split("\n" if key == "deps" else "[\n,]", self.text(env, key))
+        )
+        return [item.strip() for item in items if item.strip()]
+
+    def lines(self, env: str, key: str) -> list[Line]:
+        found = self.settled(env, key)
+        if isinstance(found, list):
+            return [marked([str(word) for word in row]) for row in found if isinstance(row, list)]
+        return [command_line(line) for line in self.text(env, key).split("\n") if line.strip()]
+
+    def value(self, inside: str, env: str) -> str | None:
+        """The value of `{inside}`; None where it stays as it is."""
+        kind, colon, rest = inside.partition(":")
+        if inside in (":", "/"):
+            return inside
+        if kind == "posargs":
+            return rest if self.posargs is None else values.literal(shlex.join(self.posargs))
+        if colon and kind == "env":
+            name, _, default = rest.partition(":")
+            return self.variable(env, name, default)
+        if colon and kind == "tty":
+            return rest.partition(":")[2]
+        if colon and kind == "glob":
+            self.notes.append(f"the pattern {rest[:60]} is not expanded")
+            return values.literal(rest)
+        return self.reference(inside, env)
 
     def environment(self, name: str) -> Environment:
-        """Raises `ToxError`."""
+        """Raises `Unfollowed`."""
         self.notes = []
         packaged = not (_truth(self.core("no_package")) or _truth(self.text(name, "skip_install")))
         kind = self.text(name, "package")
@@ -106,7 +138,7 @@ class Config(ABC):
             line for key in ("commands_pre", "commands", "commands_post") for line in self.lines(name, key) if line.words
         ]
         if _truth(self.text(name, "ignore_errors")):
-            self.notes.append("a failing command of it ends it, although it asks to go on")
+            self.notes.append("`ignore_errors` is not supported: the first failing command ends it")
         return Environment(
             name=name,
             commands=tuple(commands),
@@ -121,39 +153,32 @@ class Config(ABC):
         )
 
     def constant(self, env: str, key: str) -> str | None:
-        """What tox itself knows of an environment, by any of its names."""
+        """A value that tox itself defines for an environment, by any of its names."""
         folder = f"{ROOT}/.tox/{env}"
         version = python_of(env) or self.python or "3"
         known = {
             "toxinidir": ROOT,
-            "tox_root": ROOT,
+            "toxroot": ROOT,
             "toxworkdir": f"{ROOT}/.tox",
-            "work_dir": f"{ROOT}/.tox",
-            "temp_dir": f"{ROOT}/.tox/.tmp",
+            "workdir": f"{ROOT}/.tox",
+            "tempdir": f"{ROOT}/.tox/.tmp",
             "distdir": f"{ROOT}/.tox/dist",
             "envname": env,
-            "env_name": env,
+            "toxenvname": env,
             "envdir": folder,
-            "env_dir": folder,
             "envtmpdir": f"{folder}/tmp",  # noqa: S108 - below the repository
-            "env_tmp_dir": f"{folder}/tmp",  # noqa: S108 - below the repository
             "envlogdir": f"{folder}/log",
-            "env_log_dir": f"{folder}/log",
             "envpython": f"{folder}/bin/python",
-            "env_python": f"{folder}/bin/python",
             "envbindir": f"{folder}/bin",
-            "env_bin_dir": f"{folder}/bin",
             "envsitepackagesdir": f"{folder}/lib/python{version}/site-packages",
-            "env_site_packages_dir": f"{folder}/lib/python{version}/site-packages",
-            "py_dot_ver": version,
-            "py_impl": "cpython",
-            "homedir": "/tmp",  # noqa: S108 - a word in the sandbox
-            "tox_env_name": env,
+            "pydotver": version,
+            "pyimpl": "cpython",
+            "homedir": "/tmp",  # noqa: S108 - in the sandbox
         }
-        return known.get(key)
+        return known.get(key.replace("_", ""))
 
     def variable(self, env: str, name: str, default: str | None) -> str:
-        """`{env:NAME:default}`, which sees what the environment sets."""
+        """`{env:NAME:default}`, from the environment's own variables too."""
         if f"env:{name}" not in self.chain and name not in self.env:
             self.chain.append(f"env:{name}")
             try:
@@ -161,13 +186,13 @@ class Config(ABC):
             finally:
                 self.chain.pop()
             if own is not None:
-                return tox_values.literal(own)
-        return tox_values.literal(self.env[name]) if name in self.env else default or ""
+                return values.literal(own)
+        return values.literal(self.env[name]) if name in self.env else default or ""
 
     def inner(self, env: str, key: str) -> str:
-        """The value of another key; circles are refused."""
+        """The value of another key. Raises `Unfollowed` on a cycle."""
         if key in self.chain or len(self.chain) > 40:
-            raise ToxError(f"its substitutions go in a circle: {' -> '.join([*self.chain[-4:], key])[:120]}")
+            raise Unfollowed(f"its substitutions are circular: {' -> '.join([*self.chain[-4:], key])[:120]}")
         self.chain.append(key)
         try:
             text = self.text(env, key)
@@ -194,7 +219,7 @@ def _truth(value: object) -> bool:
 
 
 def command_line(text: str) -> Line:
-    """One command as tox takes it apart; a leading `-` or `!` is its mark."""
+    """One command as tox splits it; a leading `-` or `!` is its mark."""
     lexer = shlex.shlex(text, posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
@@ -213,23 +238,23 @@ def marked(words: list[str]) -> Line:
 
 
 def other_names(key: str) -> tuple[str, ...]:
-    """A key and what else it may be called."""
+    """A key and its other names."""
     return tuple(name for name in (key, _OTHER_NAMES.get(key), _OLD_NAMES.get(key)) if name)
 
 
 def ini(text: str) -> configparser.ConfigParser:
-    """Raises `ToxError`."""
+    """Raises `Unfollowed`."""
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(text)
     except configparser.Error as wrong:
-        raise ToxError(f"its configuration cannot be read: {str(wrong).splitlines()[0][:120]}") from wrong
+        raise Unfollowed(f"its configuration is not valid: {str(wrong).splitlines()[0][:120]}") from wrong
     return parser
 
 
-def toml(text: str) -> dict[str, object]:
-    """Raises `ToxError`."""
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as wrong:
-        raise ToxError(f"its configuration cannot be read: {str(wrong)[:120]}") from wrong
+def toml(text: str) -> Table:
+    """Raises `Unfollowed`."""
+    content = read_toml(text)
+    if content is None:
+        raise Unfollowed("its configuration is not valid TOML")
+    return content

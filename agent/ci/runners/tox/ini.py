@@ -1,14 +1,13 @@
-"""tox's ini form: sections, inheritance, and references between them. See `tox_config` for what it settles into."""
+"""tox's ini form: sections, inheritance, and references between them."""
 
 from __future__ import annotations
 
 import configparser
 import re
-import shlex
 from collections.abc import Mapping
 
-from agent.ci.runners.tox import values as tox_values
-from agent.ci.runners.tox.config import Config, Line, command_line, other_names
+from agent.ci.runners.tox import values
+from agent.ci.runners.tox.config import Config, other_names
 
 _REFERENCE = re.compile(r"(?:\[(?P<section>[^\]]+)\])?(?P<key>[\w-]+)(?::(?P<default>.*))?", re.DOTALL)
 
@@ -29,11 +28,11 @@ class IniConfig(Config):
         self._sections: dict[str, str] = {}  # environment → its section, also where the header is generative
         for section in parser.sections():
             if section.startswith("testenv:"):
-                for name in tox_values.names(section.partition(":")[2]):
+                for name in values.names(section.partition(":")[2]):
                     self._sections.setdefault(name, section)
 
     def env_list(self) -> list[str]:
-        return tox_values.names(str(self.core("env_list") or ""))
+        return values.names(str(self.core("env_list") or ""))
 
     def known(self) -> list[str]:
         return list(dict.fromkeys([*self.env_list(), *self._sections]))
@@ -45,59 +44,41 @@ class IniConfig(Config):
         raw = self._of_section(self.section, key)
         if raw is None:
             return None
-        lines = [tox_values.without_comment(line) for line in raw.split("\n")]
+        lines = [values.without_comment(line) for line in raw.split("\n")]
         text = "\n".join(lines).replace("\\\n", "")
         return text if key == "env_list" and "[" not in text else self._expanded(text, "py")
 
     def raw(self, env: str, key: str) -> object:
         for section in self._chain(env):
             raw = self._of_section(section, key)
-            if raw is not None and (kept := tox_values.conditional(raw, env)) is not None:
+            if raw is not None and (kept := values.conditional(raw, env)) is not None:
                 return kept
         return None
 
-    def strings(self, env: str, key: str) -> list[str]:
-        separators = "\n" if key == "deps" else "\n,"
-        return [item.strip() for item in re.split(f"[{separators}]", self.text(env, key)) if item.strip()]
-
-    def lines(self, env: str, key: str) -> list[Line]:
-        return [command_line(line) for line in self.text(env, key).split("\n") if line.strip()]
+    def settled(self, env: str, key: str) -> object:
+        raw = self.raw(env, key)
+        return self._expanded(raw, env) if isinstance(raw, str) else None
 
     def mapping(self, env: str, key: str) -> dict[str, str]:
-        raw = self.raw(env, key)
-        if not isinstance(raw, str):
-            return {}
         found: dict[str, str] = {}
+        outer = self.env
         self.chain.append(key)
         try:
-            # References to other sections are lines; values are substituted one by one.
-            lines = [line.strip() for line in raw.split("\n") if line.strip()]
-            for line in lines:
-                if re.fullmatch(r"\{\[[^{}]+\}", line):
-                    lines_of = [part.strip() for part in self._expanded(line, env).split("\n")]
-                else:
-                    lines_of = [line]
-                for one in lines_of:
+            for line in str(self.raw(env, key) or "").split("\n"):
+                # A reference to a section stands for several lines.
+                lines = self._expanded(line, env) if re.fullmatch(r"\s*\{\[[^{}]+\}\s*", line) else line
+                for one in map(str.strip, lines.split("\n")):
                     name, equals, value = one.partition("=")
                     if one.startswith("file|"):
                         self.notes.append(f"variables of {one[5:].strip()[:80]} are not read")
                     elif equals:
-                        found[self._expanded(name.strip(), env)] = self._variable_value(value.strip(), env, found)
+                        self.env = {**found, **outer}
+                        found[self._expanded(name.strip(), env)] = self._expanded(value.strip(), env)
+                        self.env = outer
         finally:
             self.chain.pop()
-        return found
-
-    def text(self, env: str, key: str) -> str:
-        raw = self.raw(env, key)
-        return self._expanded(raw, env).strip() if isinstance(raw, str) else ""
-
-    def _variable_value(self, value: str, env: str, before: Mapping[str, str]) -> str:
-        outer = self.env
-        self.env = {**before, **outer}
-        try:
-            return self._expanded(value, env)
-        finally:
             self.env = outer
+        return found
 
     def _chain(self, env: str) -> list[str]:
         """The sections that an environment inherits from, nearest first."""
@@ -120,25 +101,9 @@ class IniConfig(Config):
         return next((options[name] for name in other_names(key) if name in options), None)
 
     def _expanded(self, text: str, env: str) -> str:
-        return tox_values.substitute(text, lambda inside: self._value(inside, env))
+        return values.substitute(text, lambda inside: self.value(inside, env))
 
-    def _value(self, inside: str, env: str) -> str | None:
-        kind, colon, rest = inside.partition(":")
-        match kind:
-            case "" if inside == ":":
-                return ":"
-            case "/":
-                return "/"
-            case "posargs":
-                return rest if self.posargs is None else tox_values.literal(shlex.join(self.posargs))
-            case "env" if colon:
-                name, _, default = rest.partition(":")
-                return self.variable(env, name, default)
-            case "tty" if colon:
-                return rest.partition(":")[2]
-            case "glob" if colon:
-                self.notes.append(f"the pattern {rest[:60]} is not looked up")
-                return tox_values.literal(rest)
+    def reference(self, inside: str, env: str) -> str | None:
         found = _REFERENCE.fullmatch(inside)
         if found is None:
             return None
@@ -149,13 +114,13 @@ class IniConfig(Config):
         return value if value is not None else default
 
     def _referred(self, section: str | None, key: str, env: str) -> str | None:
-        """A key of a section as it is written (it is substituted in its new place), or of the environment itself."""
+        """A key of a section as it is written (it is substituted in its new context), or of the environment itself."""
         if section is None:
             raw = self.core(key) if key in ("skipsdist", "no_package") else self.raw(env, key)
-            return None if raw is None else tox_values.literal(self.inner(env, key))
+            return None if raw is None else values.literal(self.inner(env, key))
         own = self._of_section(section, key)
         if own is None:
             name = section.removeprefix("testenv:") if section.startswith("testenv") else None
             raw = self.raw(name, key) if name else None
             return raw if isinstance(raw, str) else None
-        return tox_values.conditional(own, env) or ""
+        return values.conditional(own, env) or ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from agent.ci.runners.tox import values as tox_values
-from agent.ci.runners.tox.config import Config, Line, marked, other_names
-from agent.ci.runners.tox.values import ToxError
-from agent.ci.tables import as_table
+from agent.ci.project.tables import Table, as_table, strings, table_at
+from agent.ci.runners.context import Unfollowed
+from agent.ci.runners.tox import values
+from agent.ci.runners.tox.config import Config, other_names
 
 _DEPTH = 20
 
@@ -16,9 +16,7 @@ _DEPTH = 20
 class TomlConfig(Config):
     """`content` is tox.toml, or the table `tool.tox` of pyproject.toml."""
 
-    def __init__(
-        self, content: Mapping[str, object], posargs: tuple[str, ...] | None, env: Mapping[str, str], python: str | None
-    ) -> None:
+    def __init__(self, content: Table, posargs: tuple[str, ...] | None, env: Mapping[str, str], python: str | None) -> None:
         super().__init__(posargs, env, python)
         self.content = content
 
@@ -26,10 +24,7 @@ class TomlConfig(Config):
         found: list[str] = []
         raw = self.core("env_list")
         for item in raw if isinstance(raw, list) else []:
-            if isinstance(item, str):
-                found.append(item)
-            elif isinstance(item, dict):
-                found += _product(item)
+            found += [item] if isinstance(item, str) else _product(as_table(item))
         return list(dict.fromkeys(found))
 
     def known(self) -> list[str]:
@@ -46,32 +41,19 @@ class TomlConfig(Config):
         return next((self.content[name] for name in other_names(key) if name in self.content), None)
 
     def raw(self, env: str, key: str) -> object:
-        own = as_table(as_table(self.content.get("env")).get(env))
-        chain: list[Mapping[str, object]] = [own]
-        base = own.get("base", ["env_run_base"])
-        for name in base if isinstance(base, list) else []:
-            chain.append(as_table(self.content.get(str(name))) or as_table(as_table(self.content.get("env")).get(str(name))))
-        for table in chain:
-            for name in other_names(key):
-                if name in table:
-                    return table[name]
-        return None
+        own = table_at(self.content, "env", env)
+        bases = strings(own.get("base", ["env_run_base"]))
+        chain = [own, *(table_at(self.content, name) or table_at(self.content, "env", name) for name in bases)]
+        return next((table[name] for table in chain for name in other_names(key) if name in table), None)
 
-    def strings(self, env: str, key: str) -> list[str]:
-        value = self._settled(self.raw(env, key), env)
-        return [str(item) for item in value] if isinstance(value, list) else [] if value is None else str(value).split("\n")
-
-    def lines(self, env: str, key: str) -> list[Line]:
-        value = self._settled(self.raw(env, key), env)
-        rows = value if isinstance(value, list) else []
-        return [marked([str(word) for word in row]) for row in rows if isinstance(row, list)]
+    def settled(self, env: str, key: str) -> object:
+        return self._settled(self.raw(env, key), env)
 
     def mapping(self, env: str, key: str) -> dict[str, str]:
-        raw = self.raw(env, key)
         found: dict[str, str] = {}
         self.chain.append(key)
         try:
-            value = self._settled(raw, env)
+            value = self.settled(env, key)
         finally:
             self.chain.pop()
         for table in value if isinstance(value, list) else [value]:
@@ -84,15 +66,11 @@ class TomlConfig(Config):
                     found[name] = str(item)
         return found
 
-    def text(self, env: str, key: str) -> str:
-        value = self._settled(self.raw(env, key), env)
-        return "\n".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
-
     def _settled(self, value: object, env: str, depth: int = 0) -> object:
         if depth > _DEPTH:
-            raise ToxError("its values are nested too deeply")
+            raise Unfollowed("its values are nested too deeply")
         if isinstance(value, str):
-            return tox_values.substitute(value, lambda inside: self._value(inside, env))
+            return values.substitute(value, lambda inside: self.value(inside, env))
         if isinstance(value, list):
             items: list[object] = []
             for item in value:
@@ -101,8 +79,8 @@ class TomlConfig(Config):
                     items += settled if isinstance(settled, list) else [settled] if settled else []
                 else:
                     items.append(settled)
-                if len(items) > tox_values.NAMES_LIMIT:
-                    raise ToxError("a value grows without end")
+                if len(items) > values.NAMES_LIMIT:
+                    raise Unfollowed("a value grows without bound")
             return items
         if isinstance(value, dict):
             if "replace" in value:
@@ -110,7 +88,7 @@ class TomlConfig(Config):
             return {key: self._settled(item, env, depth + 1) for key, item in value.items()}
         return value
 
-    def _replaced(self, value: Mapping[str, object], env: str, depth: int) -> object:
+    def _replaced(self, value: Table, env: str, depth: int) -> object:
         default = value.get("default", "")
         match value["replace"]:
             case "posargs":
@@ -128,7 +106,7 @@ class TomlConfig(Config):
     def _referred(self, path: list[str], env: str, depth: int) -> object:
         name = ".".join(path)
         if name in self.chain:
-            raise ToxError(f"its substitutions go in a circle: {name[:100]}")
+            raise Unfollowed(f"its substitutions are circular: {name[:100]}")
         node: object = self.content
         for part in path:
             node = as_table(node).get(part)
@@ -138,33 +116,24 @@ class TomlConfig(Config):
         finally:
             self.chain.pop()
 
-    def _value(self, inside: str, env: str) -> str | None:
-        kind, colon, rest = inside.partition(":")
-        if inside in (":", "/"):
-            return inside
-        if kind == "posargs":
-            return rest if self.posargs is None else tox_values.literal(" ".join(self.posargs))
-        if kind == "env" and colon:
-            name, _, default = rest.partition(":")
-            return self.variable(env, name, default)
+    def reference(self, inside: str, env: str) -> str | None:
         value = self.constant(env, inside)
         if value is None and self.raw(env, inside) is not None:
-            value = tox_values.literal(self.inner(env, inside))
+            value = values.literal(self.inner(env, inside))
         return value
 
 
-def _product(item: Mapping[str, object]) -> list[str]:
+def _product(item: Table) -> list[str]:
+    """`{product = [["py311", "py312"], {prefix = "django", start = 4, stop = 5}], exclude = […]}`."""
     groups: list[list[str]] = []
-    raw = item.get("product")
-    for group in raw if isinstance(raw, list) else []:
-        if isinstance(group, list):
-            groups.append([str(one) for one in group])
-        elif isinstance(group, dict) and "prefix" in group:
-            first, last = group.get("start", 11), group.get("stop", 15)
-            if not (isinstance(first, int) and isinstance(last, int) and last - first < tox_values.NAMES_LIMIT):
-                raise ToxError("its list of environments is too long")
-            groups.append([f"{group['prefix']}{number}" for number in range(first, last + 1)])
-    excluded = item.get("exclude")
-    left_out = {str(name) for name in excluded} if isinstance(excluded, list) else set()
-    made = itertools.islice(itertools.product(*groups), tox_values.NAMES_LIMIT) if groups else []
-    return [name for parts in made if (name := "-".join(parts)) not in left_out]
+    parts = item.get("product")
+    for group in parts if isinstance(parts, list) else []:
+        match group:
+            case list():
+                groups.append([str(one) for one in group])
+            case {"prefix": prefix}:
+                first, last = group.get("start", 11), group.get("stop", 15)
+                if isinstance(first, int) and isinstance(last, int):
+                    groups.append([f"{prefix}{number}" for number in range(first, last + 1)[: values.NAMES_LIMIT]])
+    made = itertools.islice(itertools.product(*groups), values.NAMES_LIMIT) if groups else []
+    return [name for parts in made if (name := "-".join(parts)) not in strings(item.get("exclude"))]

@@ -1,6 +1,6 @@
 """The small languages inside tox's values: generative names, factor conditions, brace substitution.
 
-Follows tox 4 (`tox/config/loader`), and is compared with what it says (tests/agent/ci/runners/tox_recorded.json). Pure text.
+After tox 4 (`tox/config/loader`), and compared with its recorded answers (`tests/agent/ci/runners/tox/tox_recorded.json`).
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator
+
+from agent.ci.runners.context import Unfollowed
 
 NAMES_LIMIT = 2000  # environments of one list
 _LATEST = (11, 15)  # minors that an open range of tox 4 stands for
@@ -18,31 +20,27 @@ _GROUP = re.compile(r"\{([^}]+)\}")
 _TRIED = 20 * NAMES_LIMIT  # combinations of one line, many of which may give the same name
 _FACTOR = re.compile(r"!?[\w.][\w.-]*|")
 _RANGE = re.compile(r"(?<![\w.-])(?:(\d+)-(\d+)|(\d+)-)(?=[,}])|(?<=[{,])-(\d+)(?=[,}])")
-# Braces that are text for good are kept as characters that no file holds.
+# Literal braces are kept as characters that no file holds.
 _HIDE = str.maketrans("{}:[]", "\ue000\ue001\ue002\ue003\ue004")
 _SHOW = str.maketrans("\ue000\ue001\ue002\ue003\ue004", "{}:[]")
 
 
-class ToxError(ValueError):
-    """A value that tox itself would refuse, or one too large to read; the message is a clause."""
-
-
 def names(text: str) -> list[str]:
-    """`py{39,310}-a, lint` → ["py39-a", "py310-a", "lint"]. Raises `ToxError`."""
+    """`py{39,310}-a, lint` → ["py39-a", "py310-a", "lint"]. Raises `Unfollowed`."""
     found: dict[str, None] = {}
     for line in text.split("\n"):
         for name in _generate(line.strip()):
             if name:
                 found[name] = None
             if len(found) > NAMES_LIMIT:
-                raise ToxError("its list of environments is too long")
+                raise Unfollowed("its list of environments is too long")
     return list(found)
 
 
 def _generate(text: str) -> Iterator[str]:
     text = _RANGE.sub(_numbers, text)
     if len(text) > _SIZE:
-        raise ToxError("its list of environments is too long")
+        raise Unfollowed("its list of environments is too long")
     count = 0
     for is_name, group in itertools.groupby(_split(_BRACES, text), key=bool):
         if not is_name:
@@ -51,15 +49,15 @@ def _generate(text: str) -> Iterator[str]:
         for variant in itertools.product(*([item.strip() for item in part.split(",")] for part in parts if part is not None)):
             count += 1
             if count > _TRIED:
-                raise ToxError("its list of environments is too long")
+                raise Unfollowed("its list of environments is too long")
             name = "".join(variant)
             if not all(_FACTOR.fullmatch(factor) for factor in name.split("-")):
-                raise ToxError(f"{name[:60]!r} is no name of an environment")
+                raise Unfollowed(f"{name[:60]!r} is not a valid environment name")
             yield name
 
 
 def _split(pattern: re.Pattern[str], text: str) -> list[str | None]:
-    """As `pattern.split`, in linear time: behind the last brace that closes none is looked for."""
+    """`pattern.split` in linear time: no opening brace is matched behind the last closing one."""
     end = text.rfind("}") + 1
     found: list[str | None] = list(pattern.split(text[:end]))
     first, *others = text[end:].split(",") if pattern is _BRACES else [text[end:]]
@@ -73,7 +71,7 @@ def _numbers(match: re.Match[str]) -> str:
     first = int(match[1] or match[3] or _LATEST[0])
     last = int(match[2] or match[4] or _LATEST[1])
     if abs(last - first) > NAMES_LIMIT:
-        raise ToxError("its list of environments is too long")
+        raise Unfollowed("its list of environments is too long")
     step = 1 if first <= last else -1
     return ",".join(str(number) for number in range(first, last + step, step))
 
@@ -85,7 +83,7 @@ def without_comment(line: str) -> str:
 
 
 def conditional(value: str, env: str) -> str | None:
-    """The lines of a value that hold for an environment, without comments; None where it has lines and none holds."""
+    """The lines of a value that apply to an environment, without comments; None where it has lines and none applies."""
     factors = {*env.split("-"), "linux"}
     kept: list[str] = []
     skipped = False  # the line before ended in a backslash and was left out
@@ -96,7 +94,7 @@ def conditional(value: str, env: str) -> str | None:
         if marker is not None and not skipped:
             try:
                 groups = [name.split("-") for name in itertools.islice(_generate(line[: marker.start()].strip()), NAMES_LIMIT)]
-            except ToxError:
+            except Unfollowed:
                 groups = None  # a colon of the value's own
         if groups is None:
             if not skipped:
@@ -106,36 +104,36 @@ def conditional(value: str, env: str) -> str | None:
             kept.append(line[marker.end() :].strip() if marker else line)
         else:
             skipped = line.endswith("\\")
-    text = "\n".join(line for line in kept)
+    text = "\n".join(kept)
     if not text.strip() and stripped.strip():
         return None
     return text.replace("\\\n", "")
 
 
 def substitute(text: str, value: Callable[[str], str | None]) -> str:
-    """Replace `{…}` from the inside out; `value` gives what stands for the inside, None leaves it as it is.
+    """Replace `{…}` from the inside out by `value` of the inside; None leaves it as it is.
 
-    Raises `ToxError` where it does not end.
+    Raises `Unfollowed` where it does not end.
     """
     text = re.sub(r"\\([{}:\[\]])", lambda match: match[1].translate(_HIDE), text)
     text = text.replace("{}", "{:}") if "{}" in text else text
     for _ in range(_DEPTH):
         changed = re.sub(r"\{([^{}]*)\}", lambda match: _one(match, value), text)
         if len(changed) > _SIZE:
-            raise ToxError("a value grows without end")
+            raise Unfollowed("a value grows without bound")
         if changed == text:
             return changed.translate(_SHOW)
         text = changed
-    raise ToxError("its substitutions are nested too deeply")
+    raise Unfollowed("its substitutions are nested too deeply")
 
 
 def _one(match: re.Match[str], value: Callable[[str], str | None]) -> str:
     found = value(match[1])
     if found is not None and match[0] in found:
-        raise ToxError(f"its substitutions go in a circle: {match[0][:80]}")
+        raise Unfollowed(f"its substitutions are circular: {match[0][:80]}")
     return match[0].translate(_HIDE) if found is None else found
 
 
 def literal(text: str) -> str:
-    """Text that is not substituted any more."""
+    """Text that is not substituted again."""
     return text.translate(_HIDE)

@@ -1,14 +1,14 @@
-"""Which files `hashFiles` takes, and what it makes of them; GitHub's own package judges both on real files."""
+"""Which patterns of `hashFiles` match a file; GitHub's own package judges it on real files."""
 
 from __future__ import annotations
 
-import hashlib
+import time
 from pathlib import Path
 
 import pytest
 
-from agent.ci.expressions import ExpressionError
-from agent.ci.expressions.hashing import digest, hash_files, matching
+from agent.ci.expressions import ExpressionError, Unknown, hash_files
+from agent.ci.expressions.hash_files import DIGEST, MatchedFiles, matches
 from tests.judges.node import Judge
 
 WORKSPACE = "/home/runner/work/x/x"
@@ -36,52 +36,79 @@ PATTERNS = [
 
 
 @pytest.mark.optional(reason="needs node and GitHub's packages from npm")
-def test_the_same_files_are_hashed_in_the_same_order_as_by_github_s_own_package(judge: Judge, tmp_path: Path) -> None:
+def test_patterns_match_files_as_for_github_s_own_package(judge: Judge, tmp_path: Path) -> None:
     workspace = tmp_path / "work"
-    contents = {path: f"content of {path}".encode() for path in FILES}
-    for path, content in contents.items():
+    for path in FILES:
         (workspace / path).parent.mkdir(parents=True, exist_ok=True)
-        (workspace / path).write_bytes(content)
+        (workspace / path).write_text(path)
     asked = [[line.replace("{WORKSPACE}", str(workspace)) for line in patterns] for patterns in PATTERNS]
+    # Where the pattern alone decides, each file is excluded in turn, so that every single match is judged too.
+    asked += [[*patterns, "!" + path] for patterns in asked for path in FILES[:6] if len(patterns) == 1]
     answers = judge.answer("globs.mjs", {"workspace": str(workspace), "patterns": asked})
-    ours: list[dict[str, str]] = []
-    for patterns, answer in zip(asked, answers, strict=True):
+    ours: list[str] = []
+    for patterns in asked:
         try:
-            ours.append({"value": hash_files(patterns, contents, str(workspace))})
+            ours.append("a match" if matches(patterns, FILES, str(workspace)) else "none")
         except ExpressionError:
-            ours.append({"error": answer.get("error", "refused by us alone")})
-    shown = [(each, theirs, own) for each, theirs, own in zip(asked, answers, ours, strict=True) if theirs != own]
-    assert not shown
-    assert len({answer.get("value") for answer in answers}) > 30
-    assert sum("error" in answer for answer in answers) >= 3
+            ours.append("refused")
+    theirs = ["refused" if "error" in answer else "a match" if answer["value"] else "none" for answer in answers]
+    assert [each for each in zip(asked, theirs, ours, strict=True) if each[1] != each[2]] == []
+    assert min(map(theirs.count, ("a match", "none", "refused"))) >= 3
 
 
-def test_the_digest_is_that_of_the_digests_in_the_order_of_the_walk() -> None:
-    files = {"b.lock": b"B", "a/z.lock": b"Z", "a.lock": b"A"}
-    # Byte order: the folder "a" comes before "a.lock".
-    assert matching(["**/*.lock"], files, WORKSPACE) == ["a/z.lock", "a.lock", "b.lock"]
-    joined = b"".join(hashlib.sha256(content).digest() for content in (b"Z", b"A", b"B"))
-    assert hash_files(["**/*.lock"], files, WORKSPACE) == hashlib.sha256(joined).hexdigest()
+def files(*paths: str) -> MatchedFiles:
+    return MatchedFiles(paths, WORKSPACE)
 
 
-def test_without_a_match_there_is_no_digest() -> None:
-    assert hash_files(["*.toml"], {"a.lock": b"A"}, WORKSPACE) == "" == digest([])
+def test_a_match_gives_a_digest_that_stands_for_any_and_no_match_an_empty_text() -> None:
+    one = files("a.lock", "b/c.txt")
+    assert [one([pattern]) for pattern in ("*.lock", "**", "*.toml", "b", "c.txt")] == [DIGEST, DIGEST, "", DIGEST, ""]
+    assert len(DIGEST) == 64
+
+
+def test_the_last_pattern_that_matches_a_path_decides() -> None:
+    assert matches(["**/*.txt", "!b/**"], ["b/c.txt"], WORKSPACE) is False
+    assert matches(["!b/**", "**/*.txt"], ["b/c.txt"], WORKSPACE) is True
 
 
 def test_symbolic_links_may_be_asked_for_and_no_other_option() -> None:
-    assert matching(["--follow-symbolic-links", "a"], ["a", "b"], WORKSPACE) == ["a"]
+    assert matches(["--follow-symbolic-links", "a"], ["a", "b"], WORKSPACE)
     with pytest.raises(ExpressionError, match="no option '--force'"):
-        matching(["--force", "a"], ["a"], WORKSPACE)
+        matches(["--force", "a"], ["a"], WORKSPACE)
 
 
 def test_relative_steps_inside_a_pattern_are_refused_by_name() -> None:
     with pytest.raises(ExpressionError, match=r"sub/\.\./a"):
-        matching(["sub/../a"], ["a"], WORKSPACE)
+        matches(["sub/../a"], ["a"], WORKSPACE)
+    assert files("a")(["sub/../a"]) == Unknown(
+        "hashFiles is given the pattern 'sub/../a', which is empty or has a '.' or '..' inside"
+    )
 
 
-def test_hostile_patterns_over_hostile_names_are_bounded() -> None:
-    names = ["a" * 255 + str(number) for number in range(5000)]
-    with pytest.raises(ExpressionError, match="too much work"):
-        matching(["*" + "a" * 120 + "b*"], names, WORKSPACE)
-    assert matching(["*a" * 5000], names[:10], WORKSPACE) == []
-    assert matching(["**/" * 3000 + "x"], ["y/" * 500 + "z"], WORKSPACE) == []
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("*" + "a" * 120 + "b*", "a" * 255),
+        ("*a" * 5000, "a" * 255),
+        ("**/" * 3000 + "x", "y/" * 500 + "z"),
+        ("**/a/" * 3000 + "x", "a/" * 500 + "a"),
+        ("**/*a*a*b/" * 1000, "a" * 40 + "/" + "a/" * 500 + "a"),
+    ],
+)
+def test_hostile_patterns_over_hostile_names_are_quick(pattern: str, path: str) -> None:
+    started = time.monotonic()
+    assert not matches([pattern], [path] * 200, WORKSPACE)
+    assert time.monotonic() - started < 5.0
+
+
+def test_patterns_without_end_and_answers_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ExpressionError, match="more than 20000 characters"):
+        matches(["a" * 20_001], ["a"], WORKSPACE)
+    monkeypatch.setattr(hash_files, "SECONDS", -1.0)
+    assert files("a")(["**"]) == Unknown("hashFiles")
+
+
+def test_only_what_was_asked_before_is_known() -> None:
+    one = files("a")
+    assert one.known(["a"]) == Unknown("hashFiles")
+    assert one(["a"]) == one.known(["a"]) == DIGEST

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.ci.job import commit
-from agent.ci.job.commit import committed
+from agent.ci.job.commit import commit_workspace
 from agent.ci.job.contexts import Run
 from sandbox.base import Command, Sandbox, Workspace
 from tests.sandbox.conftest import make, tarball
@@ -32,7 +32,7 @@ async def said(workspace: Workspace, script: str) -> tuple[int, str]:
 
 
 async def test_it_is_clean_and_tells_what_changed(sandbox: Sandbox) -> None:
-    assert await committed(sandbox, Run(branch="feature/one", repository="owner/name")) == ""
+    assert await commit_workspace(sandbox, Run(branch="feature/one", repository="owner/name")) == ""
     async with sandbox.candidate() as workspace:
         assert await said(workspace, "git diff --exit-code && git diff-files --quiet && git status --porcelain") == (0, "")
         assert (await said(workspace, "git ls-files"))[1].split() == sorted(FILES)
@@ -52,7 +52,7 @@ async def test_it_is_clean_and_tells_what_changed(sandbox: Sandbox) -> None:
     "run", [Run(), Run(branch="main", event="pull_request"), Run(branch="no such..name", repository="$(x)")]
 )
 async def test_without_a_branch_the_head_is_detached(sandbox: Sandbox, run: Run) -> None:
-    assert await committed(sandbox, run) == ""
+    assert await commit_workspace(sandbox, run) == ""
     assert await said(sandbox.base, "git rev-parse --abbrev-ref HEAD; git for-each-ref; git remote") == (0, "HEAD")
 
 
@@ -61,7 +61,7 @@ async def test_the_same_files_are_the_same_commit(tmp_path: Path) -> None:
     for number in range(2):
         async with make("process", tmp_path / str(number)).open("commit") as opened:
             await opened.unpack(tarball(FILES))
-            await committed(opened, Run())
+            await commit_workspace(opened, Run())
             ids.add(await said(opened.base, "git rev-parse HEAD"))
     assert len(ids) == 1
 
@@ -71,13 +71,13 @@ async def test_where_it_cannot_be_made_nothing_is_left_and_it_is_said(
 ) -> None:
     monkeypatch.setattr(commit, "_SCRIPT", commit._SCRIPT.replace("git commit", "sleep 9; git commit"))
     monkeypatch.setattr(commit, "SECONDS", 3.0)
-    assert "took longer than 3 s" in await committed(sandbox, Run())
+    assert "took longer than 3 s" in await commit_workspace(sandbox, Run())
     assert (await said(sandbox.base, "ls -d .git"))[0] != 0
     monkeypatch.setattr(commit, "_SCRIPT", "mkdir .git; echo out of luck >&2; exit 1")
-    assert await committed(sandbox, Run()) == f"{commit.WITHOUT}: git could not make one (out of luck)"
+    assert await commit_workspace(sandbox, Run()) == f"{commit.WITHOUT}: git failed (out of luck)"
     assert (await said(sandbox.base, "ls -d .git"))[0] != 0
 
 
 async def test_a_sandbox_without_git_is_told(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(commit._ENVIRONMENT, "PATH", "/nowhere")
-    assert await committed(sandbox, Run()) == f"{commit.WITHOUT}: the sandbox has no git"
+    assert await commit_workspace(sandbox, Run()) == f"{commit.WITHOUT}: the sandbox has no git"

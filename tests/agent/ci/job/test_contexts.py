@@ -2,18 +2,18 @@
 
 from agent.ci.expressions import Unknown, value_of
 from agent.ci.expressions.scope import no_files
-from agent.ci.job.contexts import Run, Seen, scope_of, unknown_in, variables
+from agent.ci.job.contexts import Run, StepContexts, build_scope, default_variables, unknown_variables
 
 KNOWN = Run("CI", "tests", "c0ffee", "main", "me/shop", actor="me", root="/repo", id="42", attempt="2")
 
 
 def test_variables_have_the_values_of_the_contexts() -> None:
-    scope = scope_of(KNOWN, {}, Seen(), no_files)
-    for name, value in variables(KNOWN).items():
+    scope = build_scope(KNOWN, {}, StepContexts(), no_files)
+    for name, value in default_variables(KNOWN).items():
         context, _, key = name.lower().partition("_")
         if context in ("github", "runner") and key != "actions":
             assert value_of(f"${{{{ {context}.{key} }}}}", scope) == value, name
-    told = variables(KNOWN)
+    told = default_variables(KNOWN)
     assert (told["GITHUB_SHA"], told["GITHUB_REF"], told["GITHUB_REF_NAME"]) == ("c0ffee", "refs/heads/main", "main")
     assert (told["GITHUB_REPOSITORY"], told["GITHUB_REPOSITORY_OWNER"], told["GITHUB_RUN_ID"]) == ("me/shop", "me", "42")
     assert told["RUNNER_TOOL_CACHE"]
@@ -21,8 +21,8 @@ def test_variables_have_the_values_of_the_contexts() -> None:
 
 def test_what_is_not_known_is_not_set_and_not_made_up() -> None:
     pull = Run(sha="c0ffee", branch="topic", event="pull_request")
-    told = variables(pull)
+    told = default_variables(pull)
     assert not {"GITHUB_REF", "GITHUB_REF_NAME", "GITHUB_BASE_REF", "GITHUB_RUN_ID", "GITHUB_ACTOR"} & told.keys()
     assert told["GITHUB_HEAD_REF"] == "topic"
-    assert isinstance(value_of("${{ github.ref }}", scope_of(pull, {}, Seen(), no_files)), Unknown)
-    assert unknown_in("echo $GITHUB_REF ${GITHUB_SHA} $GITHUB_OUTPUT $MY_GITHUB_ACTOR", told) == ["GITHUB_REF"]
+    assert isinstance(value_of("${{ github.ref }}", build_scope(pull, {}, StepContexts(), no_files)), Unknown)
+    assert unknown_variables("echo $GITHUB_REF ${GITHUB_SHA} $GITHUB_OUTPUT $MY_GITHUB_ACTOR", told) == ["GITHUB_REF"]

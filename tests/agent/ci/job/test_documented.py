@@ -8,9 +8,9 @@ import pytest
 
 from agent.ci.expressions import functions
 from agent.ci.job import actions, services
-from agent.ci.runners import follow
+from agent.ci.runners import dispatch
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reproduce.md").read_text()
+PAGE = (Path(__file__).resolve().parents[4] / "docs" / "reproduce.md").read_text()
 
 
 def row(start: str) -> set[str]:
@@ -26,7 +26,7 @@ def row(start: str) -> set[str]:
         ("| nothing |", actions._NOTHING),
         ("| a linter's command line", actions._LINTERS),
         ("By their name without the owner:", services.IMAGES),
-        ("`gmake`", [name for name in follow._RUNNERS if name != "gmake"]),
+        ("`gmake`", [name for name in dispatch._RUNNERS if name != "gmake"]),
     ],
 )
 def test_the_names_of_the_code_are_those_of_the_page(start: str, known: Iterable[str]) -> None:

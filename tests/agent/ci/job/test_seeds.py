@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.ci.job.seeds import told_seed
+from agent.ci.job.seeds import read_seed
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from agent.ci.job.seeds import told_seed
     ],
 )
 def test_what_a_log_tells(log: str, seed: int | None) -> None:
-    assert told_seed(log) == seed
+    assert read_seed(log) == seed

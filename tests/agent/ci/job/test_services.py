@@ -40,8 +40,8 @@ def test_other_images_are_refused_by_name() -> None:
     wanted = read_services({"db": POSTGRES, "search": {"image": "elasticsearch:8.1"}, "stack": "redis/redis-stack-server"})
     assert [refusal.name for refusal in wanted.refusals] == ["search", "stack"]
     assert wanted.sentence == (
-        "The job needs services that the sandbox does not have: search (there is no server for elasticsearch:8.1 here), "
-        "stack (there is no server for redis/redis-stack-server here)."
+        "The job needs services that the sandbox does not have: search (elasticsearch:8.1 is not supported), "
+        "stack (redis/redis-stack-server is not supported)."
     )
 
 
@@ -52,11 +52,11 @@ def test_what_differs_from_the_image_is_told() -> None:
         "volumes": ["./sql:/docker-entrypoint-initdb.d"],
     }
     assert read_services({"db": asked, "cache": "acme/redis"}).notes == (
-        "service db: of its ports only 5432 can be reached, as 5432",
+        "service db: only its port 5432 is reachable, as 5432",
         "service db: the extension PostGIS of postgis/postgis:15-3.3 may be missing",
-        "service db: its volumes are left out",
-        "service cache: it has no ports in the workflow; here it listens on 6379",
-        "service cache: acme/redis is taken for an ordinary redis",
+        "service db: its volumes are ignored",
+        "service cache: the workflow gives it no ports; it listens on 6379",
+        "service cache: acme/redis is treated as a plain redis",
     )
 
 
@@ -73,12 +73,12 @@ def test_in_a_container_s_job_a_service_has_its_own_port() -> None:
 
 def test_two_services_on_one_port_are_not_both_had() -> None:
     wanted = read_services({"one": {"image": "redis", "ports": ["1:6379"]}, "two": {"image": "mysql", "ports": ["1:3306"]}})
-    assert [(refusal.name, refusal.why) for refusal in wanted.refusals] == [("two", "another service has port 1")]
+    assert [(refusal.name, refusal.why) for refusal in wanted.refusals] == [("two", "another service uses port 1")]
 
 
 @pytest.mark.parametrize("ports", [["0:6379"], ["70000:6379"], ["6000-6010:6379"], [{"a": 1}], "x", ["53:53/udp"]])
 def test_ports_that_are_none_are_refused(ports: object) -> None:
-    assert "its ports are not understood" in read_services({"cache": {"image": "redis", "ports": ports}}).sentence
+    assert "its ports cannot be read" in read_services({"cache": {"image": "redis", "ports": ports}}).sentence
 
 
 def test_variables_and_passwords_may_stand_on_the_command_line() -> None:

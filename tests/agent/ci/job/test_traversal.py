@@ -1,4 +1,4 @@
-"""What the steps of a job come to, read and run: conditions, variables, outputs, own actions, what stands in the way."""
+"""What the steps of a job come to, read and run: conditions, variables, outputs, own actions, what is not available."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,12 +10,12 @@ import pytest
 
 from agent.checks.runner import Runner
 from agent.ci.expressions.scope import no_files
-from agent.ci.job.leg import Found, Leg, Walked
-from agent.ci.job.selection import ChosenJob, FailedJob, leg_of
+from agent.ci.job.leg import FailingStep, Leg, TraversalResult
+from agent.ci.job.replay import Replayer
+from agent.ci.job.selection import ChosenJob, FailedJob, select_leg
+from agent.ci.job.traversal import traverse
 from agent.ci.project.detection import Project, read_project
-from agent.ci.replay import Stage
-from agent.ci.walking import walk
-from agent.ci.workflows.document import Problem
+from agent.ci.workflows.document import WorkflowProblem
 from agent.contract.outcome import Outcome
 from agent.contract.verdicts import Check, CheckRun
 from sandbox.base import Sandbox, Workspace
@@ -56,12 +56,12 @@ class Walks:
         *,
         failed: str | None = None,
         told: Sequence[tuple[str, str]] = (),
-    ) -> Walked:
+    ) -> TraversalResult:
         """As it is known without running anything; `told` are the names and conclusions of steps in CI."""
         leg, project = await self._leg(text, files or {}, failed, told)
-        return await walk(leg, project, no_files)
+        return await traverse(leg, project, no_files)
 
-    async def run(self, text: str, files: Mapping[str, str] | None = None, *, failed: str | None = None) -> Walked:
+    async def run(self, text: str, files: Mapping[str, str] | None = None, *, failed: str | None = None) -> TraversalResult:
         """As running the steps tells it."""
         leg, project = await self._leg(text, files or {}, failed, ())
         runner = Runner(self.sandbox)
@@ -71,15 +71,17 @@ class Walks:
 
         self.ran: list[str] = []
         copies = cast(Sandbox, Copies(self.repository, files or {}))
-        return await Stage(copies, runner, ran, float("inf")).replay(leg, project, no_files)
+        return await Replayer(copies, runner, ran, float("inf")).replay(leg, project, no_files)
 
     async def _leg(
         self, text: str, files: Mapping[str, str], failed: str | None, conclusions: Sequence[tuple[str, str]]
     ) -> tuple[Leg, Project]:
         workspace = await self.repository(files)
         project = await read_project(workspace)
-        leg = leg_of(FailedJob("tests", text, ".github/workflows/ci.yml", failed, tuple(conclusions)), project, workspace.root)
-        assert not isinstance(leg, Problem), leg
+        leg = select_leg(
+            FailedJob("tests", text, ".github/workflows/ci.yml", failed, tuple(conclusions)), project, workspace.root
+        )
+        assert not isinstance(leg, WorkflowProblem), leg
         return replace(leg, job=replace(leg.job)), project
 
 
@@ -88,8 +90,8 @@ def walks(sandbox: Sandbox, repository: Repository) -> Walks:
     return Walks(sandbox, repository)
 
 
-def does(walked: Walked) -> list[tuple[str, str]]:
-    return [(told.number, told.does) for told in walked.told]
+def does(result: TraversalResult) -> list[tuple[str, str]]:
+    return [(step.number, step.does) for step in result.steps]
 
 
 async def test_the_failing_step_keeps_the_steps_before_it_that_do_more_than_look(walks: Walks) -> None:
@@ -106,13 +108,13 @@ async def test_the_failing_step_keeps_the_steps_before_it_that_do_more_than_look
         - run: echo done
         """
     )
-    walked = await walks.read(text, failed="Run pytest -q")
-    assert walked.check is not None
-    assert walked.check.command == "pytest -q"
-    assert [(step.name, step.command) for step in walked.check.before] == [("Generate", "python generate.py")]
-    assert walked.packages.projects == (".[test]",)
-    assert walked.packages.python == "3.12"
-    assert does(walked) == [
+    result = await walks.read(text, failed="Run pytest -q")
+    assert result.check is not None
+    assert result.check.command == "pytest -q"
+    assert [(step.name, step.command) for step in result.check.before] == [("Generate", "python generate.py")]
+    assert result.packages.projects == (".[test]",)
+    assert result.packages.python == "3.12"
+    assert does(result) == [
         ("1", "nothing"), ("2", "sets up"), ("3", "installs"), ("4", "left out"), ("5", "runs"), ("6", "fails"),
         ("7", "not reached"),
     ]  # fmt: skip
@@ -148,9 +150,9 @@ async def test_conditions_decide_and_what_ci_tells_of_a_step_decides_first(walks
         - {name: Unsure, if: github.event.number > 3, run: make unsure}
         - {name: Go, run: pytest}
         """
-    walked = await walks.read(workflow(steps), failed="Go")
-    assert does(walked) == [("1", "skipped"), ("2", "runs"), ("3", "fails")]
-    assert any("`github.event.number`, which is not known here" in note for note in walked.notes)
+    result = await walks.read(workflow(steps), failed="Go")
+    assert does(result) == [("1", "skipped"), ("2", "runs"), ("3", "fails")]
+    assert any("`github.event.number`, which is unknown here" in note for note in result.notes)
     told = await walks.read(
         workflow(steps), failed="Go", told=[("Windows", "success"), ("Unsure", "skipped"), ("Go", "failure")]
     )
@@ -165,11 +167,11 @@ async def test_conditions_decide_and_what_ci_tells_of_a_step_decides_first(walks
     ],
 )
 async def test_a_failing_step_that_needs_a_secret_ends_there(walks: Walks, step: str, name: str) -> None:
-    walked = await walks.read(workflow(f"- {step}"), failed="Go")
-    assert walked.check is None
-    assert walked.ending is not None
-    assert walked.ending.outcome is Outcome.NEEDS_SECRET
-    assert f"`{name}`" in walked.ending.reason
+    result = await walks.read(workflow(f"- {step}"), failed="Go")
+    assert result.check is None
+    assert result.ending is not None
+    assert result.ending.outcome is Outcome.NEEDS_SECRET
+    assert f"`{name}`" in result.ending.reason
 
 
 async def test_a_secret_that_only_other_steps_need_is_not_in_the_way(walks: Walks) -> None:
@@ -180,19 +182,19 @@ async def test_a_secret_that_only_other_steps_need_is_not_in_the_way(walks: Walk
         """,
         job="env: {OUTER: '${{ secrets.OUTER }}'}",
     )
-    walked = await walks.read(text, failed="Go")
-    assert walked.check is not None
-    assert walked.check.env["TOKEN"] == ""
-    assert "OUTER" not in walked.check.env
-    assert does(walked) == [("1", "left out"), ("2", "fails")]
-    assert any("`OUTER`" in note for note in walked.notes)
+    result = await walks.read(text, failed="Go")
+    assert result.check is not None
+    assert result.check.env["TOKEN"] == ""
+    assert "OUTER" not in result.check.env
+    assert does(result) == [("1", "left out"), ("2", "fails")]
+    assert any("`OUTER`" in note for note in result.notes)
 
 
 async def test_an_unknown_action_is_passed_over_unless_what_it_gives_is_needed(walks: Walks) -> None:
     steps = "- {id: x, uses: someone/thing@v1}\n- {name: Go, run: 'pytest %s'}"
-    walked = await walks.read(workflow(steps % "-q"), failed="Go")
-    assert walked.check is not None
-    assert any("someone/thing@v1" in note for note in walked.notes)
+    result = await walks.read(workflow(steps % "-q"), failed="Go")
+    assert result.check is not None
+    assert any("someone/thing@v1" in note for note in result.notes)
     needed = await walks.read(workflow(steps % "${{ steps.x.outputs.args }}"), failed="Go")
     assert needed.ending is not None
     assert needed.ending.outcome is Outcome.NOT_REPRODUCED
@@ -209,10 +211,10 @@ OUTPUTS = """
 async def test_what_a_step_prints_for_later_ones_is_asked_of_a_run(walks: Walks) -> None:
     files = {"tests/test_a.py": TEST}
     assert (await walks.read(workflow(OUTPUTS), files, failed="Go")).asks == "steps.set.outputs.args"
-    walked = await walks.run(workflow(OUTPUTS), files, failed="Go")
-    assert walked.check is not None, walked
-    assert walked.check.command == "pytest -k a tests"
-    assert does(walked) == [("1", "runs"), ("2", "skipped"), ("3", "fails")]
+    result = await walks.run(workflow(OUTPUTS), files, failed="Go")
+    assert result.check is not None, result
+    assert result.check.command == "pytest -k a tests"
+    assert does(result) == [("1", "runs"), ("2", "skipped"), ("3", "fails")]
     assert walks.ran == ["Set"]  # the failing step itself is reproduced by whoever asked
 
 
@@ -220,9 +222,9 @@ async def test_without_a_word_from_ci_the_first_red_step_is_the_failing_one(walk
     text = workflow("- {name: Fine, run: 'true'}\n- {name: May fail, run: 'false', continue-on-error: true}\n"
                     "- {name: Tests, run: pytest}\n- {name: After, run: 'true'}")  # fmt: skip
     assert (await walks.read(text)).asks == "which step fails"
-    walked = await walks.run(text, {"test_a.py": TEST})
-    assert walked.check is not None
-    assert (walked.check.name, walked.check.reader) == ("Tests", "pytest")
+    result = await walks.run(text, {"test_a.py": TEST})
+    assert result.check is not None
+    assert (result.check.name, result.check.reader) == ("Tests", "pytest")
     assert walks.ran == ["Fine", "May fail", "Tests", "Tests"]  # by itself, and as it is reproduced
     green = await walks.run(text, {"test_a.py": "def test_a(): pass\n"})
     assert green.check is not None
@@ -232,10 +234,10 @@ async def test_without_a_word_from_ci_the_first_red_step_is_the_failing_one(walk
 
 async def test_a_step_that_passed_in_ci_and_fails_here_is_said(walks: Walks) -> None:
     text = workflow("- {id: net, name: Fetch, run: 'exit 7'}\n- {name: Go, run: 'pytest ${{ steps.net.outputs.x }}'}")
-    walked = await walks.run(text, failed="Go")
-    assert walked.ending is not None
-    assert walked.ending.outcome is Outcome.NOT_REPRODUCED
-    assert "`Fetch` comes before it and does not pass here" in walked.ending.reason
+    result = await walks.run(text, failed="Go")
+    assert result.ending is not None
+    assert result.ending.outcome is Outcome.NOT_REPRODUCED
+    assert "`Fetch` comes before it and fails here" in result.ending.reason
 
 
 ACTION = """
@@ -266,24 +268,24 @@ async def test_an_action_of_the_repository_is_its_own_steps(walks: Walks) -> Non
     )
     read = await walks.read(text, files, failed="Go")
     assert read.packages.requirement_files == ("requirements-ci.txt",)
-    walked = await walks.run(text, files, failed="Go")
-    assert walked.check is not None, walked
-    assert walked.check.command == "pytest tests"
-    assert does(walked) == [("1", "runs"), ("1.1", "installs"), ("1.2", "runs"), ("2", "fails")]
+    result = await walks.run(text, files, failed="Go")
+    assert result.check is not None, result
+    assert result.check.command == "pytest tests"
+    assert does(result) == [("1", "runs"), ("1.1", "installs"), ("1.2", "runs"), ("2", "fails")]
 
 
 async def test_an_action_that_uses_itself_ends(walks: Walks) -> None:
     action = "name: a\nruns: {using: composite, steps: [{uses: ./loop}]}\n"
-    walked = await walks.read(workflow("- uses: ./loop\n- {name: Go, run: pytest}"), {"loop/action.yml": action}, failed="Go")
-    assert walked.check is not None
-    assert len(walked.told) < 15
+    result = await walks.read(workflow("- uses: ./loop\n- {name: Go, run: pytest}"), {"loop/action.yml": action}, failed="Go")
+    assert result.check is not None
+    assert len(result.steps) < 15
 
 
 async def test_an_expression_that_github_refuses_is_refused_with_its_place(walks: Walks) -> None:
-    walked = await walks.read(workflow("- {name: Go, run: 'pytest ${{ fromJSON(matrix) }}'}"), failed="Go")
-    assert walked.ending is not None
-    assert walked.ending.outcome is Outcome.REFUSED
-    assert "fromJSON" in walked.ending.reason
+    result = await walks.read(workflow("- {name: Go, run: 'pytest ${{ fromJSON(matrix) }}'}"), failed="Go")
+    assert result.ending is not None
+    assert result.ending.outcome is Outcome.REFUSED
+    assert "fromJSON" in result.ending.reason
 
 
 async def test_services_come_with_what_runs_and_those_that_cannot_be_had_are_named(walks: Walks) -> None:
@@ -305,18 +307,18 @@ async def test_services_come_with_what_runs_and_those_that_cannot_be_had_are_nam
 
 async def test_where_a_job_runs_in_ci_is_said_where_it_is_different(walks: Walks) -> None:
     text = workflow("- {name: Go, run: pytest}", "container: 'python:3.12-slim'").replace("ubuntu-latest", "windows-2022")
-    walked = await walks.read(text, failed="Go")
-    assert walked.packages.python == "3.12"
-    assert walked.notes == ("the job runs on windows-2022 in CI, and on Linux here",)
+    result = await walks.read(text, failed="Go")
+    assert result.packages.python == "3.12"
+    assert result.notes == ("the job runs on windows-2022 in CI, but on Linux here",)
 
 
 async def test_a_step_s_own_variables_are_seen_by_its_condition_and_its_text(walks: Walks) -> None:
     text = workflow("- {name: Go, env: {A: b}, if: env.A == 'b', run: 'pytest ${{ env.A }}'}")
     check = (await walks.read(text)).asks
     assert check == "which step fails"
-    walked = await walks.run(text, {"b/test_a.py": TEST})
-    assert walked.check is not None
-    assert walked.check.command == "pytest b"
+    result = await walks.run(text, {"b/test_a.py": TEST})
+    assert result.check is not None
+    assert result.check.command == "pytest b"
 
 
 async def test_steps_of_one_name_are_told_apart_by_their_order(walks: Walks) -> None:
@@ -329,10 +331,10 @@ async def test_steps_of_one_name_are_told_apart_by_their_order(walks: Walks) -> 
         """
     )
     told = [("Set up job", "success"), ("Install", "success"), ("Install", "skipped"), ("Test", "skipped"), ("Test", "failure")]
-    walked = await walks.read(text, failed="Test", told=told)
-    assert walked.check is not None
-    assert walked.check.command == "pytest linux"
-    assert walked.packages.requirements == ("attrs",)
+    result = await walks.read(text, failed="Test", told=told)
+    assert result.check is not None
+    assert result.check.command == "pytest linux"
+    assert result.packages.requirements == ("attrs",)
 
 
 async def test_a_step_that_may_fail_tells_its_outcome_and_is_not_in_the_way(walks: Walks) -> None:
@@ -344,10 +346,10 @@ async def test_a_step_that_may_fail_tells_its_outcome_and_is_not_in_the_way(walk
         """
     )
     assert (await walks.read(text, failed="Go")).asks == "steps.one.outcome"
-    walked = await walks.run(text, {"test_a.py": TEST}, failed="Go")
-    assert does(walked) == [("1", "runs"), ("2", "runs"), ("3", "fails")]
-    assert walked.check is not None
-    run = await Runner(walks.sandbox).run(await walks.repository({"test_a.py": TEST}), walked.check)
+    result = await walks.run(text, {"test_a.py": TEST}, failed="Go")
+    assert does(result) == [("1", "runs"), ("2", "runs"), ("3", "fails")]
+    assert result.check is not None
+    run = await Runner(walks.sandbox).run(await walks.repository({"test_a.py": TEST}), result.check)
     assert [str(id_) for id_ in run.red] == ["test_a.py::test_a"]
 
 
@@ -381,9 +383,9 @@ async def test_what_a_step_exports_is_over_the_job_s_variables_and_under_the_ste
 async def test_a_failing_action_of_the_repository_that_is_green_here_ends_the_walk_inside(walks: Walks) -> None:
     action = "name: a\nruns: {using: composite, steps: [{run: pytest, shell: bash}]}\n"
     text = workflow("- {name: Own, uses: ./}\n- {name: Deploy, run: exit 1}")
-    walked = await walks.run(text, {"action.yml": action, "test_a.py": "def test_a(): pass\n"}, failed="Own")
-    assert walked.check is not None
-    assert (walked.check.command, walks.ran) == ("pytest", ["Run pytest"])
+    result = await walks.run(text, {"action.yml": action, "test_a.py": "def test_a(): pass\n"}, failed="Own")
+    assert result.check is not None
+    assert (result.check.command, walks.ran) == ("pytest", ["Run pytest"])
 
 
 async def test_inputs_and_outputs_of_an_action_are_text_and_it_knows_its_folder(walks: Walks) -> None:
@@ -399,8 +401,8 @@ async def test_inputs_and_outputs_of_an_action_are_text_and_it_knows_its_folder(
     text = workflow(
         "- {name: Own, uses: ./tools/a, with: {flag: '${{ 1 == 1 }}'}}\n- {name: Go, run: 'test -f prepared && pytest'}"
     )
-    walked = await walks.run(text, files, failed="Go")
-    assert does(walked) == [("1", "runs"), ("1.1", "runs"), ("2", "fails")]
+    result = await walks.run(text, files, failed="Go")
+    assert does(result) == [("1", "runs"), ("1.1", "runs"), ("2", "fails")]
 
 
 async def test_variables_of_a_container_are_the_job_s_too(walks: Walks) -> None:
@@ -426,9 +428,9 @@ async def test_a_linter_s_action_runs_at_the_root_whatever_the_defaults_of_run_a
     ],
 )
 async def test_no_other_secret_hides_behind_the_run_s_own_token(walks: Walks, text: str) -> None:
-    walked = await walks.read(workflow(f'- {{name: Go, run: pytest, env: {{T: "{text}"}}}}'), failed="Go")
-    assert walked.ending is not None
-    assert walked.ending.outcome is Outcome.NEEDS_SECRET
+    result = await walks.read(workflow(f'- {{name: Go, run: pytest, env: {{T: "{text}"}}}}'), failed="Go")
+    assert result.ending is not None
+    assert result.ending.outcome is Outcome.NEEDS_SECRET
 
 
 async def test_a_service_that_needs_a_secret_is_no_other_service(walks: Walks) -> None:
@@ -444,9 +446,9 @@ async def test_a_workflow_of_pull_requests_is_seen_as_one(sandbox: Sandbox, repo
     )
     workspace = await repository({})
     project = await read_project(workspace)
-    leg = leg_of(ChosenJob(text, ".github/workflows/ci.yml"), project, workspace.root)
+    leg = select_leg(ChosenJob(text, ".github/workflows/ci.yml"), project, workspace.root)
     assert isinstance(leg, Leg)
-    assert does(await walk(leg, project, no_files)) == [("1", "runs")]
+    assert does(await traverse(leg, project, no_files)) == [("1", "runs")]
 
 
 @pytest.mark.parametrize("minutes", [".nan", "-1", "'${{ matrix.none }}'", "0.01"])
@@ -482,21 +484,21 @@ async def test_what_steps_leave_outside_of_the_repository_is_there_for_the_faili
         - run: pytest -q
         """
     )
-    walked = await walks.run(text, {"test_a.py": TEST})
-    assert walked.check is not None
-    assert (walked.check.command, [step.name for step in walked.check.before]) == ("pytest -q", ["Make", "Use", "Later"])
-    assert any("step 2, `Use`, needs what the steps before it leave outside" in note for note in walked.notes)
+    result = await walks.run(text, {"test_a.py": TEST})
+    assert result.check is not None
+    assert (result.check.command, [step.name for step in result.check.before]) == ("pytest -q", ["Make", "Use", "Later"])
+    assert any("step 2, `Use`, needs what earlier steps leave outside" in note for note in result.notes)
     assert walks.ran == ["Make", "Use", "Use", "Later", "Run pytest -q"]  # when it is known, each is run once
 
 
 async def test_a_step_that_is_red_with_those_before_it_too_is_the_failing_one(walks: Walks) -> None:
     text = workflow("- run: echo made > made.txt\n- name: Look\n  run: cat made.txt && exit 3\n- run: pytest")
-    walked = await walks.run(text)
-    assert walked.check is not None
-    assert (walked.check.name, len(walked.check.before)) == ("Look", 1)
-    assert isinstance(walked.end, Found)
-    assert walked.end.seen is not None
-    assert walked.end.seen.exit_code == 3
+    result = await walks.run(text)
+    assert result.check is not None
+    assert (result.check.name, len(result.check.before)) == ("Look", 1)
+    assert isinstance(result.end, FailingStep)
+    assert result.end.seen is not None
+    assert result.end.seen.exit_code == 3
 
 
 async def test_a_red_step_that_perhaps_does_not_run_in_ci_is_passed_over(walks: Walks) -> None:
@@ -508,13 +510,13 @@ async def test_a_red_step_that_perhaps_does_not_run_in_ci_is_passed_over(walks: 
         - run: pytest -q
         """
     )
-    walked = await walks.run(text, {"test_a.py": TEST})
-    assert walked.check is not None
-    assert (walked.check.command, walked.check.before) == ("pytest -q", ())
-    assert any("`Doubtful`, fails here and is passed over" in note for note in walked.notes)
-    walked = await walks.run(text, {"test_a.py": "def test_a(): pass\n"})
-    assert walked.ending is not None
-    assert "Only the step `Doubtful` fails here" in walked.ending.reason
+    result = await walks.run(text, {"test_a.py": TEST})
+    assert result.check is not None
+    assert (result.check.command, result.check.before) == ("pytest -q", ())
+    assert any("`Doubtful`, fails here but is left out" in note for note in result.notes)
+    result = await walks.run(text, {"test_a.py": "def test_a(): pass\n"})
+    assert result.ending is not None
+    assert "Only the step `Doubtful` fails here" in result.ending.reason
 
 
 def on_windows(run: str) -> str:
@@ -522,28 +524,28 @@ def on_windows(run: str) -> str:
 
 
 async def test_on_windows_powershell_is_the_default_and_bash_runs_what_it_reads_alike(walks: Walks) -> None:
-    walked = await walks.read(on_windows("python -m pytest -q tests/unit -k 'not slow'"), failed="Go")
-    assert walked.check is not None
-    assert walked.check.shell == "bash -e {0}"
+    result = await walks.read(on_windows("python -m pytest -q tests/unit -k 'not slow'"), failed="Go")
+    assert result.check is not None
+    assert result.check.shell == "bash -e {0}"
     for text in ("'$env:PYTHONPATH=\".\"; python -m pytest'", "Get-ChildItem", r"python -m pytest tests\unit"):
-        walked = await walks.read(on_windows(text), failed="Go")
-        assert walked.ending is not None, text
-        assert "the shell pwsh" in walked.ending.reason
+        result = await walks.read(on_windows(text), failed="Go")
+        assert result.ending is not None, text
+        assert "the shell pwsh" in result.ending.reason
 
 
 async def test_a_checkout_into_a_folder_is_refused_unless_the_repository_is_at_the_root_too(walks: Walks) -> None:
     elsewhere = "- uses: actions/checkout@v5\n  with: {path: src}\n- run: pytest"
-    walked = await walks.read(workflow(elsewhere))
-    assert walked.ending is not None
-    assert walked.ending.outcome is Outcome.REFUSED
-    assert "into the folder `src` (`path` of actions/checkout)" in walked.ending.reason
-    walked = await walks.read(workflow(f"- uses: actions/checkout@v5\n{elsewhere}"), failed="Run pytest")
-    assert walked.check is not None
-    assert any("it puts the repository into the folder src" in note for note in walked.notes)
+    result = await walks.read(workflow(elsewhere))
+    assert result.ending is not None
+    assert result.ending.outcome is Outcome.REFUSED
+    assert "into the folder `src` (`path` of actions/checkout)" in result.ending.reason
+    result = await walks.read(workflow(f"- uses: actions/checkout@v5\n{elsewhere}"), failed="Run pytest")
+    assert result.check is not None
+    assert any("it checks the repository out into the folder src" in note for note in result.notes)
 
 
 async def test_a_variable_that_only_github_knows_is_told_where_a_step_names_it(walks: Walks) -> None:
-    walked = await walks.read(
+    result = await walks.read(
         workflow('- {name: Go, run: "echo $GITHUB_RUN_NUMBER $GITHUB_WORKFLOW $GITHUB_MINE"}'), failed="Go"
     )
-    assert [note for note in walked.notes if "GITHUB" in note] == ["step 1: GITHUB_RUN_NUMBER is not known here, and not set"]
+    assert [note for note in result.notes if "GITHUB" in note] == ["step 1: GITHUB_RUN_NUMBER is unknown here and not set"]

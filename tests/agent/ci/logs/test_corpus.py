@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.ci.logs import LogReading, read_log, told_ids
+from agent.ci.logs import LogReading, failure_ids, read_log
 
 CORPUS = Path(__file__).parents[3] / "data" / "logs"
 NAMES = sorted(folder.parent.name for folder in CORPUS.glob("*/expected.json"))
@@ -27,7 +27,7 @@ def test_the_corpus_is_there() -> None:
 def test_a_log_is_read_as_its_report_says(name: str) -> None:
     reading, expected = case(name)
     told = {failure["id"]: failure for failure in expected["failures"]}
-    ids = told_ids(reading)
+    ids = failure_ids(reading)
     if any("joined" in failure for failure in expected["failures"]):
         ids = frozenset(each.replace(" > ", " ") for each in ids)
     assert ids == set(told)

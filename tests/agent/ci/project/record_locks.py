@@ -1,6 +1,6 @@
-"""Records lock files and what the real tools would install by them (`locks_recorded.json`): the judge of `agent.ci.locked`.
+"""Records lock files and what the real tools would install from them (`locks_recorded.json`), to judge `locked`.
 
-Run by hand on Python 3.11 where uv and pipenv are: `python tests/agent/ci/record_locks.py FOLDER_OF_TOOLS`.
+Run by hand on Python 3.11 where uv and pipenv are: `python tests/agent/ci/project/record_locks.py FOLDER_OF_TOOLS`.
 """
 
 from __future__ import annotations

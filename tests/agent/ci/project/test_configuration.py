@@ -1,9 +1,20 @@
+from pathlib import Path
+
 import pytest
 
-from agent.ci.project.configuration import Configuration, Problem, read_configuration
+from agent.ci.project.configuration import (
+    Branches,
+    Configuration,
+    ConfigurationProblem,
+    Install,
+    Narrowed,
+    TestCommand,
+    _File,
+    read_configuration,
+)
 from agent.contract.budget import Budget
-from agent.question import Autonomy
-from agent.task import Policy
+from agent.contract.question import Autonomy
+from agent.contract.task import Policy
 from sandbox.base import Packages
 
 
@@ -74,14 +85,14 @@ def test_it_narrows_and_never_widens() -> None:
 )
 def test_a_problem_names_the_key_and_the_line(text: str, key: str, line: int | None, what: str) -> None:
     problem = read_configuration(text)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, ConfigurationProblem)
     assert (problem.key, problem.line) == (key, line), problem
     assert what in problem.sentence
     assert problem.sentence.startswith(".github/selfheal.yml")
 
 
 def test_a_huge_file_is_refused() -> None:
-    assert isinstance(read_configuration("#" * 100_000), Problem)
+    assert isinstance(read_configuration("#" * 100_000), ConfigurationProblem)
 
 
 def test_snapshots_may_be_written_anew_when_the_repository_says_so() -> None:
@@ -107,7 +118,7 @@ def test_a_repository_can_only_ask_for_more_review(operator: Autonomy, wish: str
 def test_an_unknown_autonomy_and_a_rung_that_is_no_name_are_problems() -> None:
     for text, words in (("autonomy: never", "autonomy"), ("rungs: [Patterns!]", "rungs.0")):
         problem = read_configuration(text)
-        assert isinstance(problem, Problem)
+        assert isinstance(problem, ConfigurationProblem)
         assert words in problem.sentence
 
 
@@ -115,4 +126,12 @@ def test_guidance_reaches_the_policy_and_is_bounded() -> None:
     told = read_configuration("guidance: Keep Python 3.8 syntax.\n")
     assert isinstance(told, Configuration)
     assert told.narrow(Policy(), Budget())[0].guidance == "Keep Python 3.8 syntax."
-    assert isinstance(read_configuration(f"guidance: {'x' * 2001}\n"), Problem)
+    assert isinstance(read_configuration(f"guidance: {'x' * 2001}\n"), ConfigurationProblem)
+
+
+def test_every_key_is_documented() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "configuration.md").read_text()
+    parts = {"test.": TestCommand, "install.": Install}
+    keys = [*_File.model_fields, *(f"{prefix}{name}" for prefix, part in parts.items() for name in part.model_fields)]
+    assert [key for key in keys if f"| `{key}` |" not in page] == []
+    assert [name for part in (Narrowed, Branches) for name in part.model_fields if f"`{name}`" not in page] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.ci.project import install_failure as uninstallable
+from agent.ci.project import install_failure
 from agent.contract.outcome import Outcome
 from sandbox.base import InstallFailed
 
@@ -58,21 +58,21 @@ HEADER = """error: Failed to build `psycopg2==2.9.9`
 )
 def test_what_the_repository_asks_for_is_a_red_run_with_the_installers_words(said: str, failing: str, message: str) -> None:
     failed = InstallFailed("it ended", said)
-    run = uninstallable.run_of(failed)
+    run = install_failure.run_of(failed)
     assert run is not None
     assert run.red == {failing}
     assert message in run.failures[0].message
     assert "\n" not in run.failures[0].message
-    ending = uninstallable.unmet(failed, was_met=False)
+    ending = install_failure.unmet(failed, was_met=False)
     assert ending.outcome is Outcome.GAVE_UP
     assert "class dependency" in ending.reason
-    assert uninstallable.unmet(failed, was_met=True).outcome is Outcome.NOT_REPRODUCED
+    assert install_failure.unmet(failed, was_met=True).outcome is Outcome.NOT_REPRODUCED
 
 
 @pytest.mark.parametrize("said", [AWAY, OFF, HEADER, "npm took longer than 900 s", ""])
 def test_what_the_machine_lacks_is_its_own_trouble(said: str) -> None:
     failed = InstallFailed("it ended", said)
-    assert uninstallable.run_of(failed) is None
-    ending = uninstallable.out_of_reach(failed)
+    assert install_failure.run_of(failed) is None
+    ending = install_failure.out_of_reach(failed)
     assert ending.outcome is Outcome.INFRASTRUCTURE
     assert ending.reason.count("could not be installed") == 1

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.ci import locked
-from agent.ci.locked import LockError
+from agent.ci.project import lockfiles
+from agent.ci.project.lockfiles import LockError
 
 RECORDED = json.loads((Path(__file__).parent / "locks_recorded.json").read_text())
 UV, PIPENV = RECORDED["tools"]["uv"], RECORDED["tools"]["pipenv"]
@@ -13,16 +13,16 @@ UV, PIPENV = RECORDED["tools"]["uv"], RECORDED["tools"]["pipenv"]
 @pytest.mark.parametrize(("case", "said"), list(zip(RECORDED["cases"], UV["said"], strict=True)))
 def test_uv_lock_pins_what_uv_exports(case: list[list[str]], said: list[str]) -> None:
     extras, groups = case
-    assert list(locked.from_uv(UV["lock"], "", extras, groups, "3.11").requirements) == said
+    assert list(lockfiles.from_uv(UV["lock"], "", extras, groups, "3.11").requirements) == said
 
 
 @pytest.mark.parametrize(("sections", "said"), list(zip((["default"], ["default", "develop"]), PIPENV["said"], strict=True)))
 def test_pipfile_lock_pins_what_pipenv_lists(sections: list[str], said: list[str]) -> None:
-    assert list(locked.from_pipenv(PIPENV["lock"], sections, "3.11").requirements) == said
+    assert list(lockfiles.from_pipenv(PIPENV["lock"], sections, "3.11").requirements) == said
 
 
 def test_the_wanted_python_decides_between_the_versions_of_one_lock() -> None:
-    old, new = (locked.from_uv(UV["lock"], "thing", [], ["dev"], python).requirements for python in ("3.9", "3.13"))
+    old, new = (lockfiles.from_uv(UV["lock"], "thing", [], ["dev"], python).requirements for python in ("3.9", "3.13"))
     assert any(pin.startswith("exceptiongroup==") for pin in old)
     assert not any(pin.startswith("exceptiongroup==") for pin in new)
     assert {pin for pin in old if pin.startswith("pytest==")} != {pin for pin in new if pin.startswith("pytest==")}
@@ -64,10 +64,10 @@ type = "git"
 
 
 def test_poetry_lock_is_entered_by_the_projects_own_dependencies() -> None:
-    found = locked.from_poetry(POETRY, {"requests": ["socks"], "two": [], "mine": []}, "3.10")
+    found = lockfiles.from_poetry(POETRY, {"requests": ["socks"], "two": [], "mine": []}, "3.10")
     assert found.requirements == ("idna==3.6", "pysocks==1.7.1", "requests==2.31.0", "two==2")
-    assert found.notes == ("locked to a source that is no index, and left out: mine",)
-    assert locked.from_poetry(POETRY, {"requests": [], "two": []}, "3.9").requirements == (
+    assert found.notes == ("locked to a source that is no package index, and left out: mine",)
+    assert lockfiles.from_poetry(POETRY, {"requests": [], "two": []}, "3.9").requirements == (
         "idna==3.6",
         "requests==2.31.0",
         "two==1",
@@ -91,17 +91,17 @@ version = "3"
 git = "u"
 groups = ["dev"]
 """
-    assert locked.from_pdm(text, ["default"], "3.9").requirements == ("a==1",)
-    found = locked.from_pdm(text, ["dev"], "3.9")
+    assert lockfiles.from_pdm(text, ["default"], "3.9").requirements == ("a==1",)
+    found = lockfiles.from_pdm(text, ["dev"], "3.9")
     assert (found.requirements, found.elsewhere) == (("a==1", "b==2"), ("c",))
 
 
 def test_a_lock_that_cannot_be_read_is_refused_with_the_reason() -> None:
     for read in (
-        lambda: locked.from_uv("not [toml", "", [], [], None),
-        lambda: locked.from_uv("version = 1", "", [], [], None),
-        lambda: locked.from_poetry("[[", {}, None),
-        lambda: locked.from_pipenv("[" * 100000, [], None),
+        lambda: lockfiles.from_uv("not [toml", "", [], [], None),
+        lambda: lockfiles.from_uv("version = 1", "", [], [], None),
+        lambda: lockfiles.from_poetry("[[", {}, None),
+        lambda: lockfiles.from_pipenv("[" * 100000, [], None),
     ):
         with pytest.raises(LockError, match=r"not valid|does not hold"):
             read()
@@ -111,4 +111,4 @@ def test_packages_that_need_each_other_end() -> None:
     text = '[[package]]\nname = "x"\nsource = {virtual = "."}\ndependencies = [{name = "a"}]\n'
     text += '[[package]]\nname = "a"\nversion = "1"\nsource = {registry = "r"}\ndependencies = [{name = "b"}]\n'
     text += '[[package]]\nname = "b"\nversion = "1"\nsource = {registry = "r"}\ndependencies = [{name = "a"}]\n'
-    assert locked.from_uv(text, "", [], [], "3.11").requirements == ("a==1", "b==1")
+    assert lockfiles.from_uv(text, "", [], [], "3.11").requirements == ("a==1", "b==1")

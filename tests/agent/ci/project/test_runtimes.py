@@ -22,7 +22,7 @@ from tests.sandbox.conftest import make, tarball
     ],
 )  # fmt: skip
 def test_another_version_is_told(wanted: str, version: str, is_told: bool) -> None:
-    notes = runtimes.told({"Node.js": wanted}, {"Node.js": version})
+    notes = runtimes.version_notes({"Node.js": wanted}, {"Node.js": version})
     assert bool(notes) is is_told
     assert all(wanted in note and "Node.js" in note for note in notes)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from agent.ci.runners.context import Followed, Unfollowed
-from agent.ci.runners.follow import follow, follow_script
+from agent.ci.runners.dispatch import follow, follow_script
 from tests.agent.ci.runners.project import project
 
 WIDE = 10

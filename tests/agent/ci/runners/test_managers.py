@@ -4,7 +4,7 @@ import shlex
 import pytest
 
 from agent.ci.runners.context import Followed, Unfollowed
-from agent.ci.runners.follow import follow, follow_script
+from agent.ci.runners.dispatch import follow, follow_script
 from sandbox.base import Packages
 from tests.agent.ci.runners.project import project
 
@@ -68,7 +68,7 @@ def test_a_member_of_a_uv_workspace_brings_its_own_project_and_groups() -> None:
 
 def test_a_resolution_that_is_not_uvs_own_is_said() -> None:
     assert run("uv sync --resolution lowest-direct", {"pyproject.toml": PYPROJECT}).notes == (
-        "the resolution lowest-direct is not followed",
+        "the resolution lowest-direct is not supported",
     )
     found = follow_script("uv sync", project({"pyproject.toml": PYPROJECT}), {"UV_RESOLUTION": "highest"})
     assert not found.notes
@@ -127,7 +127,7 @@ def test_the_groups_of_poetry(line: str, packages: Packages) -> None:
 
 
 def test_what_comes_from_git_is_said() -> None:
-    assert run("poetry install", {"pyproject.toml": POETRY}).notes == ("mine is fetched from elsewhere and left out",)
+    assert run("poetry install", {"pyproject.toml": POETRY}).notes == ("mine comes from no package index and is left out",)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_pipenv() -> None:
     )
     pinned = run("pipenv sync --dev", {**files, "Pipfile.lock": lock})
     assert pinned.packages == Packages(("pytest==8.1.0", "requests==2.31.0"), projects=(".",), python="3.11")
-    assert pinned.notes == ("locked to a source that is no index, and left out: y",)
+    assert pinned.notes == ("locked to a source that is no package index, and left out: y",)
 
 
 def test_taskipy_rye_and_the_taskfile() -> None:
@@ -308,12 +308,12 @@ def test_just() -> None:
     ("line", "files", "reason"),
     [
         ("poe loop", {"pyproject.toml": POETRY}, "calls itself"),
-        ("poe gone", {"pyproject.toml": POETRY}, "no command gone"),
+        ("poe gone", {"pyproject.toml": POETRY}, "no command `gone`"),
         ("pdm run again", {"pyproject.toml": PDM}, "calls itself"),
         ("hatch run lint:loop", {"pyproject.toml": HATCH}, "calls itself"),
         ("hatch run", {"pyproject.toml": HATCH}, "names no command"),
-        ("just loop", {"justfile": JUST}, "needs itself"),
-        ("just odd", {"justfile": JUST}, "not read"),
+        ("just loop", {"justfile": JUST}, "calls itself"),
+        ("just odd", {"justfile": JUST}, "not supported"),
         ("task loop", {"Taskfile.yml": "tasks: {loop: {deps: [loop]}}"}, "calls itself"),
         ("task what", {"Taskfile.yml": "tasks: {what: 'echo {{.GONE}}'}"}, "not known"),
         ("task x", {"Taskfile.yml": "a: &a [1]\nb: *a"}, "aliases"),

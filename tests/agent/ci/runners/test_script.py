@@ -4,7 +4,7 @@ import time
 import pytest
 
 from agent.ci.runners.context import Followed, Steps
-from agent.ci.runners.follow import follow_script
+from agent.ci.runners.dispatch import follow_script
 from sandbox.base import Packages
 from tests.agent.ci.runners.project import project
 
@@ -98,7 +98,7 @@ def test_what_a_condition_that_is_not_known_would_install_is_there_with_a_note(t
     found = read(text)
     assert (found.command, found.packages) == (command, Packages(("a",)))
     assert [note for note in found.notes if CONDITION in note] == [
-        "`pip install a` depends on a condition: what it installs is there, whether it holds or not"
+        "`pip install a` depends on a condition; its packages are installed in either case"
     ]
     subprocess.run(["bash", "-n", "-c", found.command], check=True, timeout=30)
 
@@ -108,14 +108,14 @@ def test_what_is_only_known_when_it_is_run_is_said() -> None:
     assert (found.command, found.packages) == ("make $(cat t)", Packages(("b",)))
     assert found.notes == (
         "`pip install a==$(cat v) -r $FILE b`: $FILE, a==$(cat v) is only known when it is run",
-        "`make $(cat t)` is not followed: what it is given is only known when it is run",
+        "`make $(cat t)` is not followed: its arguments are only known when it is run",
     )
 
 
 def test_text_that_is_not_closed_stays_as_it_is() -> None:
     found = read("pip install a\nmake test\necho 'it\nmake test")
     assert (found.command, found.packages) == ("pytest -q\necho 'it\nmake test", Packages(("a",)))
-    assert "`echo 'it` is not read: it opens what it does not close" in found.notes
+    assert "`echo 'it` is not read: a quote or a compound command is not closed" in found.notes
 
 
 def test_several_texts_can_share_what_may_be_done() -> None:

@@ -6,18 +6,28 @@ import random
 
 import pytest
 
-from agent.ci.workflows.document import DEPTH_LIMIT, NODE_LIMIT, Items, Keys, Problem, Scalar, plain, read_document, text_of
+from agent.ci.workflows.document import (
+    DEPTH_LIMIT,
+    NODE_LIMIT,
+    Items,
+    Keys,
+    Scalar,
+    WorkflowProblem,
+    plain,
+    read_document,
+    text_of,
+)
 
 
 def read(text: str) -> object:
     node = read_document(text)
-    assert not isinstance(node, Problem), str(node)
+    assert not isinstance(node, WorkflowProblem), str(node)
     return plain(node)
 
 
-def refused(text: str) -> Problem:
+def refused(text: str) -> WorkflowProblem:
     problem = read_document(text)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     return problem
 
 
@@ -192,5 +202,5 @@ def test_noise_never_raises() -> None:
     for _ in range(3000):
         text = "".join(chance.choices(pieces, k=chance.randrange(1, 30)))
         node = read_document(text)
-        if not isinstance(node, Problem):
+        if not isinstance(node, WorkflowProblem):
             plain(node)

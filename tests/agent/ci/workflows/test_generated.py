@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent.ci.workflows.document import Problem, plain, read_document
+from agent.ci.workflows.document import WorkflowProblem, plain, read_document
 from agent.ci.workflows.model import Workflow
 from agent.ci.workflows.workflow_file import read_workflow
 from tests.judges.node import Judge
@@ -42,7 +42,7 @@ def mutations(seed: int, count: int) -> Iterator[tuple[str, Any]]:
     trees = []
     for path in sources:
         node = read_document(path.read_bytes().decode())
-        assert not isinstance(node, Problem)
+        assert not isinstance(node, WorkflowProblem)
         if "jobs" in (tree := plain(node)):  # type: ignore[operator]
             trees.append((path.name, json.dumps(tree, ensure_ascii=False).replace("Infinity", "1")))
     while count:
@@ -70,12 +70,12 @@ def test_files_with_one_wrong_value_are_judged_alike(judge: Judge) -> None:
     refused = 0
     for (where, _), text, answer in zip(cases, texts, answers, strict=True):
         ours = read_workflow(text)
-        refused += isinstance(ours, Problem)
-        if isinstance(ours, Problem) and "whole mapping is not supported" in ours.sentence:
+        refused += isinstance(ours, WorkflowProblem)
+        if isinstance(ours, WorkflowProblem) and "whole mapping is not supported" in ours.sentence:
             continue  # GitHub takes it for `env` and `with`; we say that we do not
-        if isinstance(ours, Problem) != bool(answer["errors"]):
+        if isinstance(ours, WorkflowProblem) != bool(answer["errors"]):
             apart.append(
-                f"{where}: ours {ours if isinstance(ours, Problem) else 'valid'}, theirs {answer['errors'] or 'valid'}"
+                f"{where}: ours {ours if isinstance(ours, WorkflowProblem) else 'valid'}, theirs {answer['errors'] or 'valid'}"
             )
     assert not apart, "\n".join(apart)
     assert 100 < refused < 350

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agent.ci.workflows.action_file import read_action
-from agent.ci.workflows.document import Problem
-from agent.ci.workflows.model import Container, Job, Step, Strategy, Workflow
+from agent.ci.workflows.document import WorkflowProblem
+from agent.ci.workflows.model import Container, Job, Strategy, Workflow, WorkflowStep
 from agent.ci.workflows.workflow_file import read_workflow
 from tests.judges.node import Judge
 
@@ -57,7 +57,7 @@ def test_what_github_refuses_is_a_problem(name: str, judged: Mapping[str, Any]) 
     errors = judged[name]["errors"]
     assert errors
     ours = read_workflow(INVALID[name])
-    assert isinstance(ours, Problem)
+    assert isinstance(ours, WorkflowProblem)
     assert ours.sentence.endswith(".")
     if name.removeprefix("invalid/") not in {"empty.yml", "comment.yml"}:
         assert ours.line is not None
@@ -68,7 +68,7 @@ def test_the_composite_action_of_the_ten_is_read_as_github_reads_it(judge: Judge
     [theirs] = judge.answer("workflows.mjs", [{"kind": "action", "text": text}])
     assert theirs["errors"] == []
     ours = read_action(text)
-    assert not isinstance(ours, Problem)
+    assert not isinstance(ours, WorkflowProblem)
     tree = theirs["tree"]
     assert {one.id: one.default for one in ours.inputs} == {key: value.get("default") for key, value in tree["inputs"].items()}
     assert {one.id: one.required for one in ours.inputs} == {
@@ -144,7 +144,7 @@ def _service(service: Any) -> Any:
     return read
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: WorkflowStep) -> dict[str, Any]:
     return {
         "id": step.id,
         "name": step.name,

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from agent.ci.expressions import Unknown
-from agent.ci.workflows.document import Problem
-from agent.ci.workflows.matrix import LEG_LIMIT, Leg, evaluated, legs
+from agent.ci.workflows.document import WorkflowProblem
+from agent.ci.workflows.matrix import LEG_LIMIT, MatrixLeg, evaluated, legs
 
 
-def made(matrix: Any) -> tuple[Leg, ...]:
+def made(matrix: Any) -> tuple[MatrixLeg, ...]:
     found = legs(matrix)
     assert isinstance(found, tuple), found
     assert [leg.index for leg in found] == list(range(len(found)))
@@ -117,7 +117,7 @@ def test_empty_values_are_not_shown() -> None:
 
 
 def test_without_a_matrix_there_is_one_leg() -> None:
-    assert made(None) == (Leg({}),)
+    assert made(None) == (MatrixLeg({}),)
 
 
 def test_what_only_github_knows_stays_unknown() -> None:
@@ -155,7 +155,7 @@ def test_templates_are_replaced_wherever_they_stand() -> None:
 )
 def test_a_matrix_that_cannot_be_is_a_problem(matrix: Any, said: str) -> None:
     problem = legs(matrix)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert said in problem.sentence
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.ci.expressions import Scope, Unknown, Value, value_of
-from agent.ci.workflows.document import Problem
+from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Workflow
 from agent.ci.workflows.naming import JobLeg, find_leg, legs_of, name_of, pick
 from agent.ci.workflows.workflow_file import read_workflow
@@ -104,7 +104,7 @@ def test_a_call_keeps_the_rest_of_the_name_for_the_called_workflow() -> None:
 
 
 def test_a_job_that_calls_nothing_has_no_rest() -> None:
-    assert isinstance(find_leg(ten("reusable"), "done / x", evaluate), Problem)
+    assert isinstance(find_leg(ten("reusable"), "done / x", evaluate), WorkflowProblem)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_values_that_only_github_knows_are_read_from_the_name(body: str, shown: 
 
 def test_a_hostile_name_of_many_expressions_is_no_trap() -> None:
     name = "${{ vars.A }}" * 300 + "x"
-    assert isinstance(find_leg(job(f"name: '{name}'"), "a" * 500, evaluate), Problem)
+    assert isinstance(find_leg(job(f"name: '{name}'"), "a" * 500, evaluate), WorkflowProblem)
     assert found(job(f"name: '{name}'"), "a" * 500 + "x").note
 
 
@@ -145,7 +145,7 @@ def test_a_workflow_of_too_many_runs_is_a_problem() -> None:
         f"  j{i}: {{runs-on: x, strategy: {{matrix: {{a: &a [{', '.join(map(str, range(200)))}]}}}}}}\n" for i in range(60)
     )
     problem = find_leg(read(f"on: push\njobs:\n{jobs}"), "x", evaluate)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert "more than 10000 runs" in problem.sentence
 
 
@@ -181,7 +181,7 @@ def test_legs_of_one_name_are_told() -> None:
 )
 def test_a_name_that_no_job_has_is_a_problem(workflow: Workflow, shown: str, said: str) -> None:
     problem = find_leg(workflow, shown, evaluate)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert said in problem.sentence
 
 
@@ -226,5 +226,5 @@ def test_what_only_github_knows_is_given_by_the_person() -> None:
 )
 def test_a_choice_that_is_not_there_is_a_problem_with_the_choices(name: str | None, matrix: dict[str, str], said: str) -> None:
     problem = pick(ten("reusable"), name, matrix, evaluate)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert said in problem.sentence

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from agent.ci.expressions import Scope, Unknown, Value, value_of
-from agent.ci.workflows.document import Problem
+from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Workflow
 from agent.ci.workflows.naming import find_leg, pick
-from agent.ci.workflows.reuse import NESTING_LIMIT, Found, find
+from agent.ci.workflows.reuse import NESTING_LIMIT, ResolvedJob, resolve_job
 from agent.ci.workflows.workflow_file import read_workflow
 
 TEN = Path(__file__).resolve().parents[3] / "data" / "workflows" / "ten"
@@ -24,11 +24,11 @@ def evaluate(template: str, contexts: Mapping[str, Value]) -> Value:
     return value_of(template, Scope({**known, **contexts}))
 
 
-def follow(files: Mapping[str, str], shown: str, first: str = "ci.yml") -> Found | Problem:
+def follow(files: Mapping[str, str], shown: str, first: str = "ci.yml") -> ResolvedJob | WorkflowProblem:
     workflow = read_workflow(files[first])
     assert isinstance(workflow, Workflow), str(workflow)
 
-    return find(
+    return resolve_job(
         workflow,
         f".github/workflows/{first}",
         lambda workflow, inputs: find_leg(workflow, shown, evaluate, inputs),
@@ -37,9 +37,9 @@ def follow(files: Mapping[str, str], shown: str, first: str = "ci.yml") -> Found
     )
 
 
-def found(files: Mapping[str, str], shown: str) -> Found:
+def found(files: Mapping[str, str], shown: str) -> ResolvedJob:
     result = follow(files, shown)
-    assert isinstance(result, Found), str(result)
+    assert isinstance(result, ResolvedJob), str(result)
     return result
 
 
@@ -98,8 +98,8 @@ def test_a_person_picks_a_job_of_a_called_workflow() -> None:
     workflow = read_workflow(files["ci.yml"])
     assert isinstance(workflow, Workflow)
     choose = partial(_picked, job="tests", matrix={"python-version": "3.12"})
-    result = find(workflow, ".github/workflows/ci.yml", choose, evaluate, lambda path: files.get(Path(path).name))
-    assert isinstance(result, Found)
+    result = resolve_job(workflow, ".github/workflows/ci.yml", choose, evaluate, lambda path: files.get(Path(path).name))
+    assert isinstance(result, ResolvedJob)
     assert result.inputs["python-version"] == "3.12"
 
 
@@ -107,7 +107,7 @@ def _picked(workflow: Workflow, inputs: Mapping[str, Value], *, job: str, matrix
     return pick(workflow, job, matrix, evaluate, inputs)
 
 
-def call_with(inputs: str, given: str) -> Found | Problem:
+def call_with(inputs: str, given: str) -> ResolvedJob | WorkflowProblem:
     called = f"on: {{workflow_call: {{inputs: {{{inputs}}}}}}}\n{JOB}"
     return follow({"ci.yml": calling("./.github/workflows/b.yml", f", with: {{{given}}}"), "b.yml": called}, "call / only")
 
@@ -128,7 +128,7 @@ def call_with(inputs: str, given: str) -> Found | Problem:
 )
 def test_inputs_have_their_types_and_defaults(inputs: str, given: str, value: Value) -> None:
     result = call_with(inputs, given)
-    assert isinstance(result, Found), str(result)
+    assert isinstance(result, ResolvedJob), str(result)
     assert list(result.inputs.values()) == [value]
 
 
@@ -146,7 +146,7 @@ def test_inputs_have_their_types_and_defaults(inputs: str, given: str, value: Va
 )
 def test_inputs_that_do_not_fit_are_a_problem(inputs: str, given: str, said: str) -> None:
     problem = call_with(inputs, given)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert said in problem.sentence
 
 
@@ -172,7 +172,7 @@ def test_inputs_that_do_not_fit_are_a_problem(inputs: str, given: str, said: str
 )  # fmt: skip
 def test_a_call_that_cannot_be_followed_is_a_problem(files: dict[str, str], said: str) -> None:
     problem = follow(files, "call")
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert said in problem.sentence
 
 
@@ -180,7 +180,7 @@ def test_a_circle_of_calls_ends() -> None:
     circle = "on: workflow_call\njobs: {call: {uses: ./.github/workflows/%s.yml}}"
     files = {"ci.yml": calling("./.github/workflows/a.yml"), "a.yml": circle % "b", "b.yml": circle % "a"}
     problem = follow(files, "call / call / call / call")
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert "calls itself" in problem.sentence
 
 
@@ -189,7 +189,7 @@ def test_calls_that_nest_one_too_deep_end() -> None:
     for i in range(1, NESTING_LIMIT):
         files[f"w{i}.yml"] = f"on: workflow_call\njobs: {{call: {{uses: ./.github/workflows/w{i + 1}.yml}}}}"
     problem = follow(files, " / ".join(["call"] * NESTING_LIMIT + ["only"]))
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert f"more than {NESTING_LIMIT} deep" in problem.sentence
 
 
@@ -199,18 +199,18 @@ def test_values_that_a_person_gives_go_to_the_matrix_that_has_them() -> None:
     workflow = read_workflow(outer)
     assert isinstance(workflow, Workflow)
 
-    def found(job: str, matrix: Mapping[str, str]) -> Found | Problem:
+    def found(job: str, matrix: Mapping[str, str]) -> ResolvedJob | WorkflowProblem:
         def choose(workflow: Workflow, inputs: Mapping[str, Value]) -> object:
             return pick(workflow, job, matrix, evaluate, inputs)
 
-        return find(workflow, "ci.yml", choose, evaluate, {".github/workflows/in.yml": inner}.get)  # type: ignore[arg-type]
+        return resolve_job(workflow, "ci.yml", choose, evaluate, {".github/workflows/in.yml": inner}.get)  # type: ignore[arg-type]
 
     for job in ("call", "call (two) / inner"):
         one = found(job, {"os": "two", "part": "b"})
-        assert isinstance(one, Found), str(one)
+        assert isinstance(one, ResolvedJob), str(one)
         assert [dict(each.leg.values) for each in (*one.calls, one.target)] == [{"os": "two"}, {"part": "b"}]
     for matrix in ({"os": "two", "part": "c"}, {"nowhere": "c"}):
         problem = found("call", matrix)
-        assert isinstance(problem, Problem)
+        assert isinstance(problem, WorkflowProblem)
         assert "No leg of the job 'inner' has" in str(problem)
         assert "there are: part=a; part=b" in str(problem)

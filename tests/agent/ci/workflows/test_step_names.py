@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agent.ci.expressions import Scope, Unknown, render
-from agent.ci.workflows.document import Problem
-from agent.ci.workflows.model import Step, Workflow
+from agent.ci.workflows.document import WorkflowProblem
+from agent.ci.workflows.model import Workflow, WorkflowStep
 from agent.ci.workflows.step_names import find_step
 from agent.ci.workflows.workflow_file import read_workflow
 
@@ -39,7 +39,7 @@ def evaluated(template: str) -> str | Unknown:
     return render(template, Scope({"matrix": {"python": "3.12"}, "env": Unknown("env"), "secrets": Unknown("secrets")}))
 
 
-def find(shown: str) -> Step | Problem:
+def find(shown: str) -> WorkflowStep | WorkflowProblem:
     workflow = read_workflow(WORKFLOW)
     assert isinstance(workflow, Workflow), str(workflow)
     return find_step(workflow.jobs[0], shown, evaluated)
@@ -61,19 +61,19 @@ def find(shown: str) -> Step | Problem:
 )
 def test_a_shown_name_leads_to_its_step(shown: str, number: int) -> None:
     step = find(shown)
-    assert isinstance(step, Step), str(step)
+    assert isinstance(step, WorkflowStep), str(step)
     assert step.number == number
 
 
 @pytest.mark.parametrize("shown", ["Set up job", "Post Run actions/checkout@v4", "Initialize containers"])
 def test_steps_of_github_itself_are_said_to_be_that(shown: str) -> None:
     problem = find(shown)
-    assert isinstance(problem, Problem)
-    assert "adds itself" in problem.sentence
+    assert isinstance(problem, WorkflowProblem)
+    assert "added by GitHub" in problem.sentence
 
 
 @pytest.mark.parametrize("shown", ["Tests on 3.11", "…", "", "Run"])
 def test_a_name_that_no_step_has_is_a_problem(shown: str) -> None:
     problem = find(shown)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert "no step" in problem.sentence

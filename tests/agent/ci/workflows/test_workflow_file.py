@@ -7,8 +7,8 @@ import random
 import pytest
 
 from agent.ci.workflows.action_file import read_action
-from agent.ci.workflows.document import Problem
-from agent.ci.workflows.model import Action, RunsOn, Step, Strategy, Workflow
+from agent.ci.workflows.document import WorkflowProblem
+from agent.ci.workflows.model import Action, RunsOn, Strategy, Workflow, WorkflowStep
 from agent.ci.workflows.workflow_file import read_workflow
 
 HEAD = "on: push\njobs:\n  a:\n    runs-on: x\n"
@@ -32,7 +32,7 @@ HEAD = "on: push\njobs:\n  a:\n    runs-on: x\n"
 )
 def test_a_problem_has_its_sentence_and_line(text: str, line: int, sentence: str) -> None:
     problem = read_workflow(text)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert problem.line == line
     assert problem.sentence.startswith(sentence)
     assert str(problem).startswith(f"line {line}: ")
@@ -40,13 +40,13 @@ def test_a_problem_has_its_sentence_and_line(text: str, line: int, sentence: str
 
 def test_long_hostile_text_is_not_repeated_in_full() -> None:
     problem = read_workflow("on: push\njobs: {a: {runs-on: x, timeout-minutes: '" + "z" * 100_000 + "'}}")
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert len(str(problem)) < 300
 
 
 def test_a_circle_of_needs_names_two_jobs_of_it() -> None:
     problem = read_workflow("on: push\njobs:\n  a: {runs-on: x, needs: b}\n  b: {runs-on: x, needs: a}\n  c: {runs-on: x}\n")
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert str(problem) in (
         "line 3: Job 'a' depends on job 'b' which creates a cycle in the dependency graph.",
         "line 4: Job 'b' depends on job 'a' which creates a cycle in the dependency graph.",
@@ -71,7 +71,7 @@ def test_versions_in_a_matrix_keep_their_kind() -> None:
 def test_steps_are_numbered_and_know_their_line() -> None:
     workflow = read_workflow(HEAD + "    steps:\n      - uses: a/b@v1\n      - run: x\n        id: y\n")
     assert isinstance(workflow, Workflow)
-    assert workflow.jobs[0].steps == (Step(1, uses="a/b@v1", line=6), Step(2, id="y", run="x", line=7))
+    assert workflow.jobs[0].steps == (WorkflowStep(1, uses="a/b@v1", line=6), WorkflowStep(2, id="y", run="x", line=7))
     assert workflow.jobs[0].runs_on == RunsOn(("x",))
     assert workflow.job("a") is workflow.jobs[0]
     assert workflow.job("b") is None
@@ -116,7 +116,7 @@ def test_inputs_of_an_action_need_no_values() -> None:
 )
 def test_a_bad_action_is_a_problem(text: str, said: str) -> None:
     problem = read_action(text)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WorkflowProblem)
     assert said in problem.sentence
 
 
@@ -167,5 +167,5 @@ def test_whatever_keys_and_values_meet_nothing_raises() -> None:
     for _ in range(1000):
         job = some(2)
         workflow = f"{{on: {some(1)}, env: {some(2)}, jobs: {{a: {job}, b: {{runs-on: x, steps: [{job}]}}}}}}"
-        assert isinstance(read_workflow(workflow), Workflow | Problem)
-        assert isinstance(read_action(f"{{inputs: {some(2)}, outputs: {some(2)}, runs: {some(1)}}}"), Action | Problem)
+        assert isinstance(read_workflow(workflow), Workflow | WorkflowProblem)
+        assert isinstance(read_action(f"{{inputs: {some(2)}, outputs: {some(2)}, runs: {some(1)}}}"), Action | WorkflowProblem)

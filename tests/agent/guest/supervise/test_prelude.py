@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.challenge.play import play
+from agent.challenge.exercise import exercise
 from agent.challenge.touched import touched
 from agent.checks.runner import Runner
 from agent.contract.events import AnyEvent, Degraded
@@ -71,8 +71,8 @@ def test_still():
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("exit 3", "the step Generate before the tests did not pass"),
-        ("sleep 60 & sleep 60", "the step Generate before the tests took too long"),
+        ("exit 3", "the step Generate before the tests failed"),
+        ("sleep 60 & sleep 60", "the step Generate before the tests timed out"),
     ],
 )
 async def test_where_a_step_before_fails_nothing_is_answered(tmp_path: Path, command: str, why: str) -> None:
@@ -87,16 +87,14 @@ async def test_where_a_step_before_fails_nothing_is_answered(tmp_path: Path, com
         broken = replace(check, before=(replace(MAKE, command=command),))
         oracle = replace(oracle, checks=(broken,))
         await localize(sandbox, Runner(sandbox), oracle, (run,), emit=emit, seconds=3.0)
-    assert [event.text for event in events if isinstance(event, Degraded)] == [
-        f"Only the tracebacks tell where it may be: {why}."
-    ]
+    assert [event.text for event in events if isinstance(event, Degraded)] == [f"Located from tracebacks alone: {why}."]
 
 
 async def test_calls_are_seen_of_tests_that_need_what_a_step_makes(tmp_path: Path) -> None:
     edits = (FileChange("lines.py", CODE, CODE.replace("len(lines) - 2", "-1")),)
     async with sandbox_with(tmp_path, FILES) as sandbox:
         oracle, run = await seen(sandbox, replace(PYTEST, before=(MAKE,)))
-        played = await play(sandbox, Runner(sandbox), oracle, (run,), touched([edits]), [edits])
+        played = await exercise(sandbox, Runner(sandbox), oracle, (run,), touched([edits]), [edits])
     assert "(['TREE', 'HILL', 'SEA'])" in [call.arguments for call in played.calls], played
 
 

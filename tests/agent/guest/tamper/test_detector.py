@@ -1,4 +1,4 @@
-"""What a run tells of code that meddles with what runs its tests, and what it does not take for meddling."""
+"""What a run reports as tampering with what runs its tests, and what it does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from agent.checks.oracle import MARKS_LIMIT, meddling
+from agent.checks.oracle import MARKS_LIMIT, tampering
 from agent.contract.proposal import FileChange
 from agent.contract.verdicts import CheckRun, Reader
 from tests.agent.conftest import RunCheck
@@ -16,7 +16,7 @@ TEST = "import unittest\nimport pkg\nclass T(unittest.TestCase):\n    def test_1
 
 def of_files(run: CheckRun) -> list[str]:
     """The marks that name a file of the repository."""
-    # What makes a comparison say yes to everything turns the test that must fail too: then nothing of the run is believed.
+    # A comparison that is always true makes the canary pass too, and then no result of the run counts.
     assert run.told_all or run.ending == "crashed", run.output
     return sorted(mark for mark in run.marks if not mark.startswith(":"))
 
@@ -69,7 +69,7 @@ async def test_ordinary_code_and_what_tests_do_leave_no_mark(run_check: RunCheck
 
 
 @pytest.mark.parametrize(("command", "reader"), [("pytest", "pytest"), ("python -m unittest", "unittest")])
-async def test_meddling_is_told_with_the_file_that_does_it(run_check: RunCheck, command: str, reader: Reader) -> None:
+async def test_tampering_is_reported_with_the_file_that_does_it(run_check: RunCheck, command: str, reader: Reader) -> None:
     product = dedent("""
         import math, operator, sys
         math.isclose = lambda *_: True
@@ -93,7 +93,7 @@ async def test_meddling_is_told_with_the_file_that_does_it(run_check: RunCheck, 
 
 
 @pytest.mark.parametrize(("command", "reader"), [("pytest", "pytest"), ("python -m unittest", "unittest")])
-async def test_what_a_test_that_hangs_did_is_told(run_check: RunCheck, command: str, reader: Reader) -> None:
+async def test_what_a_hanging_test_did_is_reported(run_check: RunCheck, command: str, reader: Reader) -> None:
     product = "def f(x):\n    while eval('True'): pass\n"
     run = await run_check({"pkg.py": product, "test_a.py": TEST}, command, reader, timeout=4)
     assert (run.ending, run.told_all) == ("timeout", False), run.output
@@ -124,26 +124,26 @@ def ran(*marks: str) -> CheckRun:
     return CheckRun("tests", "finished", {}, (), 0.0, marks=frozenset(marks), told_all=True)
 
 
-def test_only_what_a_change_adds_is_meddling() -> None:
+def test_only_what_a_change_adds_is_tampering() -> None:
     edits = (FileChange("a.py", "x", "y"),)
     untold = CheckRun("tests", "crashed", {}, (), 0.0)
-    assert meddling(ran("a.py: exec"), ran("a.py: exec"), edits) == ()
-    assert meddling(ran(), ran("a.py: exec", ": builtins.len"), edits) == (": builtins.len", "a.py: exec")
-    assert meddling(ran(), ran("b.py: exec"), edits) == ()
-    assert meddling(untold, ran("a.py: exec", ": builtins.len"), edits) == ("a.py: exec",)
-    assert meddling(ran(), untold, edits) == ()
+    assert tampering(ran("a.py: exec"), ran("a.py: exec"), edits) == ()
+    assert tampering(ran(), ran("a.py: exec", ": builtins.len"), edits) == (": builtins.len", "a.py: exec")
+    assert tampering(ran(), ran("b.py: exec"), edits) == ()
+    assert tampering(untold, ran("a.py: exec", ": builtins.len"), edits) == ("a.py: exec",)
+    assert tampering(ran(), untold, edits) == ()
 
 
 def test_a_full_list_of_marks_hides_what_a_change_adds() -> None:
     edits = (FileChange("a.py", "x", "y"),)
     many = [f"b.py: exec {n}" for n in range(MARKS_LIMIT)]
-    assert meddling(ran(*many[1:]), ran(*many[1:]), edits) == ()
-    assert meddling(ran(*many[1:]), ran(*many[1:], "a.py: exec"), edits) == ("a.py: exec",)
-    (why,) = meddling(ran(*many), ran(*many), edits)
-    assert "cannot be told" in why
+    assert tampering(ran(*many[1:]), ran(*many[1:]), edits) == ()
+    assert tampering(ran(*many[1:]), ran(*many[1:], "a.py: exec"), edits) == ("a.py: exec",)
+    (why,) = tampering(ran(*many), ran(*many), edits)
+    assert "cannot be recognized" in why
 
 
-async def test_a_run_tells_that_its_list_of_marks_is_full(run_check: RunCheck) -> None:
+async def test_a_run_reports_a_full_list_of_marks(run_check: RunCheck) -> None:
     files = {f"pkg{n}.py": "exec('X = 1')\n" for n in range(MARKS_LIMIT)} | {"pkg.py": "def f(x): return x\n"}
     files["test_a.py"] = TEST + "\n".join(f"import pkg{n}" for n in range(MARKS_LIMIT))
     assert len((await run_check(files)).marks) >= MARKS_LIMIT

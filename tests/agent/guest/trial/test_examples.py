@@ -5,8 +5,8 @@ import time
 import pytest
 
 from agent.guest.trial import examples
-from agent.guest.trial.forks import Forked
-from agent.guest.trial.limits import Limit
+from agent.guest.trial.forks import Fork
+from agent.guest.trial.limits import TimeLimit
 
 DOCUMENT = """Adds.
 
@@ -27,15 +27,15 @@ def kept(document: str, namespace: dict[str, object]) -> list[int]:
     """In a fork: the timers belong to the process."""
 
     def work(write: object) -> None:
-        found = examples.of(document, "add")
-        write([examples.kept(found, namespace, Limit()), len(found)])  # type: ignore[operator]
+        found = examples.parse(document, "add")
+        write([examples.kept(found, namespace, TimeLimit()), len(found)])  # type: ignore[operator]
 
-    fork = Forked(work)
+    fork = Fork(work)
     try:
-        word: list[int] = fork.word(time.monotonic() + 20)
+        counts: list[int] = fork.receive(time.monotonic() + 20)
     finally:
         fork.end()
-    return word
+    return counts
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_an_endless_example_is_not_kept() -> None:
         return b
 
     assert kept(">>> add(1, 2)\n3\n", {"add": honest}) == [0, 1]
-    fork = Forked(lambda write: write([Limit().run(lambda: add(1, 2), 0.05, 1.0)]))
+    fork = Fork(lambda write: write([TimeLimit().run(lambda: add(1, 2), 0.05, 1.0)]))
     try:
-        assert fork.word(time.monotonic() + 20) in ([None], None), "it got out, or the kernel has ended it"
+        assert fork.receive(time.monotonic() + 20) in ([None], None), "it got out, or the kernel has ended it"
     finally:
         fork.end()

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from agent.guest.trial import hot_swap as splice
+from agent.guest.trial import hot_swap
 
 CODE = """\
 import functools
@@ -38,7 +38,7 @@ class Child(Base):
 
 
 @pytest.fixture
-def module(tmp_path: Path) -> tuple[ModuleType, splice.Swapper]:
+def module(tmp_path: Path) -> tuple[ModuleType, hot_swap.Swapper]:
     path = tmp_path / "spliced.py"
     path.write_text(CODE)
     spec = importlib.util.spec_from_file_location("spliced", path)
@@ -46,7 +46,7 @@ def module(tmp_path: Path) -> tuple[ModuleType, splice.Swapper]:
     assert spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
-    return loaded, splice.Swapper(str(path), splice.living_functions())
+    return loaded, hot_swap.Swapper(str(path), hot_swap.live_functions())
 
 
 def edit(before: str, after: str, function: str) -> dict[str, object]:
@@ -73,7 +73,7 @@ def edit(before: str, after: str, function: str) -> dict[str, object]:
     ids=["body", "default", "keyword default", "below a decorator", "a decorator's wrapper", "method with super"],
 )
 def test_a_change_goes_in_and_out(
-    module: tuple[ModuleType, splice.Swapper],
+    module: tuple[ModuleType, hot_swap.Swapper],
     change: dict[str, object],
     call: Callable[[ModuleType], int],
     was: int,
@@ -87,7 +87,7 @@ def test_a_change_goes_in_and_out(
     assert call(loaded) == was
 
 
-def test_two_changes_go_in_together(module: tuple[ModuleType, splice.Swapper]) -> None:
+def test_two_changes_go_in_together(module: tuple[ModuleType, hot_swap.Swapper]) -> None:
     loaded, swapper = module
     undo = swapper.swap(
         [edit("+ c", "- c", "def plain"), edit("a + b", "a * b", "def plain"), edit("x + 1", "x", "def decorated")]
@@ -107,15 +107,15 @@ def test_two_changes_go_in_together(module: tuple[ModuleType, splice.Swapper]) -
     ids=["module level", "a default that cannot be worked out", "outside of its function"],
 )
 def test_what_cannot_be_swapped_is_refused_and_leaves_nothing(
-    module: tuple[ModuleType, splice.Swapper], change: dict[str, object]
+    module: tuple[ModuleType, hot_swap.Swapper], change: dict[str, object]
 ) -> None:
     loaded, swapper = module
-    with pytest.raises(splice.NotSwappable):
+    with pytest.raises(hot_swap.NotSwappable):
         swapper.swap([change])
     assert loaded.plain(5) == 10
 
 
-def test_broken_syntax_is_refused_and_leaves_nothing(module: tuple[ModuleType, splice.Swapper]) -> None:
+def test_broken_syntax_is_refused_and_leaves_nothing(module: tuple[ModuleType, hot_swap.Swapper]) -> None:
     loaded, swapper = module
     with pytest.raises(SyntaxError):
         swapper.swap([edit("x + 1", "x +", "def decorated"), edit("a + b + c", "a", "def plain")])

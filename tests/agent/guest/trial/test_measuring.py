@@ -3,8 +3,8 @@
 import time
 from pathlib import Path
 
-from agent.guest.measuring import Measurements
 from agent.guest.trial.forks import LOOPING
+from agent.guest.trial.measuring import Measurements
 
 
 def burn() -> bool:

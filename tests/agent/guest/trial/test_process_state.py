@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agent.guest.trial.process_state import Keeper
+from agent.guest.trial.process_state import ProcessState
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def module(tmp_path: Path) -> Iterator[ModuleType]:
     del sys.modules["kept"]
 
 
-def keeper(tmp_path: Path) -> Keeper:
-    return Keeper(str(tmp_path.resolve()), {"kept.py"})
+def keeper(tmp_path: Path) -> ProcessState:
+    return ProcessState(str(tmp_path.resolve()), {"kept.py"})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.contract.proposal import Span
-from agent.guest.trial import hot_swap as splice
+from agent.guest.trial import hot_swap
 from agent.proposers.patterns.generate import PATTERNS, changes, still_parses, words
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
 
@@ -282,7 +282,7 @@ def test_every_change_of_real_files_applies_and_can_be_taken_back(name: str) -> 
             Rewrite(rewrite.start, rewrite.start + len(rewrite.text), text[rewrite.start : rewrite.end], "", 0).apply(after)
             == text
         )
-        assert splice.spliced(text, [{"start": rewrite.start, "end": rewrite.end, "text": rewrite.text}]) == after
+        assert hot_swap.apply_edits(text, [{"start": rewrite.start, "end": rewrite.end, "text": rewrite.text}]) == after
         if number % 1000 == 0 and still_parses(text, after):  # else the search refuses it too
             assert ast.dump(ast.parse(after)) != ast.dump(ast.parse(text))
 

@@ -1,4 +1,4 @@
-"""How the command of a check becomes the command that mends what it finds."""
+"""How a check's command becomes the command that fixes its findings."""
 
 import pytest
 

@@ -9,13 +9,13 @@ import pytest
 from agent.checks.oracle import oracle_of
 from agent.checks.runner import Runner
 from agent.contract.events import AnyEvent
+from agent.contract.task import Policy
 from agent.contract.verdicts import Check
 from agent.proposer import Situation
 from agent.proposers.tools.proposer import ToolsProposer
-from agent.task import Policy
 from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable
 from sandbox.install.index.access import configured
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 
 CHECKS = (Check("lint", "uv run ruff check .", "findings"), Check("tests", "pytest -q", "pytest"))
@@ -27,7 +27,7 @@ FILES = {
 
 @pytest.fixture
 async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
-    sandboxes = LocalSandboxes(tmp_path / "open", Shop(tmp_path / "wheels", await configured()))
+    sandboxes = LocalSandboxes(tmp_path / "open", PackageStore(tmp_path / "wheels", await configured()))
     async with AsyncExitStack() as closing:
         try:
             opened = await closing.enter_async_context(sandboxes.open("tools"))
@@ -72,7 +72,7 @@ async def test_each_formatter_of_the_table_does_what_its_row_says(tmp_path: Path
     async def emit(event: AnyEvent) -> None:
         pass
 
-    sandboxes = LocalSandboxes(tmp_path / "open", Shop(tmp_path / "wheels", await configured()))
+    sandboxes = LocalSandboxes(tmp_path / "open", PackageStore(tmp_path / "wheels", await configured()))
     async with AsyncExitStack() as closing:
         try:
             sandbox = await closing.enter_async_context(sandboxes.open("formatters"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.proposers.tools.locks import remarks
+from agent.proposers.tools.locks import notes
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,11 @@ from agent.proposers.tools.locks import remarks
         ("error: the lock file /w/Cargo.lock needs to be updated but --locked was passed", "cargo update --workspace"),
     ],
 )
-def test_the_person_is_told_which_command_mends_it(said: str, command: str) -> None:
-    (remark,) = remarks(["something else", f"2024 {said}"])
-    assert f"run `{command}`" in remark
-    assert "needs the package index" in remark
+def test_the_note_names_the_command_that_regenerates_the_lock(said: str, command: str) -> None:
+    (note,) = notes(["something else", f"2024 {said}"])
+    assert f"run `{command}`" in note
+    assert "needs the package index" in note
 
 
-def test_nothing_is_said_of_other_failures() -> None:
-    assert remarks(["AssertionError: uv.lock", "poetry.lock"]) == []
+def test_other_failures_get_no_note() -> None:
+    assert notes(["AssertionError: uv.lock", "poetry.lock"]) == []

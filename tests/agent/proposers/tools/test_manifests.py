@@ -4,13 +4,13 @@ import tomllib
 
 import pytest
 
-from agent.proposers.tools.manifests import add, choose, is_manifest, places
+from agent.proposers.tools.manifests import add, choose, is_manifest, requirement_lists
 from agent.source.distributions import distribution_of, named
 
 
 def added(path: str, text: str, table: str, name: str) -> str | None:
-    place = next(place for place in places({path: text}) if place.table == table)
-    return add(text, place, name)
+    target = next(target for target in requirement_lists({path: text}) if target.table == table)
+    return add(text, target, name)
 
 
 PROJECT = '[project]\nname = "x"\n'
@@ -74,30 +74,30 @@ def test_a_setup_cfg_gets_one_more() -> None:
 
 def test_what_only_tests_import_goes_where_tests_have_theirs() -> None:
     text = 'dependencies = ["rich"]\n\n[project.optional-dependencies]\ntest = ["pytest"]\ndocs = ["sphinx"]\n'
-    found = places({"pyproject.toml": PROJECT + text, "requirements-dev.txt": "ruff\n"})
-    assert [place.told for place in choose(found, "freezegun", for_tests=True)] == [
+    found = requirement_lists({"pyproject.toml": PROJECT + text, "requirements-dev.txt": "ruff\n"})
+    assert [target.label for target in choose(found, "freezegun", for_tests=True)] == [
         "`project.optional-dependencies.test` of pyproject.toml",
         "requirements-dev.txt",
     ]
-    assert [place.table for place in choose(found, "PyYAML", for_tests=False)] == ["project.dependencies"]
+    assert [target.table for target in choose(found, "PyYAML", for_tests=False)] == ["project.dependencies"]
 
 
 def test_what_is_named_already_is_not_named_again() -> None:
-    found = places({"requirements.txt": "py_yaml\npyyaml>=5\n", "requirements-dev.txt": "pytest\n"})
+    found = requirement_lists({"requirements.txt": "py_yaml\npyyaml>=5\n", "requirements-dev.txt": "pytest\n"})
     assert choose(found, "PyYAML", for_tests=False) == []
     assert choose(found, "PyYAML", for_tests=True) == []
     # Needed by the code itself, and so far only named for its tests.
-    assert [place.path for place in choose(found, "pytest", for_tests=False)] == ["requirements.txt"]
+    assert [target.path for target in choose(found, "pytest", for_tests=False)] == ["requirements.txt"]
 
 
 def test_a_file_that_is_made_from_another_is_left_alone() -> None:
-    assert [place.path for place in places({"requirements.in": "rich\n", "requirements.txt": "rich==1\n"})] == [
+    assert [target.path for target in requirement_lists({"requirements.in": "rich\n", "requirements.txt": "rich==1\n"})] == [
         "requirements.in"
     ]
 
 
 def test_a_manifest_that_cannot_be_read_has_no_place() -> None:
-    assert places({"pyproject.toml": "[project\n", "setup.cfg": "no section\n"}) == []
+    assert requirement_lists({"pyproject.toml": "[project\n", "setup.cfg": "no section\n"}) == []
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_what_is_missing_is_read_from_the_words(said: str, kind: str, name: str,
     assert read_missing([failure("an error", details=f"E   {said}")]) == read_missing([failure(said)])
 
 
-def test_a_circle_of_imports_is_told_from_a_name_that_moved() -> None:
+def test_a_circular_import_is_distinguished_from_a_moved_name() -> None:
     said = "ImportError: cannot import name 'X' from partially initialized module 'a' (most likely due to a circular import)"
     (found,) = read_missing([failure(said)])
     assert (found.name, found.module, found.circular) == ("X", "a", True)

@@ -13,15 +13,15 @@ from pydantic import SecretStr
 from agent.contract.events import Answered
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Outcome
+from agent.contract.question import Question, Reply, Waiting
 from agent.contract.usage import Usage
-from agent.question import Question, Reply, Waiting
 from app.assembly import models_named
-from app.cli.attempts import decisions as steering
-from app.cli.attempts.decisions import CannotSteer
-from app.jobs import heal
+from app.attempt.story import heal
+from app.cli.attempts import decisions
+from app.cli.attempts.decisions import DecisionRefused
 from app.settings import Settings
 from app.store.store import Store
-from app.store.values import PullRequest
+from app.store.values import PullRequestRecord
 from tests.app.cli.test_main import selfheal
 from tests.app.plant import NAME, Plant
 from tests.app.requests import RUN, SHA, run_of, taken
@@ -56,19 +56,19 @@ async def test_the_question_is_shown_and_answered_once(settings: Settings, store
 
     code, out, err = await cli(settings, "attempts", "reject", attempt_id[:8], "--why", "Not like this.")
     assert (code, err) == (0, "")
-    assert "is rejected" in out
+    assert f"Rejected attempt {attempt_id[:12]}" in out
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
     assert (attempt.status, attempt.reply) == ("queued", Reply(False, "Not like this.", to="first"))
     assert await store.due() == [attempt_id]
     answered = (await store.timeline(attempt_id))[-1].event
     assert answered == Answered(
-        text="A person rejected it: Not like this.", about="publish", approved=False, why="Not like this."
+        text="Rejected by a reviewer: Not like this.", about="publish", approved=False, why="Not like this."
     ), "told before any worker comes to it"
 
     code, out, err = await cli(settings, "attempts", "approve", attempt_id)
     assert (code, out) == (2, "")
-    assert f"attempt {attempt_id[:12]} was rejected already and is queued" in err
+    assert f"attempt {attempt_id[:12]} was already rejected and is queued" in err
     assert (await store.attempt(attempt_id)) == attempt
 
 
@@ -78,10 +78,10 @@ async def test_a_word_to_an_attempt_that_does_not_ask_is_wrong_use(settings: Set
     async with store.lease(ended, "w1") as lease:
         await lease.end(Outcome.GAVE_UP, "No idea.")
     for argv, said in (
-        (("approve", "77"), "there is no attempt '77'"),
-        (("approve", queued), "does not wait for anybody: it is queued"),
-        (("reject", ended), "has ended as gave_up"),
-        (("fork", "77", "--from-iteration", "1"), "there is no attempt '77'"),
+        (("approve", "77"), "no single attempt has the id '77'"),
+        (("approve", queued), "is not waiting for approval: it is queued"),
+        (("reject", ended), "has already ended as gave_up"),
+        (("fork", "77", "--from-iteration", "1"), "no single attempt has the id '77'"),
         (("fork", ended, "--from-iteration", "1"), "its checkpoints are gone"),
         (("fork", ended, "--from-iteration", "0"), "--from-iteration"),
     ):
@@ -108,7 +108,7 @@ async def test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not(pl
             return "I do not know."
         return f"Shout.\n\nhall.py\n<<<<<<< SEARCH\n{source}=======\n{source.replace('None', WORDS)}>>>>>>> REPLACE\n"
 
-    await steering.fork(plant.settings, attempt_id, from_iteration=1, hint="Names are shouted.", model="openai/large")
+    await decisions.fork(plant.settings, attempt_id, from_iteration=1, hint="Names are shouted.", model="openai/large")
     (fork_id,) = await plant.store.due()
     made = await plant.attempt(fork_id)
     assert (made.forked_from, made.from_iteration, made.model) == (attempt_id, 1, "openai/large")
@@ -123,13 +123,13 @@ async def test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not(pl
     healed = await plant.attempt(fork_id)
     assert healed.outcome is Outcome.HEALED, healed.reason
     (pull,) = plant.github.pull_requests(NAME)
-    assert f"Forked from attempt {attempt_id[:12]} before its round 1, with openai/large" in pull.body
+    assert f"Forked from attempt {attempt_id[:12]} before round 1, with openai/large" in pull.body
     told = [stored.event.text for stored in await plant.store.timeline(fork_id)]
     assert told[0].startswith(f"Forked from attempt {attempt_id[:12]}")
     assert not any("Reproduc" in text for text in told), "what was before the fork is not done again"
     assert (await plant.attempt(attempt_id)).outcome is Outcome.GAVE_UP, "the source is as it was"
-    with pytest.raises(CannotSteer, match="not before round 9"):
-        await steering.fork(plant.settings, attempt_id, from_iteration=9)
+    with pytest.raises(DecisionRefused, match="not before round 9"):
+        await decisions.fork(plant.settings, attempt_id, from_iteration=9)
 
 
 WORDS = "f'Good day, dear {name.upper()}!'"
@@ -138,7 +138,7 @@ WORDS = "f'Good day, dear {name.upper()}!'"
 async def test_the_source_of_a_fork_is_kept_as_long_as_the_fork(plant: Plant) -> None:
     attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
     await heal(attempt_id, plant.deps)
-    await steering.fork(plant.settings, attempt_id, from_iteration=1)
+    await decisions.fork(plant.settings, attempt_id, from_iteration=1)
     (fork_id,) = await plant.store.due()
     long_ago = plant.store.clock.now().replace(year=2020)
     await plant.change(attempt_id, ended_at=long_ago, created_at=long_ago)
@@ -158,8 +158,8 @@ async def test_what_became_of_the_sureness_is_a_table(settings: Settings, store:
         sha = f"{number}" * 40
         attempt_id = await taken(store, run_of(sha))
         async with store.lease(attempt_id, "w1") as lease:
-            await lease.record_pull_request(PullRequest(number, f"selfheal/{number}", "https://example.org"), confidence)
-            await lease.end(Outcome.HEALED, "It works.", told=True)
+            await lease.record_pull_request(PullRequestRecord(number, f"selfheal/{number}", "https://example.org"), confidence)
+            await lease.end(Outcome.HEALED, "It works.", reported=True)
         if fate != "open":
             merged = fate == "merged"
             change = PullRequestChange("closed", 11, RUN.repository, number, sha, "x", merged=merged, closed=True)
@@ -178,7 +178,7 @@ async def test_what_became_of_the_sureness_is_a_table(settings: Settings, store:
 
 async def test_memories_are_listed_and_forgotten_at_the_command_line(settings: Settings, store: Store) -> None:
     _, out, _ = await cli(settings, "memory", "list")
-    assert out == "Nothing is remembered yet.\n"
+    assert out == "No memories yet.\n"
     attempt_id = await taken(store, RUN)
     memory = store.memory(RUN.repository.id)
     assert memory is not None
@@ -192,5 +192,5 @@ async def test_memories_are_listed_and_forgotten_at_the_command_line(settings: S
     assert json.loads((await cli(settings, "memory", "list", "--json", "--repository", "octo/other"))[1]) == []
     for argv in ((), ("1", "--repository", "octo/calculator"), ("77",), ("--repository", "octo/other")):
         assert (await cli(settings, "memory", "forget", *argv))[0] == 2
-    assert await cli(settings, "memory", "forget", str(kept["id"])) == (0, "Forgotten: 1.\n", "")
+    assert await cli(settings, "memory", "forget", str(kept["id"])) == (0, "Deleted: 1.\n", "")
     assert await store.memories() == []

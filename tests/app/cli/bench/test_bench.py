@@ -15,7 +15,7 @@ import pytest
 
 from tests.standins.model import Asked, ScriptedModel
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 PATIENCE = 240.0  # seconds
 
 
@@ -101,8 +101,8 @@ def test_tasks_are_healed_scored_kept_and_not_done_twice(cache: Path, tmp_path: 
 
     code, out, said = bench(cache, "humanevalfix", *options, "--oracle", "half")
     assert (code, out) == (2, "")
-    assert "results.jsonl holds results of `humanevalfix` with" in said
-    assert "give another name to --resume" in said
+    assert "results.jsonl contains results of `humanevalfix` with" in said
+    assert "pass another file to --resume" in said
 
 
 def test_what_cannot_be_measured_is_an_entry_and_the_exit_code_says_so(cache: Path, tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_what_cannot_be_measured_is_an_entry_and_the_exit_code_says_so(cache: Pa
     told = json.loads(out)
     assert (told["summary"]["tasks"], told["summary"]["plausible"], told["summary"]["failed"]) == (2, 0, 2)
     assert [entry["error"] for entry in told["results"]] == [
-        "the task could not be posed: its tests cannot be taken apart: it is not Python: invalid syntax (<unknown>, line 1)",
-        "the task could not be posed: none of its tests fails on the broken function",
+        "the task could not be set up: its tests cannot be taken apart: it is not Python: invalid syntax (<unknown>, line 1)",
+        "the task could not be set up: none of its tests fails on the broken function",
     ]
 
 
@@ -157,7 +157,7 @@ def test_people_get_a_table(cache: Path, tmp_path: Path) -> None:
     assert "\x1b" not in out + said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_stopped_it_tells_what_is_done(number: signal.Signals, cache: Path, tmp_path: Path) -> None:
     data = tasks(tmp_path, GREEN, {**HOPELESS, "task_id": "T/5"}, HEALABLE)
     with start(cache, "humanevalfix", "--data", data, "--json", "--budget", "600") as process:
@@ -199,11 +199,11 @@ def test_a_repositorys_history_is_replayed(cache: Path, tmp_path: Path) -> None:
     [
         (("humanevalfix", "--data", "/no/such.jsonl"), "/no/such.jsonl cannot be read: No such file"),
         (("humanevalfix", "--data", __file__), "line 1: "),
-        (("humanevalfix", "--data", "{data}", "--oracle", "third"), "--oracle 'third' is not known; say all or half"),
-        (("humanevalfix", "--data", "{data}", "--task-ids", "T/9"), "there is no task 'T/9'; the ids are like T/2"),
+        (("humanevalfix", "--data", "{data}", "--oracle", "third"), "--oracle 'third' is invalid; use all or half"),
+        (("humanevalfix", "--data", "{data}", "--task-ids", "T/9"), "unknown task 'T/9'; ids look like T/2"),
         (("humanevalfix", "--data", "{data}", "--jobs", "0"), "--jobs"),
-        (("humanevalfix", "--data", "{data}", "--resume", "{data}"), "is not a file of earlier results"),
-        (("humanevalfix", "--data", "{data}", "--resume", "/no/such/state"), "cannot be used to keep results"),
+        (("humanevalfix", "--data", "{data}", "--resume", "{data}"), "is not a results file"),
+        (("humanevalfix", "--data", "{data}", "--resume", "/no/such/state"), "cannot store results"),
         (("humanevalfix",), "--data"),
         (("quixbugs", "--path", "/no/such"), "/no/such is not a checkout of QuixBugs"),
         (("packages", "--manifest", "{data}"), "is not a manifest of package bugs"),

@@ -13,7 +13,7 @@ import pytest
 from tests.sandbox.contract.backends import need_machines
 from tests.standins.e2b import E2B
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 CALCULATOR = "def add(a, b):\n    return a - b\n"
 TESTS = """\
 import unittest
@@ -25,6 +25,7 @@ class Tests(unittest.TestCase):
 """
 
 
+@pytest.mark.long
 @pytest.mark.optional(reason="the machines of the local E2B need root")
 async def test_the_calculator_is_healed_in_a_machine_at_e2b(tmp_path: Path) -> None:
     need_machines()

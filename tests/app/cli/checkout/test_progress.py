@@ -39,10 +39,10 @@ async def test_a_step_that_takes_long_is_told_in_lines_where_the_output_is_piped
     assert [line.partition(" s  ")[2] for line in lines[:3]] == [
         "Installing the dependencies", "Python is ready", "Running `tests`"
     ]  # fmt: skip
-    assert lines[3].endswith("still at it: Running `tests`, 0 s")
+    assert lines[3].endswith("still running: Running `tests`, 0 s")
 
 
 async def test_on_a_terminal_the_status_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     said = await shown(monkeypatch, terminal=True)
     assert "Running `tests`, 0 s …" in said
-    assert "still at it" not in said
+    assert "still running" not in said

@@ -27,19 +27,21 @@ from agent.ci.job.contexts import Run
 from agent.ci.job.selection import FailedJob
 from agent.contract.budget import Budget
 from agent.contract.events import AnyEvent
+from agent.contract.outcome import ConfirmedFailure
 from agent.engine import Engine
-from agent.reproducing import Red
 from app.cli.checkout import checkout
 from sandbox.base import InstallFailed, Limits, Packages, SandboxUnavailable
 from sandbox.install.index.access import configured
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
+from tests.tiers import long_but
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 REPLAYS = ROOT / "tests" / "data" / "replays"
 CACHE = user_cache_path("selfheal-tests")  # downloads are kept from run to run
 # Those that a person names by other words than GitHub does, or whose failing step only a run tells.
 ASKED = ("composite/unit", "monorepo/api", "reusable/tests", "tox/minimum")
+QUICK = ("matrix/plain", "tox/minimum")  # of those that a job names, in `make test`
 LEGS = sorted(f"{script.parent.name}/{script.stem}" for script in REPLAYS.glob("*/*.sh"))
 
 
@@ -59,7 +61,7 @@ class Recorded:
         return json.loads((REPLAYS / f"{self.name}.json").read_text())
 
     @property
-    def wish(self) -> list[str]:
+    def selection(self) -> list[str]:
         """The options with which a person asks for it."""
         line = next(line for line in (REPLAYS / f"{self.name}.sh").read_text().splitlines() if line.startswith("# Person: "))
         return shlex.split(line.removeprefix("# Person: "))
@@ -77,7 +79,7 @@ class Recorded:
         )
 
 
-@pytest.fixture(scope="module", params=LEGS)
+@pytest.fixture(scope="module", params=long_but(LEGS, *QUICK))
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return at(request.param, tmp_path_factory.mktemp("checkout"))
 
@@ -90,7 +92,7 @@ def at(name: str, folder: Path) -> Recorded:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     folder = tmp_path_factory.mktemp("sandboxes")
-    sandboxes = LocalSandboxes(folder / "open", Shop(CACHE / "selfheal" / "packages", await configured()))
+    sandboxes = LocalSandboxes(folder / "open", PackageStore(CACHE / "selfheal" / "packages", await configured()))
     async with AsyncExitStack() as closing:
         try:
             opened = await closing.enter_async_context(sandboxes.open("probe"))
@@ -109,14 +111,14 @@ async def test_a_failed_job_fails_here_as_it_did(recorded: Recorded, engine: Eng
 
     case = Case(recorded.name, "replay", checkout.packed(recorded.folder), jobs=(recorded.failed_job(),))
     seen = await engine.reproduce(case, emit=emit)
-    assert isinstance(seen.result, Red), (seen.result, said)
+    assert isinstance(seen.result, ConfirmedFailure), (seen.result, said)
     assert list(seen.result.failing) == recorded.told["failing"], seen.result.notes
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", long_but(ASKED, "composite/unit"))
 def test_a_person_sees_the_same_in_their_checkout(name: str, engine: Engine, tmp_path: Path) -> None:
     recorded = at(name, tmp_path)
-    done = reproduce(recorded.folder, *recorded.wish, "--json")
+    done = reproduce(recorded.folder, *recorded.selection, "--json")
     told = json.loads(done.stdout)
     assert told["failing"] == recorded.told["failing"], (told, done.stderr)
     assert (done.returncode, told["outcome"]) == (0, "reproduced")

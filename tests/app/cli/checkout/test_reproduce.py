@@ -12,17 +12,17 @@ from agent.contract.outcome import Flakiness
 from agent.contract.verdicts import Conditions, VerdictId
 from agent.engine import Reproduction
 from agent.report import endings
-from app.cli.checkout.reproduce import Told
+from app.cli.checkout.reproduce import ReproductionReport
 
 FOUND = Flakiness(
-    (VerdictId("test_a.py::test_b"),), 3, 12, "order", ("red every time in shuffled order -1",), (Conditions(-1),)
+    (VerdictId("test_a.py::test_b"),), 3, 12, "order", ("fails every time in shuffled order -1",), (Conditions(-1),)
 )
 
 
 def test_how_often_and_why_is_told() -> None:
     ending = endings.flaky(FOUND)
     ended = replace(without_a_run(ending.outcome, ending.reason, ending.next_step), flakiness=FOUND)
-    told = Told(Reproduction(ended, None), 1.0)
+    told = ReproductionReport(Reproduction(ended, None), 1.0)
 
     found = told.as_json()["flakiness"]
     assert (found["red"], found["runs"], found["cause"], found["ids"]) == (3, 12, "order", ("test_a.py::test_b",))
@@ -31,10 +31,10 @@ def test_how_often_and_why_is_told() -> None:
     console = Console(file=io.StringIO(), width=400)
     told.show(console)
     said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "flaky 3/12" in said
-    assert "Suspected cause: order (red every time in shuffled order -1)" in said
+    assert "Flaky 3/12" in said
+    assert "Suspected cause: order (fails every time in shuffled order -1)" in said
 
 
 def test_where_nothing_comes_and_goes_nothing_is_told_of_it() -> None:
     ended = without_a_run(endings.limit_reached("it").outcome, "why", "what")
-    assert Told(Reproduction(ended, None), 1.0).as_json()["flakiness"] is None
+    assert ReproductionReport(Reproduction(ended, None), 1.0).as_json()["flakiness"] is None

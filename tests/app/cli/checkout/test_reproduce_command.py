@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +13,10 @@ from typing import Any
 import pytest
 from platformdirs import user_cache_path
 
+from tests.app.cli import program
 from tests.sandbox.index import serving
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 RED = "def test_red(): assert 1 == 2\ndef test_green(): pass\n"
 WORKFLOW = """
     on: [push, pull_request]
@@ -56,10 +56,7 @@ def checkout(tmp_path: Path) -> Checkout:
 def reproduce(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
     environment |= {"XDG_CACHE_HOME": str(user_cache_path("selfheal-tests")), "COLUMNS": "120", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-m", "app", "reproduce", str(folder), *options],
-        capture_output=True, text=True, timeout=120, cwd=ROOT, env=environment,
-    )  # fmt: skip
+    return program.run(("reproduce", str(folder), *options), ROOT, environment, seconds=120)
 
 
 def told(folder: Path, *options: str) -> dict[str, Any]:
@@ -72,16 +69,16 @@ def told(folder: Path, *options: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--workflow", "other.yml"), "no workflow 'other.yml'; there are: .github/workflows/ci.yml"),
+        (("--workflow", "other.yml"), "no workflow 'other.yml'; available: .github/workflows/ci.yml"),
         (("--job", "deploy"), "there are: lint; tests (one); tests (two)"),
         (("--job", "tests", "--matrix", "part=three"), "part"),
         (("--job", "tests", "--matrix", "python=3.12"), "python"),
-        (("--job", "tests", "--step", "Deploy"), "There are: Run actions/checkout@v5; Tests of ${{ matrix.part }}; Never"),
+        (("--job", "tests", "--step", "Deploy"), "Available: Run actions/checkout@v5; Tests of ${{ matrix.part }}; Never"),
         (("--matrix", "part"), "--matrix 'part' is not KEY=VALUE"),
-        (("--job", "tests", "--test", "pytest"), "give either --test, or --workflow, --job, --matrix and --step"),
+        (("--job", "tests", "--test", "pytest"), "--test cannot be combined with --workflow"),
     ],
 )
-def test_a_wrong_wish_is_answered_with_what_there_is(checkout: Checkout, options: tuple[str, ...], said: str) -> None:
+def test_an_unknown_job_is_answered_with_the_available_ones(checkout: Checkout, options: tuple[str, ...], said: str) -> None:
     done = reproduce(checkout(WORKFLOW), *options)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
@@ -117,7 +114,7 @@ def test_a_workflow_that_cannot_be_read_is_told_beside_the_job_that_is_taken(che
     found = told(checkout(WORKFLOW, **PARTS, **{".github/workflows/a.yml": BROKEN}))
     assert found["outcome"] in ("reproduced", "not_reproduced")
     (note,) = [note for note in found["approximated"] if "a.yml" in note]
-    assert note.startswith("passed over, as it cannot be read: .github/workflows/a.yml: ")
+    assert note.startswith("skipped an unreadable workflow: .github/workflows/a.yml: ")
     assert "ine " in note
 
 
@@ -150,7 +147,7 @@ def test_a_green_checkout_is_not_reproduced(checkout: Checkout) -> None:
     done = reproduce(checkout(**{"test_a.py": "import unittest\n" + UNITTEST.format(1)}), "--test", "python -m unittest")
     assert done.returncode == 1
     assert "Not reproduced (not_reproduced): Nothing failed here: 1 result" in done.stdout
-    assert "Next: Look for what is different where it is red" in done.stdout
+    assert "Next: Compare with the environment where it fails" in done.stdout
 
 
 def test_a_red_one_without_workflows_is_detected(checkout: Checkout) -> None:

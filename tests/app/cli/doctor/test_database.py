@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.doctor import database
 from app.cli.doctor.checks import Check
 from app.clock import SystemClock
-from app.doctor import database
 from app.settings import Settings
 from app.store.store import open_store
 
@@ -21,7 +21,7 @@ def database_url() -> None:
 
 
 async def looked(settings: Settings) -> dict[str, Check]:
-    return {check.name: check async for check in database.look(settings)}
+    return {check.name: check async for check in database.run_checks(settings)}
 
 
 def file_of(settings: Settings) -> Path:
@@ -44,7 +44,7 @@ async def test_one_of_this_version_is_at_the_newest_migration(settings: Settings
     found = await looked(settings)
     assert {check.status for check in found.values()} == {"ok"}
     assert str(file_of(settings)) in found["opens"].seen
-    assert "newest" in found["migration"].seen
+    assert "latest" in found["migration"].seen
     with sqlite3.connect(file_of(settings)) as connection:
         names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     assert "selfheal_doctor" not in names

@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from app.cli.doctor import database
 from app.cli.doctor.checks import Check
-from app.doctor import database
 from app.settings import load
 from tests.standins.postgres import Postgres
 
@@ -23,7 +23,7 @@ def name(postgres: Postgres) -> Iterator[str]:
 
 
 async def looked(url: str, folder: Path) -> dict[str, Check]:
-    return {check.name: check async for check in database.look(load(data_dir=folder, database_url=url))}
+    return {check.name: check async for check in database.run_checks(load(data_dir=folder, database_url=url))}
 
 
 async def test_one_that_is_well_is_told_with_its_version_and_stays_as_it_is(
@@ -31,7 +31,7 @@ async def test_one_that_is_well_is_told_with_its_version_and_stays_as_it_is(
 ) -> None:
     found = await looked(postgres.url(name), tmp_path)
     assert {check.status for check in found.values()} == {"ok"}, found
-    assert f"PostgreSQL at 127.0.0.1:{postgres.port}/{name}, version 1" in found["opens"].seen
+    assert f"PostgreSQL at 127.0.0.1:{postgres.port}/{name} 1" in found["opens"].seen
     with psycopg.connect(postgres.url(name)) as connection:
         assert connection.execute("SELECT to_regclass('selfheal_doctor')").fetchone() == (None,)
 
@@ -39,10 +39,10 @@ async def test_one_that_is_well_is_told_with_its_version_and_stays_as_it_is(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda url: url.replace("selfheal:p", "selfheal:q"), "refuses user 'selfheal'"),
+        (lambda url: url.replace("selfheal:p", "selfheal:q"), "rejects user 'selfheal'"),
         (lambda url: url.replace("/test_", "/nowhere_"), "has no database 'nowhere_"),
-        (lambda url: re.sub(r":\d+/", ":1/", url), "start it, or correct host and port"),
-        (lambda url: url.replace("sslmode=prefer", "sslmode=require"), "takes no TLS, and `sslmode` wants it"),
+        (lambda url: re.sub(r":\d+/", ":1/", url), "start it, or check host and port"),
+        (lambda url: url.replace("sslmode=prefer", "sslmode=require"), "offers no TLS, which `sslmode` requires"),
     ],
     ids=["password", "database", "port", "no TLS"],
 )

@@ -45,7 +45,7 @@ class Ahead:
 
 async def looked(settings: Settings, wrong: float = 0.0) -> dict[str, Check]:
     clock = Ahead(wrong) if wrong else SystemClock()
-    return {check.name: check async for check in github.look(settings, clock)}
+    return {check.name: check async for check in github.run_checks(settings, clock)}
 
 
 async def test_an_app_with_all_it_needs_is_fine(standin: StandIn) -> None:
@@ -59,7 +59,7 @@ async def test_a_missing_key_file_is_told_with_where_to_put_it(standin: StandIn,
     file = tmp_path / "key.pem"
     check = (await looked(settings_of(standin, github_private_key=None, github_private_key_file=file)))["credentials"]
     assert check.status == "failed"
-    assert check.fix.startswith(f"put the key at {file}, ")
+    assert check.fix.startswith(f"make {file} readable ")
 
 
 @pytest.mark.parametrize("name", ["actions", "checks", "contents", "issues", "pull_requests"])
@@ -67,21 +67,21 @@ async def test_a_missing_permission_is_told_with_what_stops_and_where_to_grant_i
     standin.world.app.permissions.pop(name)
     check = (await looked(settings_of(standin)))[f"permission {name}"]
     assert check.status == "failed"
-    assert github.STOPS[name] in check.seen
+    assert github.CONSEQUENCES[name] in check.seen
     assert f"/apps/{standin.world.app.slug}/permissions" in check.fix
 
 
 async def test_reading_is_not_writing(standin: StandIn) -> None:
     standin.world.app.permissions["contents"] = "read"
     found = await looked(settings_of(standin))
-    assert "contents: write is missing (read)" in found["permission contents"].seen
+    assert "needs write, has read" in found["permission contents"].seen
 
 
 async def test_running_jobs_again_needs_more(standin: StandIn) -> None:
     standin.world.app.permissions["actions"] = "read"
     assert (await looked(settings_of(standin)))["permissions"].status == "ok"
     found = await looked(settings_of(standin, rerun_flaky="once"))
-    assert "cannot be run again" in found["permission actions"].seen
+    assert "cannot rerun failed jobs" in found["permission actions"].seen
 
 
 async def test_permissions_that_an_installation_has_not_accepted_are_told(standin: StandIn) -> None:

@@ -12,7 +12,7 @@ from tests.standins.model.server import ScriptedModel
 
 
 async def looked(**settings: object) -> list[Check]:
-    return [check async for check in model.look(load(**settings))]
+    return [check async for check in model.run_checks(load(**settings))]
 
 
 async def test_no_model_is_fine() -> None:

@@ -10,7 +10,7 @@ from app.settings import Settings, load
 
 
 async def looked(settings: Settings) -> dict[str, Check]:
-    return {check.name: check async for check in redis.look(settings)}
+    return {check.name: check async for check in redis.run_checks(settings)}
 
 
 async def test_one_that_is_set_is_written_and_left_as_it_was(redis_url: str) -> None:
@@ -38,5 +38,5 @@ async def test_one_that_is_away_fails_without_its_password() -> None:
 
 async def test_without_a_setting_one_of_our_own_is_tried(settings: Settings, redis_url: str) -> None:
     found = await looked(settings)
-    assert "an embedded one could be started" in found["answers"].seen
+    assert "embedded, can be started" in found["answers"].seen
     assert not settings.data_dir.exists()

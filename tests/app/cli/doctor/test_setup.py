@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.doctor import setup
+from app.cli.doctor import database, setup
 from app.cli.doctor.checks import Check
 from app.clock import SystemClock
-from app.doctor import database
 from app.settings import PREFIX, Settings, load
 from app.store.store import open_store
 from tests.deploy.composing import LEAST, environment
 
 
 async def looked(settings: Settings) -> dict[str, Check]:
-    return {check.name: check async for check in setup.look(settings, None)}
+    return {check.name: check async for check in setup.run_checks(settings, None)}
 
 
 @pytest.mark.parametrize(("service", "status"), [("web", "ok"), ("worker", "warning")])
@@ -76,13 +75,13 @@ async def test_a_full_disk_fails_for_the_folder_and_for_the_database_there(small
     async with open_store(settings, SystemClock()):
         pass
     assert (await looked(settings))["data folder"].status == "warning", "little room is not none"
-    assert {check.status async for check in database.look(settings)} == {"ok"}
+    assert {check.status async for check in database.run_checks(settings)} == {"ok"}
     (small_disk / "filler").write_bytes(bytes(14 << 20))
     folder = (await looked(settings))["data folder"]
-    (opens,) = [check async for check in database.look(settings)]
+    (opens,) = [check async for check in database.run_checks(settings)]
     for check in (folder, opens):
         assert (check.status, "full" in check.seen) == ("failed", True)
-        assert "make room" in check.fix
+        assert "free disk space" in check.fix
 
 
 async def test_a_full_disk_where_nothing_is_made_yet_fails(small_disk: Path) -> None:

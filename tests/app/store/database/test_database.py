@@ -132,7 +132,7 @@ async def test_opening_waits_for_another_process_to_migrate_and_says_so_but_not_
         opening = asyncio.create_task(Database.open(url))
         await until(lambda: bool(said))
         assert "another process migrates" in said[0]["event"]
-        monkeypatch.setattr(database_room, "_TURN_SECONDS", 0.1)
+        monkeypatch.setattr(database_room, "_LOCK_SECONDS", 0.1)
         with pytest.raises(StoreError, match=r"being migrated by another process.*pg_locks"):
             await Database.open(url)
         await other.close()
@@ -182,11 +182,11 @@ async def test_a_file_that_cannot_be_opened_is_said_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda url: url.replace("selfheal:p", "selfheal:q"), "refuses user 'selfheal'.*correct the user or the password"),
+        (lambda url: url.replace("selfheal:p", "selfheal:q"), "rejects user 'selfheal'.*check the user and the password"),
         (lambda url: url.replace("/test_", "/gone_"), "has no database 'gone_.*create it"),
-        (lambda url: re.sub(r":\d+/", ":1/", url), "no PostgreSQL at 127.0.0.1:1 .*start it, or correct host and port"),
-        (lambda url: url.replace("prefer", "require"), "takes no TLS.*`sslmode=disable`"),
-        (lambda url: url.replace("127.0.0.1", "nowhere.invalid"), "no PostgreSQL at nowhere.invalid"),
+        (lambda url: re.sub(r":\d+/", ":1/", url), "connect to PostgreSQL at 127.0.0.1:1 .*start it, or check host and port"),
+        (lambda url: url.replace("prefer", "require"), "offers no TLS.*`sslmode=disable`"),
+        (lambda url: url.replace("127.0.0.1", "nowhere.invalid"), "cannot connect to PostgreSQL at nowhere.invalid"),
     ],
     ids=["password", "database", "port", "tls", "host"],
 )

@@ -48,14 +48,14 @@ async def test_an_older_one_is_told_as_such_and_stays_at_its_migration(settings:
 @pytest.mark.usefixtures("store")
 async def test_a_newer_one_is_told_as_such_and_stays_at_its_migration(settings: Settings) -> None:
     await at(settings, "9999")
-    with pytest.raises(StoreError, match=r"most likely a newer one .*9999"):
+    with pytest.raises(StoreError, match=r"probably a newer one .*9999"):
         await looked(settings)
     assert await at(settings) == "9999"
 
 
 @pytest.mark.parametrize("database_url", [None])
 async def test_where_there_is_no_file_it_is_told_where_and_none_is_made(settings: Settings) -> None:
-    with pytest.raises(SettingsError, match=r"no database of Selfheal at .*selfheal\.db: .*DATA_DIR .*DATABASE_URL"):
+    with pytest.raises(SettingsError, match=r"no Selfheal database at .*selfheal\.db; .*DATA_DIR .*DATABASE_URL"):
         await looked(settings)
     assert not settings.data_dir.exists()
 
@@ -63,9 +63,7 @@ async def test_where_there_is_no_file_it_is_told_where_and_none_is_made(settings
 async def test_a_server_s_database_without_tables_of_ours_stays_empty(postgres: Postgres, tmp_path: Path) -> None:
     name = postgres.create(migrated=False)
     settings = load(data_dir=tmp_path, database_url=postgres.url(name))
-    with pytest.raises(
-        SettingsError, match=f"no database of Selfheal at PostgreSQL 127.0.0.1:{postgres.port}/{name}: "
-    ) as told:
+    with pytest.raises(SettingsError, match=f"no Selfheal database at PostgreSQL 127.0.0.1:{postgres.port}/{name}; ") as told:
         await looked(settings)
     assert "ss/w:rd" not in str(told.value)
     with psycopg.connect(postgres.url(name)) as connection:
@@ -76,6 +74,6 @@ async def test_a_server_s_database_without_tables_of_ours_stays_empty(postgres: 
 async def test_an_empty_file_is_no_database_and_stays_empty(tmp_path: Path) -> None:
     file = tmp_path / "empty.db"
     file.touch()
-    with pytest.raises(StoreError, match="there is no database"):
+    with pytest.raises(StoreError, match="there is no Selfheal database"):
         await Database.open(f"sqlite:///{file}", migrate=False)
     assert file.stat().st_size == 0

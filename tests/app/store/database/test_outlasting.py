@@ -13,11 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.contract.events import Ended, StepStarted
 from agent.contract.outcome import Outcome
+from agent.contract.question import Question, Waiting
 from agent.contract.usage import Usage
-from agent.question import Question, Waiting
 from app.clock import SystemClock
-from app.intake import StoreIntake
 from app.queue.queue import Queue, sweep_for_ever
+from app.service.intake import StoreIntake
 from app.settings import Settings, load
 from app.store.database.database import Database
 from app.store.store import Store, open_store
@@ -147,12 +147,12 @@ async def test_a_sleep_whose_answer_is_lost_is_one_sleep(forgetful: tuple[Store,
     attempt_id = await taken(store, RUN)
     async with store.lease(attempt_id, "w1") as lease:
         database.times = 1
-        await lease.wait(Waiting(Question("publish", "May it?", "\ud800\0 literally \\u0000"), Usage(), "first"))
+        await lease.wait(Waiting(Question("publish", "May it?", "\ud800\0 escape_like \\u0000"), Usage(), "first"))
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
     assert attempt.status == "waiting"
     assert attempt.question is not None
-    assert attempt.question.diff == "\ufffd literally \\u0000"
+    assert attempt.question.diff == "\ufffd escape_like \\u0000"
     assert len(await store.timeline(attempt_id)) == 1
 
 

@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import func, select
 
 from agent.contract.outcome import Outcome
-from app.intake import StoreIntake
 from app.queue.queue import Queue
+from app.service.intake import StoreIntake
 from app.settings import Settings
 from app.store.leases.leases import AttemptCancelled
 from app.store.models import DeliveryRow, RepositoryRow
 from app.store.store import Store
-from app.store.values import PullRequest
+from app.store.values import PullRequestRecord
 from tests.app.requests import COMMAND, REPOSITORY, RUN, SHA, delivery, run_of, taken
 from webhooks.intake import Ignored, InstallationChange, PullRequestChange, RepositoryRef
 
@@ -127,7 +127,7 @@ async def test_closing_a_pull_request_cancels_its_attempt_but_never_one_of_the_d
 async def test_our_own_pull_request_takes_its_new_state(store: Store) -> None:
     attempt_id = await taken(store, RUN)
     async with store.lease(attempt_id, "w1") as lease:
-        await lease.record_pull_request(PullRequest(3, "selfheal/x", "https://example.org/3"))
+        await lease.record_pull_request(PullRequestRecord(3, "selfheal/x", "https://example.org/3"))
         await lease.end(Outcome.HEALED, "done")
     await taken(store, replace(CLOSED, merged=True, head_branch="selfheal/x", head_sha=NEWER))
     attempt = await store.attempt(attempt_id)

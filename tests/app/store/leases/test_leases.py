@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from agent.blobs import BlobMissing
+from agent.contract.blobs import BlobMissing
 from agent.contract.events import Degraded, Ended, StepStarted
 from agent.contract.outcome import Outcome
+from agent.contract.question import Question, Waiting
 from agent.contract.usage import Usage
-from agent.question import Question, Waiting
 from app.settings import Settings
 from app.store.leases.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted
 from app.store.leases.heartbeat import LeaseLost
-from app.store.leases.leases import AttemptCancelled, Lease, hold
+from app.store.leases.leases import AttemptCancelled, Lease, open_lease
 from app.store.store import Store
-from app.store.values import PullRequest
+from app.store.values import PullRequestRecord
 from tests.app.requests import COMMAND, REPOSITORY, RUN, SHA, MovableClock, run_of, taken
 from webhooks.intake import PullRequestChange
 
@@ -35,8 +35,8 @@ async def test_an_attempt_is_claimed_worked_on_and_ended(store: Store) -> None:
         assert (lease.attempt.number, lease.attempt.tries) == (1, 1)
         await lease.record(StepStarted(text="Unpacking", step="gather"))
         await lease.spend(Usage(10, 5, 1, 0.25))
-        await lease.record_pull_request(PullRequest(4, "selfheal/x", "https://example.org/4"))
-        await lease.record_pull_request(PullRequest(4, "selfheal/x", "https://example.org/4"))
+        await lease.record_pull_request(PullRequestRecord(4, "selfheal/x", "https://example.org/4"))
+        await lease.record_pull_request(PullRequestRecord(4, "selfheal/x", "https://example.org/4"))
         await lease.end(Outcome.HEALED, "It works.", "Review it.")
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
@@ -47,7 +47,7 @@ async def test_an_attempt_is_claimed_worked_on_and_ended(store: Store) -> None:
         "Review it.",
     )
     assert attempt.usage == Usage(10, 5, 1, 0.25)
-    assert attempt.pull_request == PullRequest(4, "selfheal/x", "https://example.org/4")
+    assert attempt.pull_request == PullRequestRecord(4, "selfheal/x", "https://example.org/4")
     assert attempt.started_at is not None
     assert attempt.started_at.tzinfo is not None
     timeline = await store.timeline(attempt_id)
@@ -62,7 +62,7 @@ async def test_an_attempt_is_claimed_worked_on_and_ended(store: Store) -> None:
 
 async def test_a_pull_request_that_people_closed_stays_closed_when_it_is_noted_again(store: Store) -> None:
     attempt_id = await taken(store, RUN)
-    pull = PullRequest(4, "selfheal/x", "https://example.org/4")
+    pull = PullRequestRecord(4, "selfheal/x", "https://example.org/4")
     async with store.lease(attempt_id, "w1") as lease:
         await lease.record_pull_request(pull)
         await taken(store, PullRequestChange("closed", 11, REPOSITORY, 4, SHA, pull.branch, merged=False, closed=True))
@@ -70,7 +70,7 @@ async def test_a_pull_request_that_people_closed_stays_closed_when_it_is_noted_a
         attempt = await store.attempt(attempt_id)
         assert attempt is not None
         assert attempt.pull_request == replace(pull, state="closed")
-        another = PullRequest(5, "selfheal/x-2", "https://example.org/5")
+        another = PullRequestRecord(5, "selfheal/x-2", "https://example.org/5")
         await lease.record_pull_request(another)
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
@@ -177,11 +177,11 @@ async def test_three_workers_that_fall_silent_end_it_as_error(store: Store, cloc
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
     assert attempt.outcome is Outcome.ERROR
-    assert attempt.reason == "3 tries failed, each time the worker died or fell silent."
+    assert attempt.reason == "3 tries failed, each time because the worker died or stopped responding."
     told = [entry.event.text for entry in await store.timeline(attempt_id)]
-    assert told == ["Taken over: the worker before fell silent"] * 2 + [attempt.reason]
+    assert told == ["Taken over: the previous worker stopped responding"] * 2 + [attempt.reason]
     assert await store.due() == [attempt_id]  # GitHub is to be told
-    async with store.telling(attempt_id, "w4"):
+    async with store.notification(attempt_id, "w4"):
         pass
     assert await store.due() == []
 
@@ -206,7 +206,7 @@ async def test_a_lease_that_another_took_over_is_fenced_and_its_body_cancelled(
                     old.end(Outcome.HEALED, "late"),
                     old.spend(Usage(1)),
                     old.wait(Waiting(Question("publish", "late?"), Usage())),
-                    old.record_pull_request(PullRequest(9, "late", "late")),
+                    old.record_pull_request(PullRequestRecord(9, "late", "late")),
                 ):
                     with pytest.raises(LeaseLost):
                         await write
@@ -224,7 +224,7 @@ async def test_a_worker_that_slept_knows_that_its_lease_may_be_over_before_the_d
     attempt_id = await taken(store, RUN)
     brief = Terms(silence=0.2, longest=60, tries=3)
     with pytest.raises(LeaseLost):  # noqa: PT012
-        async with hold(store.database, store.clock, brief, attempt_id, "w1") as lease:
+        async with open_lease(store.database, store.clock, brief, attempt_id, "w1") as lease:
             lease.check()
             time.sleep(0.3)  # the whole process, with its heartbeats
             lease.check()
@@ -412,17 +412,17 @@ async def test_an_end_that_github_was_not_told_of_is_due_until_it_is(store: Stor
         async with store.lease(shown, "w1"):
             raise Postponed("GitHub is away", 30)
     async with store.lease(finished, "w1") as lease:
-        await lease.end(Outcome.GAVE_UP, "no idea", told=True)
+        await lease.end(Outcome.GAVE_UP, "no idea", reported=True)
     for attempt_id in (shown, unseen):
         await store.cancel(attempt_id, Outcome.SUPERSEDED, "a newer commit")
 
     assert await store.due() == [shown]  # the postponement does not hold it back
 
-    async with store.telling(shown, "w1") as telling:
-        telling.later(30)
+    async with store.notification(shown, "w1") as telling:
+        telling.retry_later(30)
     assert await store.due() == []
     clock.advance(31)
     assert await store.due() == [shown]
-    async with store.telling(shown, "w1"):
+    async with store.notification(shown, "w1"):
         pass
     assert await store.due() == []

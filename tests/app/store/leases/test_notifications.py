@@ -31,7 +31,7 @@ async def test_of_many_workers_one_tells_the_end(store: Store) -> None:
 
     async def tell(worker: str) -> None:
         nonlocal telling
-        async with store.telling(attempt_id, worker):
+        async with store.notification(attempt_id, worker):
             telling += 1
             await asyncio.sleep(0.1)
 
@@ -41,12 +41,12 @@ async def test_of_many_workers_one_tells_the_end(store: Store) -> None:
     assert sum(isinstance(result, NotClaimed) for result in results) == 4
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
-    assert (attempt.told, attempt.worker) == (True, None)
+    assert (attempt.is_reported, attempt.worker) == (True, None)
 
 
 async def test_a_heartbeat_keeps_the_telling(store: Store, clock: MovableClock, settings: Settings) -> None:
     attempt_id = await untold(store)
-    async with store.telling(attempt_id, "w1"):
+    async with store.notification(attempt_id, "w1"):
         for _ in range(3):
             clock.advance(settings.lease_seconds * 0.6)
             await asyncio.sleep(settings.lease_seconds / 3)
@@ -58,15 +58,15 @@ async def test_what_a_silent_worker_did_not_tell_another_one_tells(
 ) -> None:
     attempt_id = await untold(store)
     with pytest.raises(LeaseLost):  # noqa: PT012
-        async with store.telling(attempt_id, "w1"):
+        async with store.notification(attempt_id, "w1"):
             clock.advance(settings.lease_seconds + 1)
             assert await store.due() == [attempt_id]
-            async with store.telling(attempt_id, "w2") as telling:
-                telling.later(60)
+            async with store.notification(attempt_id, "w2") as telling:
+                telling.retry_later(60)
             await asyncio.sleep(10)  # until its next heartbeat
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
-    assert not attempt.told
+    assert not attempt.is_reported
 
 
 async def test_a_telling_that_is_interrupted_is_due_at_once_and_one_that_fails_after_a_while(
@@ -74,11 +74,11 @@ async def test_a_telling_that_is_interrupted_is_due_at_once_and_one_that_fails_a
 ) -> None:
     attempt_id = await untold(store)
     with pytest.raises(asyncio.CancelledError):
-        async with store.telling(attempt_id, "w1"):
+        async with store.notification(attempt_id, "w1"):
             raise asyncio.CancelledError
     assert await store.due() == [attempt_id]
     with pytest.raises(ValueError, match="a bug of ours"):
-        async with store.telling(attempt_id, "w1"):
+        async with store.notification(attempt_id, "w1"):
             raise ValueError("a bug of ours")
     assert await store.due() == []
     clock.advance(settings.lease_seconds + 1)

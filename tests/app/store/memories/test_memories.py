@@ -12,11 +12,11 @@ import sqlite_vec
 from agent.contract.memory import Memory, Recollection, signature
 from agent.contract.outcome import Outcome
 from agent.contract.verdicts import Failure, Frame, VerdictId
-from agent.models.values import Unavailable
+from agent.models.values import ModelUnavailable
 from app.store.memories.memories import Embedder, RepositoryMemory
 from app.store.memories.search import cosine_distance, packed
 from app.store.store import Store
-from app.store.values import PullRequest
+from app.store.values import PullRequestRecord
 from tests.app.requests import RUN, SHA, run_of, taken
 from webhooks.intake import PullRequestChange, RepositoryRef
 
@@ -99,8 +99,8 @@ async def test_a_repair_that_people_closed_is_none_to_learn_from(store: Store) -
     memory = memory_of(store)
     kept = await healed(store, memory, ROUNDING, SHA)
     async with store.lease(kept.attempt, "w1") as lease:
-        await lease.record_pull_request(PullRequest(4, "selfheal/x", "https://example.org/4"), 0.9)
-        await lease.end(Outcome.HEALED, "It works.", told=True)
+        await lease.record_pull_request(PullRequestRecord(4, "selfheal/x", "https://example.org/4"), 0.9)
+        await lease.end(Outcome.HEALED, "It works.", reported=True)
     assert (await memory.recall(ROUNDING))[0].diff
     await taken(store, PullRequestChange("closed", 11, RUN.repository, 4, SHA, "selfheal/x", merged=False, closed=True))
     (found,) = await memory.recall(ROUNDING)
@@ -114,7 +114,7 @@ def meaning(name: str = "meaning", size: int = 4, *, away: bool = False) -> Embe
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:
         if away:
-            raise Unavailable("nobody listens")
+            raise ModelUnavailable("nobody listens")
         money = [sum(text.count(word) for word in ("money", "cent", "rounded")) for text in texts]
         dates = [sum(text.count(word) for word in ("date", "month")) for text in texts]
         return [[float(m), float(d), 0.1, *[0.0] * (size - 3)] for m, d in zip(money, dates, strict=True)]

@@ -12,12 +12,10 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import Command, Completed, InstallFailed, Packages, Sandbox, SandboxUnavailable, Workspace
-from sandbox.install import npm
 from sandbox.install.index.access import configured
-from sandbox.install.node import manifests
+from sandbox.install.node import manifests, npm, scripts
 from sandbox.install.node import registry as npm_registry
-from sandbox.install.node import scripts as npm_scripts
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from sandbox.process import ProcessSandboxes
 from tests.sandbox.conftest import tarball
@@ -44,8 +42,8 @@ async def ask(workspace: Workspace, script: str) -> Completed:
 @needs_npm
 @pytest.mark.parametrize("kind", ["local", "process"])
 async def test_the_code_finds_what_its_manifest_names(tmp_path: Path, kind: str) -> None:
-    shop = Shop(tmp_path / "cache", await configured())
-    sandboxes = LocalSandboxes(tmp_path / "open", shop) if kind == "local" else ProcessSandboxes(tmp_path / "open", shop)
+    store = PackageStore(tmp_path / "cache", await configured())
+    sandboxes = LocalSandboxes(tmp_path / "open", store) if kind == "local" else ProcessSandboxes(tmp_path / "open", store)
     try:
         async with sandboxes.open("npm") as sandbox:
             await install(sandbox, {"web/package.json": json.dumps(SMALL), ".npmrc": "registry=http://192.0.2.1/\n"}, "web")
@@ -58,24 +56,26 @@ async def test_the_code_finds_what_its_manifest_names(tmp_path: Path, kind: str)
 
 
 @pytest.fixture
-async def shop(tmp_path: Path) -> LocalSandboxes:
-    return LocalSandboxes(tmp_path / "open", Shop(tmp_path / "cache", await configured()))
+async def store(tmp_path: Path) -> LocalSandboxes:
+    return LocalSandboxes(tmp_path / "open", PackageStore(tmp_path / "cache", await configured()))
 
 
 @needs_npm
-async def test_the_same_lock_is_downloaded_once_for_all_attempts(shop: LocalSandboxes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_same_lock_is_downloaded_once_for_all_attempts(
+    store: LocalSandboxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[bool] = []
-    really = npm.Kitchen.run
+    really = npm.NpmInstaller.run
 
-    async def counted(self: npm.Kitchen, start: npm.Start, *told: str) -> bool:
+    async def counted(self: npm.NpmInstaller, start: npm.Start, *told: str) -> bool:
         made.append(True)
         return await really(self, start, *told)
 
-    monkeypatch.setattr(npm.Kitchen, "run", counted)
+    monkeypatch.setattr(npm.NpmInstaller, "run", counted)
     try:
         seconds = []
         for _ in range(2):
-            async with shop.open("npm") as sandbox:
+            async with store.open("npm") as sandbox:
                 started = time.monotonic()
                 await install(sandbox, {"package.json": json.dumps(SMALL)})
                 seconds.append(time.monotonic() - started)
@@ -88,9 +88,9 @@ async def test_the_same_lock_is_downloaded_once_for_all_attempts(shop: LocalSand
 
 
 @needs_npm
-async def test_what_one_candidate_writes_among_its_modules_no_other_sees(shop: LocalSandboxes) -> None:
+async def test_what_one_candidate_writes_among_its_modules_no_other_sees(store: LocalSandboxes) -> None:
     try:
-        async with shop.open("npm") as sandbox:
+        async with store.open("npm") as sandbox:
             await install(sandbox, {"package.json": json.dumps(SMALL)})
             async with sandbox.candidate() as one:
                 spoil = "require('fs').writeFileSync('node_modules/is-number/index.js', 'module.exports = 1')"
@@ -108,11 +108,11 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[NpmRegistry]:
         hosts = frozenset({registry.host})
         here = replace(real, url=f"{registry.url}/", hosts=hosts, named=hosts)
         monkeypatch.setattr(npm_registry, "configured", lambda: here)
-        monkeypatch.setattr(npm_scripts, "OPTIONS", (*npm_scripts.OPTIONS, "--fetch-retries=0"))
+        monkeypatch.setattr(scripts, "OPTIONS", (*scripts.OPTIONS, "--fetch-retries=0"))
         yield registry
 
 
-def locked(packages: Mapping[str, Mapping[str, object]], **manifest: object) -> dict[str, str]:
+def try_lock(packages: Mapping[str, Mapping[str, object]], **manifest: object) -> dict[str, str]:
     """A manifest and its lock; a package is called by its name alone."""
     top = {"name": "top", "version": "1.0.0", **manifest}
     entries = {"": top, **{f"node_modules/{name}": entry for name, entry in packages.items()}}
@@ -134,62 +134,62 @@ async def modules(sandboxes: LocalSandboxes, files: Mapping[str, str]) -> tuple[
 
 @needs_npm
 async def test_what_the_registry_failed_to_give_is_told_and_asked_for_again(
-    shop: LocalSandboxes, registry: NpmRegistry
+    store: LocalSandboxes, registry: NpmRegistry
 ) -> None:
     packages = {
         "wanted": registry.add("wanted"),
         "helper": {**registry.add("helper"), "optional": True},
         "foreign": {**registry.add("foreign", os=["none"]), "optional": True},
     }
-    files = locked(packages, dependencies={"wanted": "1.0.0"}, optionalDependencies={"helper": "1.0.0", "foreign": "1.0.0"})
+    files = try_lock(packages, dependencies={"wanted": "1.0.0"}, optionalDependencies={"helper": "1.0.0", "foreign": "1.0.0"})
     registry.failing.add("helper")
-    note, found = await modules(shop, files)
+    note, found = await modules(store, files)
     assert found == ["wanted"]
-    assert "npm left out 1 optional packages that are for this machine too: helper" in note
+    assert "npm left out 1 optional packages for this platform: helper" in note
     registry.failing.clear()
-    assert await modules(shop, files) == ("", ["helper", "wanted"]), "nothing incomplete was kept"
+    assert await modules(store, files) == ("", ["helper", "wanted"]), "nothing incomplete was kept"
     asked = len(registry.asked)
-    assert await modules(shop, files) == ("", ["helper", "wanted"])
+    assert await modules(store, files) == ("", ["helper", "wanted"])
     assert len(registry.asked) == asked, "what is whole is kept, although what is for another system is not there"
 
 
 @needs_npm
 async def test_what_is_there_for_the_sake_of_another_systems_package_may_be_missing_with_it(
-    shop: LocalSandboxes, registry: NpmRegistry
+    store: LocalSandboxes, registry: NpmRegistry
 ) -> None:
     packages = {
         "watcher": {**registry.add("watcher", dependencies={"foreign": "1.0.0", "below": "1.0.0"}), "optional": True},
         "foreign": {**registry.add("foreign", os=["none"]), "optional": True},
         "below": {**registry.add("below"), "optional": True},
     }
-    note, found = await modules(shop, locked(packages, optionalDependencies={"watcher": "1.0.0"}))
+    note, found = await modules(store, try_lock(packages, optionalDependencies={"watcher": "1.0.0"}))
     assert (note, found) == ("", [])
 
 
 @needs_npm
-async def test_without_a_lock_too_what_is_missing_is_not_kept(shop: LocalSandboxes, registry: NpmRegistry) -> None:
+async def test_without_a_lock_too_what_is_missing_is_not_kept(store: LocalSandboxes, registry: NpmRegistry) -> None:
     registry.add("wanted")
     registry.add("helper")
     manifest = {"name": "top", "dependencies": {"wanted": "1.0.0"}, "optionalDependencies": {"helper": "1.0.0"}}
     files = {"package.json": json.dumps(manifest)}
     registry.failing.add("helper")
-    note, found = await modules(shop, files)
+    note, found = await modules(store, files)
     assert ("helper" in note, found) == (True, ["wanted"])
     registry.failing.clear()
-    assert await modules(shop, files) == ("", ["helper", "wanted"])
+    assert await modules(store, files) == ("", ["helper", "wanted"])
 
 
 @needs_npm
 async def test_a_lock_that_does_not_fit_is_told_and_what_took_its_place_is_not_kept(
-    shop: LocalSandboxes, registry: NpmRegistry
+    store: LocalSandboxes, registry: NpmRegistry
 ) -> None:
     old = registry.add("wanted", "1.0.0")
     registry.add("wanted", "2.0.0")
-    files = locked({"wanted": old}, dependencies={"wanted": "1.0.0"})
+    files = try_lock({"wanted": old}, dependencies={"wanted": "1.0.0"})
     files["package.json"] = json.dumps({"name": "top", "version": "1.0.0", "dependencies": {"wanted": "2.0.0"}})
     for _ in range(2):
         asked = len(registry.asked)
-        note, found = await modules(shop, files)
+        note, found = await modules(store, files)
         assert (found, len(registry.asked) > asked) == (["wanted"], True)
         assert "`npm ci` refused the lock" in note
 
@@ -288,10 +288,8 @@ async def test_a_workspace_outside_of_its_folder_is_refused(member: str) -> None
 
 async def test_what_is_only_approximated_is_said() -> None:
     lock = {"packages": {"node_modules/a": {"hasInstallScript": True}}}
-    assert (await project({"package.json": {}, "package-lock.json": lock})).notes == (
-        "install scripts of packages are not run: a",
-    )
-    assert "yarn.lock is approximated" in (await project({"package.json": {}, "yarn.lock": 1})).notes[0]
+    assert (await project({"package.json": {}, "package-lock.json": lock})).notes == ("not running the install scripts of: a",)
+    assert "yarn.lock is not read" in (await project({"package.json": {}, "yarn.lock": 1})).notes[0]
 
 
 @pytest.mark.parametrize("text", [[], "x", {"packages": []}])

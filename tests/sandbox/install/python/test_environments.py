@@ -14,13 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.install import shelf
+from sandbox.install import folder_cache
 from sandbox.install.python import environments
-from sandbox.install.python.environments import TREE, Recipe
+from sandbox.install.python.environments import TREE, EnvironmentRecipe
 from sandbox.install.python.interpreters import Interpreter
-from sandbox.install.python.requirements import Lines
+from sandbox.install.python.requirements import RequirementLines
 
-RECIPE = Recipe(Interpreter("/p/python", "/p", "3.12.1"), ("uv", "--option"), Lines(("one",)), (("one-1.whl", "00"),))
+RECIPE = EnvironmentRecipe(
+    Interpreter("/p/python", "/p", "3.12.1"), ("uv", "--option"), RequirementLines(("one",)), (("one-1.whl", "00"),)
+)
 
 
 class Maker:
@@ -38,11 +40,11 @@ class Maker:
         return self.answer
 
 
-async def tree(cache: Path, make: Maker, recipe: Recipe = RECIPE) -> Path | None:
+async def tree(cache: Path, make: Maker, recipe: EnvironmentRecipe = RECIPE) -> Path | None:
     held = await environments.prepared(cache, recipe, make)
     if held is None:
         return None
-    shelf.put_back(held)
+    folder_cache.release(held)
     return held.folder / TREE
 
 
@@ -62,19 +64,19 @@ async def test_it_is_made_once_for_all_who_need_the_same(tmp_path: Path) -> None
         replace(RECIPE, installer=("uv", "--other")),
         replace(RECIPE, wheels=(("one-1.whl", "01"),)),
         replace(RECIPE, wheels=(("one-1.whl", "00"), ("two-1.whl", "02"))),
-        replace(RECIPE, lines=Lines(("one", "two"))),
-        replace(RECIPE, lines=Lines(("one",), ("one<2",))),
-        replace(RECIPE, lines=Lines(("one",), (), (("one", "--hash=sha256:00"),))),
+        replace(RECIPE, lines=RequirementLines(("one", "two"))),
+        replace(RECIPE, lines=RequirementLines(("one",), ("one<2",))),
+        replace(RECIPE, lines=RequirementLines(("one",), (), (("one", "--hash=sha256:00"),))),
     ],
 )
-async def test_whatever_differs_makes_another_one(other: Recipe, tmp_path: Path) -> None:
+async def test_whatever_differs_makes_another_one(other: EnvironmentRecipe, tmp_path: Path) -> None:
     make = Maker()
     assert await tree(tmp_path, make) != await tree(tmp_path, make, other)
     assert make.made == 2
 
 
 async def test_the_order_of_what_is_asked_for_does_not_matter(tmp_path: Path) -> None:
-    one, other = (replace(RECIPE, lines=Lines(lines)) for lines in (("a", "b"), ("b", "a", "b")))
+    one, other = (replace(RECIPE, lines=RequirementLines(lines)) for lines in (("a", "b"), ("b", "a", "b")))
     assert one.key == other.key
 
 
@@ -162,7 +164,7 @@ async def test_makers_at_the_same_time_do_not_disturb_each_other(tmp_path: Path)
     for held in found:
         assert held is not None
         assert (held.folder / TREE / "lib/one.py").read_text() == "value = 1\n", "held, it stays, though others are newer"
-        shelf.put_back(held)
+        folder_cache.release(held)
     after = Maker()
     assert await tree(tmp_path, after) is not None
     assert not after.made
@@ -178,7 +180,7 @@ def test_what_a_killed_maker_left_is_never_used(tmp_path: Path) -> None:
         environments._seal = lambda folder: os.kill(os.getpid(), signal.SIGKILL)
         asyncio.run(environments.prepared(Path({str(tmp_path)!r}), RECIPE, Maker()))
         """
-    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], timeout=60, cwd=Path(__file__).parents[3])
+    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], timeout=60, cwd=Path(__file__).parents[4])
     assert killed.returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
     assert (left / TREE / "lib/one.py").exists()

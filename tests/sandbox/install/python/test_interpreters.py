@@ -39,7 +39,7 @@ async def test_the_newest_that_works_is_found_in_a_version_managers_folder(
         return await ask(path)
 
     monkeypatch.setattr(interpreters, "ask", listened)
-    assert await interpreters.here(mine.minor) == mine
+    assert await interpreters.find(mine.minor) == mine
     assert [folder.format(series, number) in path for number, path in zip((10, 9), asked[1:3], strict=True)] == [True, True]
 
 
@@ -49,7 +49,7 @@ async def test_a_program_that_is_another_version_than_its_name_says_is_passed_by
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     program(tmp_path / "versions/3.99.0/bin/python3.99", f'#!/bin/sh\nexec {own().path} "$@"\n')
-    assert await interpreters.here((3, 99)) is None
+    assert await interpreters.find((3, 99)) is None
 
 
 @pytest.mark.parametrize(

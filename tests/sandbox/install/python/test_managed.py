@@ -20,10 +20,10 @@ import pytest
 
 from sandbox.base import Command, Packages
 from sandbox.install.index.access import IndexAccess
-from sandbox.install.packages import Shop
+from sandbox.install.packages import PackageStore
 from sandbox.install.python import interpreters, wheels
 from sandbox.install.python.interpreters import Interpreter, Version, choose, own, runs_as
-from sandbox.install.python.managed import Managed
+from sandbox.install.python.managed import ManagedPythons
 from sandbox.local import LocalSandboxes
 from sandbox.process import ProcessSandboxes
 from tests.sandbox.conftest import no_bubblewrap, tarball
@@ -109,17 +109,17 @@ async def test_a_python_that_is_missing_is_downloaded_once_and_runs_the_code(
     with mirror(archive, monkeypatch, tmp_path) as there:
         # Whoever has this version anyway would not download it.
         monkeypatch.setattr(interpreters, "own", other)
-        monkeypatch.setattr(interpreters, "_usual", lambda name: [])
+        monkeypatch.setattr(interpreters, "_usual_locations", lambda name: [])
         monkeypatch.setenv("PATH", "/nowhere")
-        pythons = Managed(tmp_path / "cache/pythons")
-        shop = Shop(tmp_path / "cache", IndexAccess((), frozenset()), pythons)
+        pythons = ManagedPythons(tmp_path / "cache/pythons")
+        store = PackageStore(tmp_path / "cache", IndexAccess((), frozenset()), pythons)
         found = await choose(f"{wanted[0]}.{wanted[1]}", pythons)
         assert found.minor == wanted
         assert Path(found.prefix).is_relative_to((tmp_path / "cache").resolve())
         assert await choose(f"{wanted[0]}.{wanted[1]}", pythons) == found
-        assert await choose(f"{wanted[0]}.{wanted[1]}", Managed(tmp_path / "cache/pythons", downloads=False)) == found
+        assert await choose(f"{wanted[0]}.{wanted[1]}", ManagedPythons(tmp_path / "cache/pythons", downloads=False)) == found
         assert there.asked == ["/python.tar.gz"]
-        sandboxes = (LocalSandboxes if kind == "local" else ProcessSandboxes)(tmp_path / "open", shop)
+        sandboxes = (LocalSandboxes if kind == "local" else ProcessSandboxes)(tmp_path / "open", store)
         async with sandboxes.open("managed") as sandbox:
             await sandbox.unpack(tarball({"a.py": b"import json, sys; print(sys.base_prefix)"}))
             installed = await sandbox.install(Packages(python=f"{wanted[0]}.{wanted[1]}"))
@@ -136,7 +136,7 @@ def other() -> Interpreter:
 async def test_what_cannot_be_had_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_uv()
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", (tmp_path / "nothing.json").as_uri())
-    pythons = Managed(tmp_path / "pythons")
+    pythons = ManagedPythons(tmp_path / "pythons")
     assert await pythons.fetched((3, 15)) is None
     asked: list[object] = []
     monkeypatch.setattr(wheels, "uv_binary", lambda: asked.append(1))
@@ -147,16 +147,16 @@ async def test_what_cannot_be_had_is_asked_for_once(tmp_path: Path, monkeypatch:
 async def test_downloads_can_be_turned_off(archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_uv()
     with mirror(archive, monkeypatch, tmp_path) as there:
-        assert await Managed(tmp_path / "pythons", downloads=False).fetched(own().minor) is None
+        assert await ManagedPythons(tmp_path / "pythons", downloads=False).fetched(own().minor) is None
         assert there.asked == []
 
 
 async def test_an_installed_one_is_found_by_uv_before_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[Version, Interpreter] = {(3, 13): Interpreter("/p/bin/python3.13", "/p", "3.13.5")}
-    pythons = Managed(tmp_path, downloads=False, _found=found)
+    pythons = ManagedPythons(tmp_path, downloads=False, _found=found)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(interpreters, "own", other)
-    monkeypatch.setattr(interpreters, "_usual", lambda name: [])
+    monkeypatch.setattr(interpreters, "_usual_locations", lambda name: [])
     for wish in ("3.13", "3.13.1", "3.13t", ">=3.13", "3.13 - 3.14", "pypy3.13", "3.14-dev"):
         assert (await choose(wish, pythons)).version == "3.13.5", wish
 

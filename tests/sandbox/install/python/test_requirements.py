@@ -113,4 +113,7 @@ async def test_a_pyproject_that_nests_without_end_is_refused_with_a_sentence(tom
 
 
 async def test_a_number_too_long_names_nothing() -> None:
-    assert await requirements.from_groups(("dev",), reader({"pyproject.toml": f"a = {'1' * 5000}"})) == requirements.Lines()
+    assert (
+        await requirements.from_groups(("dev",), reader({"pyproject.toml": f"a = {'1' * 5000}"}))
+        == requirements.RequirementLines()
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.ci.runners.context import Followed, Unfollowed
-from agent.ci.runners.follow import follow
+from agent.ci.runners.dispatch import follow
 from sandbox.base import Packages
 from tests.agent.ci.runners.project import project
 
@@ -101,9 +101,9 @@ def test_another_folder_and_each_line_is_a_shell_of_its_own() -> None:
             "A = x\n"
             + "".join(f"A{n} = $(A{n - 1})$(A{n - 1})$(A{n - 1})$(A{n - 1})\n" for n in range(1, 20))
             + "A0 = xxxxxxxx\nt:\n\techo $(A19)\n",
-            "without end",
+            "without bound",
         ),
-        ("".join(f"t{n}: t{n + 1}\n" for n in range(500)) + "t: t0\n\tls\n", "without end|no target"),
+        ("".join(f"t{n}: t{n + 1}\n" for n in range(500)) + "t: t0\n\tls\n", "too deeply|no target"),
         ("t:\n\techo $(A\n", "not closed"),
     ],
 )
@@ -116,5 +116,5 @@ def test_what_cannot_be_followed_says_why(text: str, reason: str) -> None:
 def test_an_include_is_a_note_and_make_that_calls_itself_ends() -> None:
     found = follow(["make", "t"], project({"Makefile": "include common.mk\nt:\n\t$(MAKE) t\n"}), {})
     assert isinstance(found, Followed)
-    assert "the Makefile includes common.mk, which is not read" in found.notes
+    assert "the Makefile includes common.mk, which is not supported" in found.notes
     assert any("more than" in note for note in found.notes)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.ci.runners import nox_session
 from agent.ci.runners.context import Followed, Steps, Unfollowed
-from agent.ci.runners.follow import follow
-from agent.ci.runners.nox import noxfile as nox_file
+from agent.ci.runners.dispatch import follow
+from agent.ci.runners.nox import noxfile
+from agent.ci.runners.nox import session as nox_session
 from sandbox.base import Packages
 from tests.agent.ci.runners.project import project
 
@@ -18,7 +18,7 @@ CASES = RECORDED["cases"]
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("options", "default")])
 def test_the_sessions_are_those_that_nox_lists(name: str) -> None:
-    file = nox_file.read(CASES[name]["text"], {}, tomllib.loads(RECORDED["pyproject"]))
+    file = noxfile.read(CASES[name]["text"], {}, tomllib.loads(RECORDED["pyproject"]))
     ours = [{"session": one.signature, "name": one.name, "python": one.python, "tags": list(one.tags)} for one in file.sessions]
     assert ours == CASES[name]["nox"]["list"]
 
@@ -28,7 +28,7 @@ def test_a_session_does_what_nox_does(name: str) -> None:
     told = CASES[name]["nox"]["told"]
     arguments = CASES[name]["arguments"]
     posargs = arguments[arguments.index("--") + 1 :] if "--" in arguments else []
-    file = nox_file.read(CASES[name]["text"], {}, tomllib.loads(RECORDED["pyproject"]))
+    file = noxfile.read(CASES[name]["text"], {}, tomllib.loads(RECORDED["pyproject"]))
     for signature in dict.fromkeys(row[0] for row in told):
         (session,) = [one for one in file.sessions if one.signature == signature]
         script = nox_session.script(file, session, posargs, Steps())

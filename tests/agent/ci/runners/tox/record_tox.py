@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - files, written as text
 """Records what the real tox says of a corpus of configurations, as the judge of our own reading (`tox_recorded.json`).
 
-Run by hand where tox 4 is installed: `python tests/agent/ci/runners/record_tox.py PATH_OF_TOX`. Modelled on what popular
+Run by hand where tox 4 is installed: `python tests/agent/ci/runners/tox/record_tox.py PATH_OF_TOX`. Modelled on what popular
 projects have in their files; nothing of theirs is copied.
 """
 

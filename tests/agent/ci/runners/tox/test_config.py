@@ -5,28 +5,28 @@ from pathlib import Path
 
 import pytest
 
-from agent.ci.runners.context import Place
-from agent.ci.runners.tox import read_config
+from agent.ci.runners.context import ShellContext, Unfollowed
 from agent.ci.runners.tox.config import ROOT, Line
-from agent.ci.runners.tox.values import ToxError, conditional, names
+from agent.ci.runners.tox.tox import read_config
+from agent.ci.runners.tox.values import conditional, names
 from tests.agent.ci.runners.project import project
 
 RECORDED = json.loads((Path(__file__).parent / "tox_recorded.json").read_text())
 
 
-def place_of(recorded: dict) -> Place:
+def context_of(recorded: dict) -> ShellContext:
     files = {
         recorded["file"]: recorded["text"],
         **({} if recorded["file"] == "pyproject.toml" else {"pyproject.toml": "[project]"}),
     }
-    return Place(project(files), recorded["env"], python="3.11")
+    return ShellContext(project(files), recorded["env"], python="3.11")
 
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_configuration_is_read_as_tox_reads_it(name: str) -> None:
     recorded = RECORDED[name]
     posargs = None if recorded["posargs"] is None else tuple(recorded["posargs"])
-    config = read_config(place_of(recorded), recorded["file"], posargs)
+    config = read_config(context_of(recorded), recorded["file"], posargs)
     assert config is not None
     for env, said in recorded["tox"]["env"].items():
         ours = config.environment(env)
@@ -46,7 +46,7 @@ def test_a_configuration_is_read_as_tox_reads_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in RECORDED if RECORDED[name]["tox"]["list"] != ["py"]])
 def test_the_list_of_environments_is_that_of_tox(name: str) -> None:
-    config = read_config(place_of(RECORDED[name]), RECORDED[name]["file"])
+    config = read_config(context_of(RECORDED[name]), RECORDED[name]["file"])
     assert config is not None
     assert config.env_list() == RECORDED[name]["tox"]["list"]
 
@@ -66,15 +66,15 @@ def shown(line: Line) -> str:
     ],
 )
 def test_substitutions_without_end_are_refused_by_name(text: str) -> None:
-    config = read_config(Place(project({"tox.ini": text})))
+    config = read_config(ShellContext(project({"tox.ini": text})))
     assert config is not None
-    with pytest.raises(ToxError, match=r"circle|without end|too deep"):
+    with pytest.raises(Unfollowed, match=r"circular|without bound|too deep"):
         config.environment("py")
 
 
 def test_a_list_of_environments_without_end_is_refused() -> None:
-    with pytest.raises(ToxError, match="too long"):
+    with pytest.raises(Unfollowed, match="too long"):
         names("-".join("{a,b,c,d,e,f,g,h}" for _ in range(12)))
-    with pytest.raises(ToxError, match="too long"):
+    with pytest.raises(Unfollowed, match="too long"):
         names("py{1-99999999}")
     assert conditional("-".join("{a,b,c,d,e,f,g,h}" for _ in range(12)) + ": x", "z") is None

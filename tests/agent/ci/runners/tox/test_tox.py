@@ -3,7 +3,7 @@ import shlex
 import pytest
 
 from agent.ci.runners.context import Followed, Unfollowed
-from agent.ci.runners.follow import follow, follow_script
+from agent.ci.runners.dispatch import follow, follow_script
 from sandbox.base import Packages
 from tests.agent.ci.runners.project import project
 
@@ -98,9 +98,9 @@ def test_an_environment_may_call_another_but_not_without_end() -> None:
     ("line", "files", "reason"),
     [
         ("tox", {}, "no configuration"),
-        ("tox -e py", {"tox.ini": "no section"}, "cannot be read"),
+        ("tox -e py", {"tox.ini": "no section"}, "not valid"),
         ("tox list", FILES, "runs no tests"),
-        ("tox -e py", {"tox.ini": "[testenv]\ncommands={[testenv]commands}"}, "circle"),
+        ("tox -e py", {"tox.ini": "[testenv]\ncommands={[testenv]commands}"}, "circular"),
         ("tox -m nothing", FILES, "no environment"),
     ],
 )

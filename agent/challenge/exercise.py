@@ -1,0 +1,95 @@
+"""Exercises changed functions inside the sandbox: docstring examples, and calls similar to those of the tests.
+
+Uses the guest's command `challenge`; judges nothing. Its answers come from next to hostile code: they may raise doubts or an
+objection, never make anything pass.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from agent.challenge.touched import Touched
+from agent.checks.runner import Runner
+from agent.checks.sampling import guest_request, red_check, run_of
+from agent.contract.proposal import Edits
+from agent.contract.verdicts import CheckRun, Oracle
+from sandbox.base import Sandbox
+
+SECONDS = 8.0  # in total
+RED, GREEN = 10, 20  # tests whose calls are observed
+
+
+class Example(msgspec.Struct, frozen=True, array_like=True):
+    """One example in a docstring at the base.
+
+    "broken" gives a different plain value; "unlike" may differ in formatting only. "overruled" differs too, but a test
+    makes the same call and decides.
+    """
+
+    function: str
+    source: str
+    outcome: Literal["kept", "broken", "unlike", "impossible", "overruled"]  # impossible: it needs something missing
+    got: str
+    withdrawn: bool = False  # the change removes or rewrites it
+
+
+class ObservedCall(msgspec.Struct, frozen=True, array_like=True):
+    """A call of a touched function. `passing`: a test passing at the base makes it; `mild`: it only resembles such a call."""
+
+    function: int
+    arguments: str
+    passing: bool
+    mild: bool
+
+
+class CallResult(msgspec.Struct, frozen=True, array_like=True):
+    """The result of a call. `fits`: does it match the return type hint, if known?"""
+
+    kind: Literal["value", "raised", "hung", "unsteady", "gone"]
+    text: str
+    fits: bool | None
+    mutates: bool
+
+
+class Variant(msgspec.Struct, frozen=True):
+    """The results with one change. `answers` parallels the calls, but ends early if time is up."""
+
+    examples: list[Example] = []
+    answers: list[CallResult] = []
+
+
+class Observations(msgspec.Struct, frozen=True):
+    """The first variant is the unchanged code. A variant is None if its process died."""
+
+    functions: list[str] = []
+    calls: list[ObservedCall] = []
+    variants: list[Variant | None] = []
+    unavailable: str = ""
+
+
+async def exercise(
+    sandbox: Sandbox, runner: Runner, oracle: Oracle, base: Sequence[CheckRun], touched: Touched, changes: Sequence[Edits]
+) -> Observations:
+    """For the base and each of the changes; `red_check` must not be None. Raises `SandboxError` if the sandbox is lost."""
+    check = red_check(oracle)
+    assert check is not None, "the caller checks"
+    texts = touched.texts or {}
+    request = {
+        **guest_request(check, oracle, run_of(check, base), red=RED, green=GREEN),
+        "seconds": SECONDS,
+        "functions": [[f.path, f.name, f.line] for f in touched.functions],
+        "documented": [[f.path, f.name] for f in touched.documented],
+        "variants": [texts, *({**texts, **{c.path: c.after for c in edits if c.path in texts}} for edits in changes)],
+    }
+    async with sandbox.candidate() as workspace:
+        reply = await runner.ask(workspace, "challenge", json.dumps(request).encode(), SECONDS + 2.0, check=check)
+    if reply.problem:
+        return Observations(unavailable=f"exercising the changed functions: {reply.problem}")
+    try:
+        return msgspec.json.decode(reply.output, type=Observations)
+    except (ValueError, msgspec.ValidationError):
+        return Observations(unavailable="the run of the changed functions gave no answer")

@@ -1,0 +1,98 @@
+"""Why a step or a job cannot run here as in CI, in words for the reader of the result. Pure."""
+
+from __future__ import annotations
+
+from agent.contract.outcome import Outcome
+from agent.report.endings import Ending
+
+
+class Unavailable(Exception):
+    """A step needs `what` ("secrets.TOKEN", or anything else that only GitHub has). `note` adds details."""
+
+    def __init__(self, what: str, note: str = "") -> None:
+        super().__init__(what)
+        self.what, self.note = what, note
+
+
+class JobRefused(Exception):
+    """A step that all later steps build on cannot run here."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason)
+        self.ending = ending
+
+
+def checkout_elsewhere(title: str, folder: str) -> Ending:
+    """The repository is in a folder of the workspace in CI."""
+    return Ending(
+        Outcome.REFUSED,
+        f"The step `{title}` checks the repository out into the folder `{folder}` (`path` of actions/checkout). The sandbox "
+        "has it at the root, so later steps would not find it.",
+        "Check it out without `path`, or name the command that shows the failure under `test:` in `.github/selfheal.yml`.",
+    )
+
+
+def quote_missing(what: str) -> str:
+    if not _is_secret(what):
+        return f"`{what}`"
+    name = what.partition(".")[2]
+    return f"the secret `{name}`" if name else "a secret whose name is unknown"
+
+
+def _is_secret(what: str) -> bool:
+    return what.lower().partition(".")[0] == "secrets"
+
+
+def step_unavailable(title: str, what: str, kind: str = "step") -> Ending:
+    if _is_secret(what):
+        return Ending(
+            Outcome.NEEDS_SECRET,
+            f"The {kind} `{title}` needs {quote_missing(what)}, and no secret ever enters the sandbox.",
+            "Make the tests run without it (skip those that need it), or name a command that does under `test:` in "
+            "`.github/selfheal.yml`.",
+        )
+    return Ending(
+        Outcome.NOT_REPRODUCED,
+        f"The {kind} `{title}` cannot run as in CI: {quote_missing(what)} is not available here.",
+        "Name the command that shows the failure under `test:` in `.github/selfheal.yml`.",
+    )
+
+
+def condition_unknown(title: str, what: str) -> Ending:
+    """Only this step fails here."""
+    return Ending(
+        Outcome.NOT_REPRODUCED,
+        f"Only the step `{title}` fails here, but whether CI runs it depends on `{what}`, which is unknown here.",
+        "Name the failing step with `--step`, or its command under `test:` in `.github/selfheal.yml`.",
+    )
+
+
+def needs_services(sentence: str) -> Ending:
+    return Ending(
+        Outcome.NEEDS_SERVICES,
+        sentence,
+        "Install the servers on the sandbox's machine or in its image, or name a command that does not need them under `test:` "
+        "in `.github/selfheal.yml`.",
+    )
+
+
+def invalid_workflow(why: str) -> Ending:
+    return Ending(Outcome.REFUSED, f"The workflow is invalid. {why}.", "Fix the workflow file and push.")
+
+
+def unreadable_workflow(problem: str) -> Ending:
+    """The only workflow that could hold the tests. `problem` names the file, the line and the reason."""
+    return Ending(
+        Outcome.REFUSED,
+        f"The workflow cannot be read: {problem.rstrip('.')}.",
+        "Fix the workflow file, or name the command that shows the failure with `--test`.",
+    )
+
+
+def out_of_time(source: str, steps: int, *, ran: bool) -> Ending:
+    return Ending(
+        Outcome.OUT_OF_BUDGET,
+        f"{source[:1].upper()}{source[1:]}: {'running' if ran else 'reading'} its steps took too long. The failing step was "
+        f"not reached after {steps} steps.",
+        "Name the command that shows the failure under `test:` in `.github/selfheal.yml`.",
+    )

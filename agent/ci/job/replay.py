@@ -1,0 +1,66 @@
+"""Runs the steps of a job in one workspace, one after the other, up to the one that fails.
+
+For jobs whose failing step only a run shows, or whose scripts need the output of earlier steps. The result is a check like any
+other, reproduced later in fresh workspaces. State outside the workspace (files in `/tmp`, rows of a database) is lost between
+steps that run alone; the traversal then runs them together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from agent.checks.runner import Runner
+from agent.ci.expressions import Value
+from agent.ci.expressions.scope import Files
+from agent.ci.job.leg import Leg, Performed, TraversalResult
+from agent.ci.job.traversal import traverse
+from agent.ci.project.detection import Project
+from agent.contract.verdicts import Check, CheckRun
+from agent.guest.supervise import steps
+from sandbox.base import MIB, LimitExceeded, Sandbox, Workspace
+
+LEFT_LIMIT = 4 * MIB  # characters that the steps of a job may leave in `GITHUB_ENV`, `GITHUB_OUTPUT` and `GITHUB_PATH`
+Ran = Callable[[Check, CheckRun], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayer:
+    """Replays jobs. `ran` is called after every step; `until` is of `time.monotonic()`."""
+
+    sandbox: Sandbox
+    runner: Runner
+    ran: Ran
+    until: float
+
+    async def replay(self, leg: Leg, project: Project, files: Files) -> TraversalResult:
+        """Raises `SandboxError`."""
+        async with self.sandbox.candidate() as workspace:
+            return await traverse(leg, project, files, Replay(self, workspace).perform, until=self.until)
+
+
+class Replay:
+    """One workspace, with the PATH that steps have extended."""
+
+    def __init__(self, replayer: Replayer, workspace: Workspace) -> None:
+        self.replayer, self.workspace = replayer, workspace
+        self.path: list[str] = []
+        self.room = LEFT_LIMIT
+
+    async def perform(self, check: Check, *, fresh: bool) -> Performed:
+        """Raises `LimitExceeded` where the steps of a job leave too much, and `SandboxError`."""
+        seconds = max(1.0, min(check.timeout, self.replayer.until - time.monotonic()))
+        runner = self.replayer.runner
+        if fresh:
+            async with self.replayer.sandbox.candidate() as workspace:
+                run, left = await runner.step(workspace, check, timeout=seconds)
+        else:
+            run, left = await runner.step(self.workspace, check, timeout=seconds, path=self.path)
+        await self.replayer.ran(check, run)
+        self.room -= sum(len(text) for text in left.values())
+        if self.room < 0:
+            raise LimitExceeded("output", LEFT_LIMIT)
+        self.path = steps.paths(left.get("path", "")) + self.path
+        outputs: Mapping[str, Value] = steps.values(left.get("output", ""))
+        return Performed(run, outputs, steps.environment(left.get("env", "")))

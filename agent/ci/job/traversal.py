@@ -1,0 +1,289 @@
+"""Traverses the steps of one leg of a job, as the runner of GitHub Actions would, up to the one that fails.
+
+The same traversal reads steps (without `perform`; what they print or export is then unknown) and runs them (`replay`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent.ci.expressions import ExpressionError, Unknown, condition
+from agent.ci.expressions.scope import Files
+from agent.ci.job.action_steps import ActionReader
+from agent.ci.job.failing_step import ReportedSteps, Target, match_steps
+from agent.ci.job.leg import End, Leg, NoCheck, Perform, Performed, RunRequired, TraversalResult
+from agent.ci.job.recorder import CheckStep, StepRecorder
+from agent.ci.job.refusals import (
+    JobRefused,
+    Unavailable,
+    condition_unknown,
+    invalid_workflow,
+    needs_services,
+    out_of_time,
+    quote_missing,
+    step_unavailable,
+)
+from agent.ci.job.renderer import Renderer, RunNeeded, StepFrame, unknown_outputs
+from agent.ci.job.scripts import ScriptReader
+from agent.ci.job.steps import CompositeStep, CurrentStep, InstallStep, RunStep, SetupStep, StepMeaning
+from agent.ci.project.detection import Project
+from agent.ci.workflows.model import WorkflowStep
+from agent.report.endings import Ending, stopped_before
+
+Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reached, or no check at all
+
+
+async def traverse(
+    leg: Leg, project: Project, files: Files, perform: Perform | None = None, *, until: float = math.inf
+) -> TraversalResult:
+    """Never raises for what the files hold; `SandboxError` where `perform` does.
+
+    After `until` (of `time.monotonic()`) no further step starts, and the traversal ends.
+    """
+    traversal = _Traversal(project, Renderer(leg, files, runs=perform is not None), perform, until)
+    try:
+        stop = await traversal.job()
+    except ExpressionError as error:
+        stop = invalid_workflow(f"{leg.source}: {error}")
+    except JobRefused as refused:
+        stop = refused.ending
+    return traversal.result(stop)
+
+
+class _Traversal:
+    """Its methods return where the traversal stops, or None to continue."""
+
+    def __init__(self, project: Project, renderer: Renderer, perform: Perform | None, until: float) -> None:
+        self.leg, self.renderer, self.perform, self.until = renderer.leg, renderer, perform, until
+        self.scripts = ScriptReader(project, renderer)
+        self.uses = ActionReader(project, renderer, self.scripts)
+        self.recorder = StepRecorder(renderer.leg)
+        self.reported, self.target = ReportedSteps(), Target.RED
+        self.asks = ""  # what only a run can show; reading goes on for the packages that later steps install
+        self.missed: Ending | None = None  # why a step that could be the failing one was left out
+        self.doubts: dict[str, str] = {}  # number of a step → the unknown value that decides whether it runs
+        self.is_first = True  # nothing has run yet
+        self.together = False  # steps depend on state outside the workspace, so each runs together with the earlier ones
+
+    def result(self, stop: Stop) -> TraversalResult:
+        """A need for a run outranks whatever reading on without it found."""
+        return self.recorder.result(RunRequired(self.asks) if self.asks else self._end(stop), self.renderer.notes)
+
+    async def job(self) -> Stop:
+        try:
+            frame = self.renderer.job_frame()
+        except Unavailable as needs:
+            return step_unavailable("defaults.run", needs.what)
+        self.reported = match_steps(self.leg, lambda template: self.renderer.render_known(template, frame))
+        if self.reported.failing is not None:
+            self.target = Target.NAMED
+        self.recorder.notes += [self.reported.note] if self.reported.note else []
+        stop = await self._steps(self.leg.job.steps, frame)
+        if stop is not None:
+            return stop
+        if self.perform is None and self.target is not Target.NAMED and self.recorder.tried:
+            self.asks = "which step fails"
+        return self._stop_without_failure(self.recorder.tried)
+
+    async def _steps(self, steps: Sequence[WorkflowStep], frame: StepFrame) -> Stop | None:
+        for step in steps:
+            await asyncio.sleep(0)  # a job can have thousands of steps that only install
+            if time.monotonic() > self.until:
+                return self._out_of_time()
+            try:
+                stop = await self._step(step, frame)
+            except RunNeeded as asks:
+                self._need_run(asks.what)
+                continue
+            if stop is not None:
+                return stop
+        return None
+
+    async def _step(self, step: WorkflowStep, outer: StepFrame) -> Stop | None:
+        number = f"{outer.prefix}{step.number}"
+        is_target = self.target is Target.NAMED and number == str(self.reported.failing)
+        frame, needs = outer, None
+        try:
+            frame = replace(outer, own=self.renderer.step_env(step, outer))
+        except Unavailable as stands:
+            needs = stands  # matters only if the step runs
+        current = CurrentStep(step, frame, number, self.renderer.title(step, frame), is_target)
+        if not is_target and not self._runs(current):
+            self.recorder.record(current, "skipped", "its condition is false")
+            frame.conclude(step, {}, "skipped")
+            return None
+        try:
+            if needs is not None:
+                raise needs
+            meaning = self._meaning(current)
+        except Unavailable as stands:
+            return self._leave_out(current, stands)
+        return await self._apply(meaning, current)
+
+    def _runs(self, current: CurrentStep) -> bool:
+        said = None if current.frame.prefix else self.reported.runs(current.step.number)
+        if said is not None:
+            return said
+        holds = condition(current.step.condition, self.renderer.scope(current.frame))
+        if not isinstance(holds, Unknown):
+            return holds
+        try:
+            self.renderer.require_known(holds.what)
+            self.doubts[current.number] = holds.what
+            self.recorder.notes.append(
+                f"whether `{current.title}` runs depends on `{holds.what}`, which is unknown here: it runs"
+            )
+        except RunNeeded as asks:
+            self._need_run(asks.what)
+        return True
+
+    def _meaning(self, current: CurrentStep) -> StepMeaning:
+        """Raises `Unavailable`, `RunNeeded`, `ExpressionError`."""
+        python = self.recorder.packages.python
+        if current.step.uses:
+            return self.uses.read(current.step.uses, current, python)
+        return self.scripts.read(self.renderer.render(current.step.run or "", current.frame), current, python)
+
+    async def _apply(self, meaning: StepMeaning, current: CurrentStep) -> Stop | None:
+        match meaning:
+            case SetupStep():
+                self.recorder.add(meaning.additions)
+                self.recorder.record(current, meaning.does, meaning.why)
+                current.frame.conclude(current.step, dict(meaning.outputs))
+            case InstallStep():
+                self.recorder.add(meaning.additions)
+                self.recorder.record(current, "installs", meaning.text.strip())
+                if current.is_target:
+                    note = f"{self.leg.source}: the failing step only installs packages; the job's tests run instead"
+                    self.recorder.notes.append(note)
+                    self.target = Target.TESTS
+                current.frame.conclude(current.step, {})
+            case CompositeStep():
+                return await self._run_composite(meaning, current)
+            case RunStep():
+                self.recorder.add(meaning.additions)
+                return await self._check(meaning, current)
+        return None
+
+    async def _run_composite(self, opens: CompositeStep, current: CurrentStep) -> Stop | None:
+        """Traverse the steps of an action of the repository."""
+        before = len(self.recorder.tried)
+        if current.is_target:
+            self.target = Target.WITHIN
+        self.recorder.record(current, "runs", f"the steps of {opens.folder}")
+        stop = await self._steps(opens.action.steps, opens.frame)
+        if stop is not None:
+            return stop
+        if current.is_target and self.perform is not None:
+            return self._stop_without_failure(self.recorder.tried[before:])
+        if current.is_target:
+            self._need_run("which step of the action fails")
+            return None
+        outputs = {name: self.renderer.render_known(text, opens.frame) for name, text in opens.action.outputs.items()}
+        current.frame.conclude(current.step, outputs)
+        return None
+
+    async def _check(self, runs: RunStep, current: CurrentStep) -> Stop | None:
+        """A step with a check: stop at the failing one, run it, or assume that it passes."""
+        tried = CheckStep(runs.check, runs.tool, current.number)
+        if current.is_target or (self.target is Target.TESTS and runs.check.runs_tests):
+            return self._fails(tried, current)
+        tried = replace(tried, may_fail=self.renderer.may_fail(current.step, current.frame))
+        if self.perform is None:
+            self.renderer.assume_passed(current.step, runs.text, current.frame, may_fail=tried.may_fail)
+        else:
+            done = await self._perform(self.perform, tried, current)
+            if done.run.ending == "timeout" and time.monotonic() > self.until:
+                return self._out_of_time()
+            if done.is_red and not tried.may_fail:
+                if (doubt := self._open_condition(current)) is not None:
+                    self._leave_out_uncertain(current, doubt)
+                    return None
+                if not self.target.is_any_red:
+                    return stopped_before(replace(done.run, stopped_at=done.run.stopped_at or current.title))
+                return self._fails(replace(tried, seen=done.run), current)
+            self.renderer.exported |= done.env
+            current.frame.conclude(current.step, done.outputs, outcome="failure" if done.is_red else "success")
+        self.recorder.record(current, "runs", runs.check.command)
+        self.recorder.tried.append(tried)
+        return None
+
+    async def _perform(self, perform: Perform, tried: CheckStep, current: CurrentStep) -> Performed:
+        """Run the step alone, which is quick. A failure counts only if the step also fails together with the earlier ones."""
+        if not self.together:
+            check = replace(tried.check, env={**self.renderer.exported, **tried.check.env})
+            was_first, self.is_first = self.is_first, False
+            done = await perform(check, fresh=False)
+            if not done.is_red or tried.may_fail or was_first:
+                return done
+        done = await perform(self.recorder.joined(tried), fresh=True)
+        if not self.together and not done.is_red:
+            self.together = True
+            self.recorder.notes.append(
+                f"step {current.number}, `{current.title}`, needs what earlier steps leave outside the repository: "
+                "from here on, each step ran together with the earlier ones"
+            )
+        return done
+
+    def _open_condition(self, current: CurrentStep) -> str | None:
+        """The unknown value that decides whether the step, or the action around it, runs."""
+        parts = current.number.split(".")
+        return next((found for end in range(len(parts)) if (found := self.doubts.get(".".join(parts[: end + 1])))), None)
+
+    def _leave_out_uncertain(self, current: CurrentStep, doubt: str) -> None:
+        """A failing step that CI may not have run is not CI's failure."""
+        self.missed = self.missed or condition_unknown(current.title, doubt)
+        self.recorder.record(current, "left out", f"it fails here, but whether CI runs it depends on `{doubt}`")
+        self.recorder.notes.append(
+            f"step {current.number}, `{current.title}`, fails here but is left out: whether CI runs it depends on `{doubt}`"
+        )
+        current.frame.conclude(current.step, unknown_outputs(current.step))
+
+    def _fails(self, tried: CheckStep, current: CurrentStep) -> Stop:
+        stop = self._require_services(tried)
+        if stop is tried:
+            self.recorder.record(current, "fails", tried.check.command)
+        return stop
+
+    def _stop_without_failure(self, tried: Sequence[CheckStep]) -> Stop:
+        """Nothing failed: repeat the first step with tests, unless a step that could have failed was left out."""
+        if self.missed is not None or not tried:
+            return self.missed or NoCheck()
+        return self._require_services(next((one for one in tried if one.check.runs_tests), tried[-1]))
+
+    def _require_services(self, tried: CheckStep) -> Stop:
+        """The step, or why the servers that it may need are not available."""
+        if tried.check.reader != "findings":
+            if self.leg.needs:
+                return step_unavailable(self.leg.job.id, self.leg.needs, "service of the job")
+            if self.leg.wanted.refusals:
+                return needs_services(self.leg.wanted.sentence)
+        return tried
+
+    def _leave_out(self, current: CurrentStep, needs: Unavailable) -> Stop | None:
+        """Ends the traversal if CI says that this step fails; otherwise skip it."""
+        self.recorder.notes += [needs.note] if needs.note else []
+        ending = step_unavailable(current.title, needs.what)
+        if current.is_target:
+            return ending
+        if self.target.is_any_red:
+            self.missed = self.missed or ending
+        self.recorder.record(current, "left out", f"it needs {quote_missing(needs.what)}")
+        self.recorder.notes.append(
+            f"step {current.number}, `{current.title}`, is left out: it needs {quote_missing(needs.what)}"
+        )
+        current.frame.conclude(current.step, unknown_outputs(current.step))
+        return None
+
+    def _end(self, stop: Stop) -> End:
+        return self.recorder.found(stop) if isinstance(stop, CheckStep) else stop
+
+    def _out_of_time(self) -> Ending:
+        return out_of_time(self.leg.source, len(self.recorder.steps), ran=self.perform is not None)
+
+    def _need_run(self, what: str) -> None:
+        self.asks = self.asks or what  # a run reaches the first one first

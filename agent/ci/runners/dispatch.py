@@ -1,0 +1,93 @@
+"""Follows a command line, or shell text, through the runners that it calls to what they run in the one prepared environment.
+
+Runners can call runners (make → tox → pytest), within bounds on depth and number. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from agent.ci.project.detection import Project
+from agent.ci.runners import hatch, just, pdm, pipenv, poetry, precommit, project_tasks, uv
+from agent.ci.runners.context import DEPTH, TEXT_LIMIT, Followed, Runner, ShellContext, Steps, Unfollowed
+from agent.ci.runners.make import make
+from agent.ci.runners.nox import nox
+from agent.ci.runners.script import read_script
+from agent.ci.runners.tox import tox
+from agent.ci.shell.python_call import module_of
+from agent.ci.shell.words import assignments
+
+_CALL = 100  # steps that following one runner costs
+_RUNNERS: dict[str, Runner] = {
+    "tox": tox.follow,
+    "nox": nox.follow,
+    "make": make.follow,
+    "gmake": make.follow,
+    "pre-commit": precommit.follow,
+    "just": just.follow,
+    "task": project_tasks.task,
+    "poe": project_tasks.poe,
+    "poethepoet": project_tasks.poe,
+    "invoke": project_tasks.invoke,
+    "inv": project_tasks.invoke,
+    "rye": project_tasks.rye,
+    "uv": uv.follow,
+    "uvx": uv.uvx,
+    "pipx": uv.pipx,
+    "poetry": poetry.follow,
+    "pdm": pdm.follow,
+    "pipenv": pipenv.follow,
+    "hatch": hatch.follow,
+}
+
+
+def follow(
+    words: Sequence[str], project: Project, env: Mapping[str, str], cwd: str = ".", python: str | None = None
+) -> Followed | Unfollowed | None:
+    """What one command line runs; None where it calls no runner. `python` is the version wanted so far ("3.12")."""
+    return _follow(list(words), ShellContext(project, dict(env), cwd, python))
+
+
+def follow_script(
+    text: str,
+    project: Project,
+    env: Mapping[str, str],
+    cwd: str = ".",
+    python: str | None = None,
+    *,
+    steps: Steps | None = None,
+) -> Followed:
+    """The same for shell text, such as a step of a workflow: installs are removed, runners followed, the rest stays.
+
+    A runner that cannot be followed stays as it is, with a note. Several texts can share one budget of `steps`.
+    """
+    return _again(text, ShellContext(project, dict(env), cwd, python, steps=steps or Steps()))
+
+
+def _follow(words: list[str], context: ShellContext) -> Followed | Unfollowed | None:
+    env, words = assignments(words)
+    context = context.with_env(env)
+    words = module_of(words) or words
+    if not words or words[0].startswith("./"):
+        return None
+    name = words[0].rsplit("/", 1)[-1]
+    runner = _RUNNERS.get(name)
+    if runner is None:
+        return None
+    try:
+        if context.depth >= DEPTH:
+            raise Unfollowed(f"runners call each other more than {DEPTH} deep")
+        context.steps.take(_CALL)
+        found = runner([name, *words[1:]], context, lambda text, inner: _again(text, replace(inner, depth=context.depth + 1)))
+        if found is not None and len(found.command) > TEXT_LIMIT:
+            raise Unfollowed("what it runs is too long")
+    except Unfollowed as unfollowed:
+        return unfollowed
+    except RecursionError:
+        return Unfollowed("its files are nested too deeply")
+    return found
+
+
+def _again(text: str, context: ShellContext) -> Followed:
+    return read_script(text, context, _follow)

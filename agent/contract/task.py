@@ -1,0 +1,48 @@
+"""The engine's input: one commit to repair, and the policy for it. Values only.
+
+Knows nothing of GitHub, the database, Redis or settings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from agent.contract.budget import Budget
+from agent.contract.question import Autonomy
+from agent.contract.verdicts import Check, CheckRun
+from sandbox.base import Packages, Sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a repair may do in this repository. The repository's own configuration can only narrow it."""
+
+    allow_test_edits: bool = False
+    allow_snapshots: bool = False  # project fixers may update recorded test outputs
+    protected: tuple[str, ...] = ()  # further globs of files that are never edited
+    max_files: int = 10
+    max_changed_lines: int = 400
+    rungs: tuple[str, ...] = ("tools", "patterns", "model")
+    autonomy: Autonomy = "full"
+    guidance: str = ""  # the repository's hints for repairs: shown to models as data, never as instructions
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One commit to repair, unpacked in its sandbox with its dependencies installed."""
+
+    id: str  # the attempt's id, and the checkpoints' thread
+    sandbox: Sandbox
+    checks: tuple[Check, ...]  # those that failed in CI, or were detected
+    policy: Policy = Policy()
+    budget: Budget = Budget()
+    hints: tuple[str, ...] = ()  # log excerpts of the failing job, a user's comment: quoted as data
+    environment: str = ""  # for the evidence
+    approximated: tuple[str, ...] = ()  # for the evidence: differences from CI
+    packages: Packages = field(default_factory=Packages)  # what is installed; installed again if a change touches its manifest
+    reported_ids: tuple[str, ...] = ()  # tests that failed in CI, as its log names them; hints, never verdicts
+    seed: int | None = None  # random seed of the run in CI, from its log
+    clock: datetime | None = None  # when that run was
+    replayed: tuple[CheckRun, ...] = ()  # failing runs of checks from a replay, in fresh workspaces: at most one a check
+    heals_flakiness: bool = False  # someone asked to repair flaky failures too

@@ -1,0 +1,14 @@
+"""The built-in rungs, in order."""
+
+from __future__ import annotations
+
+from agent.models.router import Models
+from agent.proposer import Proposer
+from agent.proposers.model import model_rungs
+from agent.proposers.patterns.proposer import PatternsProposer
+from agent.proposers.tools.proposer import ToolsProposer
+
+
+def built_in_ladder(models: Models | None) -> tuple[Proposer, ...]:
+    """Cheapest first. Without a model there are no model rungs."""
+    return (ToolsProposer(), PatternsProposer(), *model_rungs(models))

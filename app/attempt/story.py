@@ -1,0 +1,324 @@
+"""The story of one attempt, from its trigger to its outcome; safe to run again from any line.
+
+    claim → head and permission → gather (failing jobs, logs, configuration) → sandbox → graph → publish → record
+                                                                                          └─▶ ask a person, sleep
+
+What must survive a killed worker is in the database (lease, timeline, blobs), in the checkpoints, or can be found on GitHub
+under a name derived from the attempt. A worker that finds an ended attempt reports its outcome to GitHub if that is missing,
+and drops its checkpoints once it can no longer be forked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import structlog
+
+from agent.case import Case, without_a_run
+from agent.contract.events import StepStarted
+from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.contract.question import Waiting
+from agent.engine import Engine
+from agent.models import tracing
+from app.attempt.gather import Gathered, HeadCommit, Stop, gather, has_moved, resolve_head
+from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end
+from app.attempt.rerun import rerun
+from app.github import (
+    PUBLISHING,
+    READING,
+    BadCredentials,
+    Conflict,
+    Forbidden,
+    GitHub,
+    GitHubError,
+    NotFound,
+    RateLimited,
+    Repository,
+    TooLarge,
+    Unavailable,
+)
+from app.observability import traces
+from app.observability.log import bind_ids
+from app.publish import publish
+from app.publish.messages import Publication
+from app.publish.outcomes import ENDINGS
+from app.store.leases.claims import NotClaimed, Postponed
+from app.store.leases.leases import AttemptCancelled, Lease
+from app.store.memories.memories import Embedder
+from app.store.store import Store
+from app.store.values import Attempt, PullRequestRecord
+from sandbox.base import SandboxError, SandboxUnavailable
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """What a worker holds open while it lives."""
+
+    store: Store
+    github: GitHub
+    engine: Engine
+    worker: str  # names this process in leases
+    max_tries: int
+    secrets: tuple[str, ...]  # exact texts that are never published
+    rerun: Literal["never", "once"] = "never"  # failed jobs, where a repository does not configure it
+    embedder: Embedder | None = None  # finds memories by meaning, in addition to words
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One claimed attempt: its lease, and its repository through a reading and a publishing token."""
+
+    lease: Lease
+    reading: Repository
+    writing: Repository
+    deps: Deps
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.lease.attempt
+
+
+async def heal(attempt_id: str, deps: Deps) -> None:
+    """Take one attempt from its trigger to its outcome; then report and clean up what has ended.
+
+    Whatever it raises is infrastructure: the attempt is queued again.
+    """
+    delivery = await deps.store.origin(attempt_id)
+    with bind_ids(attempt=attempt_id, delivery=delivery):
+        was_claimed = await _claim_and_heal(attempt_id, delivery, deps)
+        attempt = await deps.store.attempt(attempt_id)
+        if attempt is None:
+            return
+        if was_claimed:
+            log.info("attempt left", status=attempt.status, outcome=attempt.outcome, reason=attempt.reason)
+        if attempt.status == "ended":
+            await _finish(attempt, deps)
+
+
+async def _claim_and_heal(attempt_id: str, delivery: str | None, deps: Deps) -> bool:
+    """Whether this worker got the attempt."""
+    was_claimed = False
+    try:
+        async with deps.store.lease(attempt_id, deps.worker) as lease:
+            was_claimed, attempt = True, lease.attempt
+            names = {"repository": attempt.repository.full_name, "commit": attempt.head_sha, "trigger": attempt.trigger}
+            log.info("attempt claimed", **names, tries=attempt.tries)
+            with traces.attempt(attempt_id, delivery, attempt.tries):
+                await _heal(_work(lease, deps))
+    except (NotClaimed, AttemptCancelled) as refusal:
+        log.info("attempt skipped", reason=str(refusal))
+    except asyncio.CancelledError:
+        log.info("attempt interrupted; it is queued again")
+        raise
+    return was_claimed
+
+
+async def _finish(attempt: Attempt, deps: Deps) -> None:
+    """Report an outcome that GitHub does not show yet; drop the checkpoints of an attempt that is too old to be forked."""
+    if not attempt.is_reported:
+        try:
+            async with deps.store.notification(attempt.id, deps.worker) as notification:
+                await report_end(notification, deps.store, deps.github, deps.secrets)
+        except NotClaimed as refusal:
+            log.info("outcome not reported here", reason=str(refusal))
+    elif await deps.store.is_stale(attempt.id):
+        await deps.engine.forget(attempt.id)
+        await deps.store.forgotten(attempt.id)
+
+
+async def _heal(work: Work) -> None:
+    """Run the story. An error from GitHub ends the attempt, or postpones it while GitHub may recover."""
+    try:
+        await _run(work)
+    except (RateLimited, Unavailable, BadCredentials) as error:
+        # Bad credentials say nothing about this attempt: the operator fixes them, or they are being rotated.
+        if _can_keep_waiting(work):
+            seconds = error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS
+            raise Postponed(f"GitHub: {error}", seconds) from error
+        raise
+    except GitHubError as error:
+        stop = _stop_for(error, work.attempt)
+        await work.lease.end(stop.outcome, stop.reason, stop.next_step)
+
+
+async def _run(work: Work) -> None:
+    """The story itself."""
+    lease, attempt = work.lease, work.attempt
+    head = await resolve_head(attempt, work.reading)
+    if isinstance(head, Stop):
+        # Nobody with permission asked: a reaction is enough of an answer.
+        await react(attempt, work.writing, "confused")
+        await lease.end(head.outcome, head.reason, head.next_step)
+        return
+    await lease.set_head(head.sha, head.branch)
+    await react(attempt, work.writing, "eyes")
+    publication = publication_of(work.attempt, work.deps.secrets)
+    await publish.progress(publication, work.writing, None)
+
+    await lease.record(StepStarted(step="gather", text="Reading the failing jobs"))
+    with tracing.step("gather", attempt.id):
+        gathered = await has_moved(head, work.reading) or await gather(attempt, head, work.reading, work.deps.secrets)
+    if isinstance(gathered, Stop):
+        await _explain(work, publication, _no_repair(gathered))
+        return
+
+    publication = replace(publication, run_title=gathered.title, run_url=gathered.url)
+    result = await _repair(work, head, gathered, publication)
+    await lease.spend(result.usage)
+    if isinstance(result, Waiting):
+        await _ask(work, publication, result)
+        return
+
+    result = await _add_notes(work, gathered, result)
+    traces.set_outcome(Outcome.HEALED if isinstance(result, Repair) else result.outcome)
+    with tracing.step("publish", attempt.id):
+        await lease.record(StepStarted(step="publish", text="Publishing the result"))
+        if isinstance(result, Repair):
+            await _publish(work, head, publication, result)
+        else:
+            await _explain(work, publication, result)
+
+
+def _stop_for(error: GitHubError, attempt: Attempt) -> Stop:
+    """How an attempt ends that GitHub does not let go on."""
+    match error:
+        case NotFound():
+            return Stop(
+                Outcome.CANCELLED,
+                f"{attempt.repository.full_name} or the failing commit is gone, or the App can no longer see it.",
+                "If that is unexpected, check the App's installation and its permissions.",
+            )
+        case Forbidden():
+            return Stop(
+                Outcome.REFUSED,
+                f"The App lacks a permission on GitHub: {error}.",
+                f"Grant the App the permission {error.permission or 'named above'}, then comment `/heal`.",
+            )
+        case TooLarge():
+            return Stop(
+                Outcome.REFUSED,
+                f"This commit is too large for Selfheal: {error}.",
+                "Remove large files from the repository (Git LFS keeps them out of its archive), then comment `/heal`.",
+            )
+        case _:
+            return Stop(
+                Outcome.ERROR,
+                f"GitHub rejected a request by Selfheal: {error}.",
+                "Your code is not the cause. Please report this with the attempt's id.",
+            )
+
+
+def _can_keep_waiting(work: Work) -> bool:
+    """Whether an attempt may wait longer for GitHub or a sandbox. Time in the queue or waiting for a person does not count."""
+    since = work.attempt.answered_at or work.attempt.started_at or work.attempt.created_at
+    return work.deps.store.clock.now() - since <= GITHUB_WAIT
+
+
+async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication: Publication) -> Repair | NoRepair | Waiting:
+    """Run the engine in a sandbox, unless CI's log shows that the code is not at fault.
+
+    A sandbox that fails is tried again under the lease's rules; the last failure is the outcome.
+    """
+    attempt, deps = work.attempt, work.deps
+    if gathered.infrastructure and not _is_asked_for(attempt):
+        return without_a_run(
+            Outcome.INFRASTRUCTURE,
+            f"CI's log shows a failure outside the code: {gathered.infrastructure}",
+            "Run the failed jobs again; comment `/heal` to have the code examined anyway.",
+        )
+    case = Case(
+        id=attempt.id,
+        label=f"{attempt.repository.full_name} {head.sha[:10]}",
+        archive=work.reading.archive(head.sha),
+        jobs=gathered.jobs,
+        configuration=gathered.configuration,
+        hints=gathered.hints,
+        heals_flakiness=any(request.flaky for request in attempt.requests),
+        model=attempt.model,
+    )
+    timeline = Timeline(work.lease, publication, work.writing)
+    memory = deps.store.memory(attempt.repository.id, deps.embedder)
+    try:
+        return await deps.engine.heal(case, blobs=deps.store.blobs, emit=timeline.emit, reply=attempt.reply, memory=memory)
+    except SandboxError as error:
+        if isinstance(error, SandboxUnavailable) and error.retry_after is not None and _can_keep_waiting(work):
+            raise Postponed(str(error), error.retry_after) from error
+        if attempt.tries < deps.max_tries:
+            raise
+        return without_a_run(
+            Outcome.INFRASTRUCTURE,
+            f"The sandbox failed {attempt.tries} times; the last time: {error}",
+            "Check the worker's log; comment `/heal` to try again.",
+        )
+
+
+def _is_asked_for(attempt: Attempt) -> bool:
+    """Whether a person asked for this attempt: that counts more than what a log says."""
+    return attempt.by_command or attempt.forked_from is not None
+
+
+async def _add_notes(work: Work, gathered: Gathered, result: Repair | NoRepair) -> Repair | NoRepair:
+    """Add what CI's log said about the cause; rerun the failed jobs of a flaky or broken run where that is configured."""
+    if gathered.infrastructure and _is_asked_for(work.attempt):
+        note = f"Requested by a person, although CI's log shows a failure outside the code: {gathered.infrastructure}"
+        result = replace(result, log=replace(result.log, notes=(note, *result.log.notes)))
+    if isinstance(result, NoRepair) and result.outcome in (Outcome.FLAKY, Outcome.INFRASTRUCTURE) and gathered.runs:
+        is_wanted = (gathered.configuration.rerun or work.deps.rerun) == "once"
+        reruns = await rerun(work.attempt, gathered.runs, work.deps.store, work.deps.github) if is_wanted else ""
+        result = replace(result, next_step=f"{reruns} {result.next_step}".strip())
+    return result
+
+
+async def _ask(work: Work, publication: Publication, waiting: Waiting) -> None:
+    """Show the question on GitHub, then let the attempt sleep. The reply may come days later, to any worker."""
+    await publish.question(publication, waiting.question, work.writing)
+    await work.lease.wait(waiting)
+
+
+async def _publish(work: Work, head: HeadCommit, publication: Publication, repair: Repair) -> None:
+    """Open the pull request, then end the attempt. Run twice it leaves one branch, one pull request, one comment."""
+    opened = await _open_pull_request(work, head, publication, repair)
+    if isinstance(opened, NoRepair):
+        await _explain(work, publication, opened)
+        return
+    await work.lease.record_pull_request(opened, repair.confidence)
+    reason = f"Opened pull request #{opened.number}: {repair.title}"
+    await work.lease.end(Outcome.HEALED, reason, ENDINGS[Outcome.HEALED].next_step, reported=True)
+
+
+async def _open_pull_request(
+    work: Work, head: HeadCommit, publication: Publication, repair: Repair
+) -> PullRequestRecord | NoRepair:
+    """The pull request with the repair, or why a verified repair could not be published."""
+    if (moved := await has_moved(head, work.reading)) is not None:
+        return replace(_no_repair(moved), usage=repair.usage, log=repair.log)
+    try:
+        published = await publish.pull_request(publication, repair, work.writing)
+    except Conflict as error:
+        reason = f"The repair was verified but could not be published: {error}."
+        next_step = "Remove or rename that branch, then comment `/heal`."
+        return NoRepair(Outcome.REFUSED, reason, next_step, repair.usage, repair.log)
+    if isinstance(published, NoRepair):  # the branch was deleted meanwhile
+        return published
+    return PullRequestRecord(published.number, published.branch, published.url, published.state)
+
+
+async def _explain(work: Work, publication: Publication, result: NoRepair) -> None:
+    """Report on GitHub why there is no repair, then end the attempt."""
+    await publish.explanation(publication, result, work.writing)
+    await work.lease.end(result.outcome, result.reason, result.next_step, reported=True)
+
+
+def _work(lease: Lease, deps: Deps) -> Work:
+    attempt = lease.attempt
+    reading = deps.github.repository(attempt.installation_id, attempt.repository, READING)
+    writing = deps.github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=lease.check)
+    return Work(lease, reading, writing, deps)
+
+
+def _no_repair(stop: Stop) -> NoRepair:
+    return without_a_run(stop.outcome, stop.reason, stop.next_step)

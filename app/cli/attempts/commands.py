@@ -1,0 +1,92 @@
+"""The commands of `selfheal attempts`. Their implementations are imported when a command runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.cli.command import Json, OfRepository, load_settings, run, wrong_use
+
+attempts = typer.Typer(help="List attempts, answer their questions, and fork them.", no_args_is_help=True)
+
+AttemptId = Annotated[str, typer.Argument(metavar="ID", help="Id of the attempt, or a unique prefix of it.")]
+
+
+@attempts.command("list")
+def list_attempts(
+    repository: OfRepository = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of rows.")] = 20,
+    json: Json = False,
+) -> None:
+    """List attempts, newest first."""
+    settings = load_settings()
+    from app.cli.attempts import listing
+
+    run(listing.list_attempts(settings, repository=repository, limit=limit, json=json), listing.StoreError)
+
+
+@attempts.command("show")
+def show_attempt(
+    attempt: AttemptId,
+    json: Json = False,
+) -> None:
+    """Show one attempt with its timeline."""
+    settings = load_settings()
+    from app.cli.attempts import listing
+
+    if not run(listing.show_attempt(settings, attempt, json=json), listing.StoreError):
+        wrong_use(f"no attempt has the id {attempt!r}; `selfheal attempts list` shows all ids")
+
+
+@attempts.command()
+def approve(attempt: AttemptId) -> None:
+    """Approve what a waiting attempt proposes."""
+    _answer(approved=True, attempt=attempt)
+
+
+@attempts.command()
+def reject(
+    attempt: AttemptId,
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="What is wrong. The attempt learns from it and tries another change.")
+    ] = "",
+) -> None:
+    """Reject what a waiting attempt proposes. Without a reason, the attempt ends."""
+    _answer(approved=False, attempt=attempt, why=why)
+
+
+@attempts.command()
+def fork(
+    attempt: AttemptId,
+    from_iteration: Annotated[int, typer.Option("--from-iteration", metavar="K", min=1, help="First iteration to run again.")],
+    hint: Annotated[str, typer.Option("--hint", metavar="TEXT", help="Hint for the proposers.")] = "",
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model to use next.")] = None,
+) -> None:
+    """Start a new attempt from an iteration of an earlier one."""
+    settings = load_settings()
+    from app.cli.attempts import decisions
+
+    try:
+        run(decisions.fork(settings, attempt, from_iteration=from_iteration, hint=hint, model=model), decisions.StoreError)
+    except decisions.DecisionRefused as refusal:
+        wrong_use(str(refusal))
+
+
+@attempts.command()
+def calibration(repository: OfRepository = None, json: Json = False) -> None:
+    """Compare the confidence of repairs with how many of them were merged."""
+    settings = load_settings()
+    from app.cli.attempts import listing
+
+    run(listing.calibration(settings, repository=repository, json=json), listing.StoreError)
+
+
+def _answer(*, approved: bool, attempt: str, why: str = "") -> None:
+    settings = load_settings()
+    from app.cli.attempts import decisions
+
+    try:
+        run(decisions.answer(settings, attempt, approved=approved, why=why), decisions.StoreError)
+    except decisions.DecisionRefused as refusal:
+        wrong_use(str(refusal))

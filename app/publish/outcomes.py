@@ -1,0 +1,94 @@
+"""The text of each outcome: its sentence, the next step for people, and the conclusion of the check run. A pure table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from agent.contract.outcome import Outcome
+
+if TYPE_CHECKING:  # keeps GitHub's client out of `selfheal fix`
+    from app.github.types import Conclusion
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The text of an outcome, and the conclusion of its check run.
+
+    The conclusion is never `failure`, as Selfheal's own check must not block a merge. It is `action_required` if only a person
+    can continue.
+    """
+
+    sentence: str
+    next_step: str
+    conclusion: Conclusion
+
+
+ENDINGS: Mapping[Outcome, Ending] = MappingProxyType(
+    {
+        Outcome.HEALED: Ending(
+            "Selfheal found a verified repair.", "Review the pull request. Selfheal never merges by itself.", "success"
+        ),
+        Outcome.NOT_REPRODUCED: Ending(
+            "The failure did not occur in the sandbox.",
+            "Compare the environment below with your CI's, or rerun the job.",
+            "neutral",
+        ),
+        Outcome.FLAKY: Ending(
+            "The same commit sometimes passes and sometimes fails.",
+            "Check the tests listed below for dependence on time, order, randomness or shared state. No code was changed.",
+            "neutral",
+        ),
+        Outcome.INFRASTRUCTURE: Ending(
+            "The CI run or the sandbox failed for a reason outside the code.",
+            "Rerun the job. If it fails again, see the reason below.",
+            "neutral",
+        ),
+        Outcome.NEEDS_SERVICES: Ending(
+            "The tests need a service that the sandbox does not provide.",
+            "Make the tests start the service themselves, or list tests that run without it in `.github/selfheal.yml`.",
+            "action_required",
+        ),
+        Outcome.NEEDS_SECRET: Ending(
+            "The failing step needs a secret, and the sandbox never contains secrets.",
+            "Check the secret in your CI's settings, or list tests that run without it in `.github/selfheal.yml`.",
+            "action_required",
+        ),
+        Outcome.NEEDS_TEST_CHANGE: Ending(
+            "The repair would have to edit a test or another protected file.",
+            "Decide whether the test or the code is correct. `allow_test_edits` in `.github/selfheal.yml` allows such repairs.",
+            "action_required",
+        ),
+        Outcome.SUPERSEDED: Ending(
+            "The branch changed before the repair was finished.", "No action needed. Only the newest commit matters.", "neutral"
+        ),
+        Outcome.NOTHING_FAILED: Ending(
+            "No failing check was found at this commit.",
+            "If a check fails, add its command to `.github/selfheal.yml`.",
+            "neutral",
+        ),
+        Outcome.OUT_OF_BUDGET: Ending(
+            "The attempt's budget ran out before a repair was verified.",
+            "Raise the budget, or use the diagnosis and lessons below to fix it yourself.",
+            "neutral",
+        ),
+        Outcome.GAVE_UP: Ending(
+            "Selfheal found no change that fixes the failing checks without breaking others.",
+            "Use the diagnosis and the failed changes below to fix it yourself, or configure a stronger model.",
+            "neutral",
+        ),
+        Outcome.REFUSED: Ending(
+            "Policy does not allow this attempt.", "The reason below names the rule and who can change it.", "neutral"
+        ),
+        Outcome.CANCELLED: Ending(
+            "The attempt was cancelled.", "Comment `/heal` on the pull request to start a new one.", "cancelled"
+        ),
+        Outcome.ERROR: Ending(
+            "Selfheal failed with an internal error.",
+            "This says nothing about your code. The operator can find the attempt's id in Selfheal's log.",
+            "neutral",
+        ),
+    }
+)

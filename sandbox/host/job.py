@@ -1,0 +1,39 @@
+"""A command with the mounts, environment and bounds under which a jail or a container runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sandbox.base import MIB, Command
+from sandbox.host.tree import parts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder, file or volume (`source`), visible to the command at `target`."""
+
+    source: str
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One command and everything it sees."""
+
+    argv: Sequence[str]
+    mounts: Sequence[Mount]
+    env: Mapping[str, str]
+    cwd: str  # absolute, as seen inside
+    timeout: float  # seconds
+    stdin: bytes = b""
+    output_limit: int = MIB  # bytes per stream
+    hosts: Sequence[str] = ()  # names that resolve to the sandbox itself
+
+
+def job_of(command: Command, root: str, mounts: Sequence[Mount], env: Mapping[str, str]) -> Job:
+    """`command` in the workspace at `root`. Raises `ValueError` for a `cwd` outside it."""
+    cwd = root if command.cwd in ("", ".") else "/".join((root, *parts_of(command.cwd)))
+    argv, timeout, stdin = command.argv, command.timeout, command.stdin
+    return Job(argv, mounts, {**env, **command.env}, cwd, timeout, stdin, command.output_limit, command.hosts)

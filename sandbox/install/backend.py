@@ -1,0 +1,54 @@
+"""What an install step needs of a sandbox, and the paths where things appear inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from sandbox.base import Completed
+from sandbox.install.folder_cache import CacheEntry
+from sandbox.install.python.interpreters import Interpreter
+
+INSTALL_SECONDS = 900.0
+INSTALL_OUTPUT = 128 * 1024  # bytes
+RECIPE_FOLDER, PROXY_FOLDER, CERTIFICATES = "/asked", "/way", "/installer/certificates.pem"
+SOCKET = "index.sock"
+
+
+class InstallBackend(Protocol):
+    """One workspace, and the environment that the install step creates for it."""
+
+    @property
+    def env(self) -> str:
+        """Path of the virtual environment inside."""
+
+    @property
+    def shared_environments(self) -> SharedEnvironments | None:
+        """How environments are shared; None where untrusted code could write to a shared one."""
+
+    @property
+    def proxy_folder(self) -> Path | None:
+        """A folder for the proxy's socket; None where commands have the network anyway."""
+
+    async def use(self, interpreter: Interpreter) -> str:
+        """Make the interpreter available; returns its path inside."""
+
+    async def read(self, path: str) -> bytes:
+        """One of the repository's files."""
+
+    async def show(self, source: Path, inside: str) -> str:
+        """Mount a host file or folder read-only for this step, at `inside` if possible; returns its path inside."""
+
+    async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
+        """Run one command that may write the repository and the environment."""
+
+
+class SharedEnvironments(Protocol):
+    """Creates environments outside of any workspace, and uses them read-only."""
+
+    async def prepare(self, folder: Path, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
+        """Run one command that sees no repository, but `folder` at `RECIPE_FOLDER` and its tree, writable, as environment."""
+
+    async def start_with(self, prepared: CacheEntry, *, writable: bool) -> None:
+        """Use `prepared` as the environment; `writable` puts an overlay on top."""

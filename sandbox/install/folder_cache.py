@@ -1,0 +1,109 @@
+"""A cache of folders, for downloads and environments: one immutable folder per entry.
+
+A folder is named KEY-NANOSECONDS-TOKEN (`new-…` while it is filled) and locked while in use; pruning removes only unlocked
+ones. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+from sandbox.host.folder_locks import lock_if_abandoned, try_lock
+
+BOUND = 5 * 1024**3  # bytes of all unused entries together
+_NEW = "new-"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """A locked folder; `made` is in seconds since 1970."""
+
+    folder: Path
+    made: float
+    lock: int
+
+
+def newest(cache: Path, key: str) -> CacheEntry | None:
+    """The newest entry of `key`, or None. Raises `OSError` if it cannot be locked."""
+    for folder in sorted(cache.glob(f"{key}-*"), reverse=True):
+        if entry := _hold(folder):
+            return entry
+    return None
+
+
+def create(cache: Path, key: str) -> CacheEntry:
+    """An empty folder for a new entry; `release` removes it unless it was committed. Raises `OSError`."""
+    cache.mkdir(0o755, parents=True, exist_ok=True)
+    while True:
+        folder = cache / f"{_NEW}{key}-{time.time_ns():020d}-{token_hex(6)}"
+        folder.mkdir(0o755)
+        if (entry := _hold(folder)) is not None:  # else another worker removed it at once
+            return entry
+
+
+def commit(entry: CacheEntry) -> CacheEntry:
+    """Make the folder the newest entry of its key."""
+    folder = entry.folder.with_name(entry.folder.name.removeprefix(_NEW))
+    entry.folder.rename(folder)
+    return CacheEntry(folder, entry.made, entry.lock)
+
+
+def release(entry: CacheEntry | None) -> None:
+    """Unlock it; remove it if it was not committed. None is ignored."""
+    if entry is None:
+        return
+    if entry.folder.name.startswith(_NEW):
+        shutil.rmtree(entry.folder, ignore_errors=True)
+    os.close(entry.lock)
+
+
+def remove_unfinished(cache: Path) -> None:
+    """Remove unfinished folders of dead workers."""
+    for folder in cache.glob(f"{_NEW}*"):
+        _remove_unless_used(folder)
+
+
+def prune(cache: Path) -> None:
+    """Remove unfinished folders of dead workers, superseded entries, and the oldest ones above `BOUND`."""
+    remove_unfinished(cache)
+    seen: set[str] = set()
+    total = 0
+    kept = [folder for folder in cache.iterdir() if not folder.name.startswith(_NEW)]
+    for folder in sorted(kept, key=_made, reverse=True):
+        key = folder.name.rpartition("-")[0].rpartition("-")[0]
+        is_left = key in seen
+        seen.add(key)
+        total += 0 if is_left else _size(folder)
+        if is_left or total > BOUND:
+            _remove_unless_used(folder)
+
+
+def _made(folder: Path) -> float:
+    """Creation time from the name, in seconds since 1970; 0 for a name of another form."""
+    when = folder.name.rpartition("-")[0].rpartition("-")[2]
+    return int(when) / 1e9 if when.isdecimal() else 0.0
+
+
+def _size(folder: Path) -> int:
+    try:
+        return sum(path.lstat().st_size for path in folder.rglob("*"))
+    except OSError:  # another worker may be pruning
+        return 0
+
+
+def _hold(folder: Path) -> CacheEntry | None:
+    """None if it is gone or being removed."""
+    lock = try_lock(folder, fcntl.LOCK_SH)
+    return None if lock is None else CacheEntry(folder, _made(folder), lock)
+
+
+def _remove_unless_used(folder: Path) -> None:
+    if (lock := lock_if_abandoned(folder)) is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)

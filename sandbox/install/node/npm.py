@@ -1,0 +1,142 @@
+"""The install step for Node: fills a folder's `node_modules` from the registry, without running package scripts.
+
+npm runs in the sandbox and sees only the repository's manifests and lock; its proxy reaches the registry and nothing else. The
+result is copied into the repository's folder, writable for its code. If it is everything the lock names, it is also sealed and
+cached (`environments`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from sandbox.base import Completed, DeadlinePassed, InstallFailed
+from sandbox.install import folder_cache
+from sandbox.install.backend import CERTIFICATES, RECIPE_FOLDER, InstallBackend
+from sandbox.install.index.proxy import proxied
+from sandbox.install.node import manifests, scripts
+from sandbox.install.node import registry as npm_registry
+from sandbox.install.node.manifests import Project
+from sandbox.install.node.registry import Registry
+from sandbox.install.node.scripts import NpmResult
+from sandbox.install.python import environments
+
+Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
+FORM = 2  # increment when the same manifests would give another result
+FRESH_SECONDS = 86_400.0  # age at which a result without a lock is refreshed
+PROJECT, SHOWN = "project", "/made"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecipe:
+    """Everything that determines `node_modules`."""
+
+    registry: Registry
+    project: Project
+
+    @property
+    def key(self) -> str:
+        here = (FORM, platform.machine(), self.registry.node, self.registry.npm, self.registry.url)
+        return hashlib.sha256(repr((here, sorted(self.project.files.items()))).encode()).hexdigest()[:32]
+
+    def write(self, folder: Path) -> None:
+        for name, text in self.project.files.items():
+            path = folder / PROJECT / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+
+async def install(folders: Sequence[str], backend: InstallBackend, cache: Path, python: str) -> tuple[str, ...]:
+    """Fill each folder's `node_modules`; returns notes for people. Raises `InstallFailed`, `SandboxError`.
+
+    `python`, a path inside, runs the forwarder; `cache` keeps results.
+    """
+    registry = await asyncio.to_thread(npm_registry.configured)
+    notes: list[str] = []
+    for folder in folders:
+        project = await manifests.read(folder, backend.read, registry.named)
+        notes += project.notes
+        if any(manifests.MANIFEST in name for name in project.files):
+            notes += await _install(folder, NodeRecipe(registry, project), backend, cache, python)
+    return tuple(notes)
+
+
+async def _install(folder: str, recipe: NodeRecipe, backend: InstallBackend, cache: Path, python: str) -> tuple[str, ...]:
+    installer = NpmInstaller(backend, recipe, python)
+    if (shared_environments := backend.shared_environments) is None:  # untrusted code could write to what others use
+        with tempfile.TemporaryDirectory() as made:
+            await asyncio.to_thread(os.chmod, made, 0o755)
+            await asyncio.to_thread(recipe.write, Path(made))
+            if not await installer.run(
+                backend.run_installer, scripts.ALONE, await backend.show(Path(made), RECIPE_FOLDER), folder or "."
+            ):
+                raise installer.failed()
+        return installer.notes
+
+    async def make(made: Path) -> bool:
+        return await installer.run(partial(shared_environments.prepare, made), scripts.MAKE, RECIPE_FOLDER, backend.env)
+
+    since = None if recipe.project.locked else time.time() - FRESH_SECONDS
+    entry = await environments.prepared(cache, recipe, make, since=since, lasts=lambda: installer.made.is_complete)
+    if entry is None:
+        raise installer.failed()
+    try:
+        await _copy(entry.folder / environments.TREE, folder, backend)
+    finally:
+        await asyncio.shield(asyncio.to_thread(folder_cache.release, entry))
+    return installer.notes
+
+
+class NpmInstaller:
+    """Runs npm for a recipe; keeps its last result."""
+
+    def __init__(self, backend: InstallBackend, recipe: NodeRecipe, python: str) -> None:
+        self._backend, self._recipe, self._python = backend, recipe, python
+        self._result: Completed | None = None
+        self.made = NpmResult()
+
+    async def run(self, start: Start, script: str, asked: str, target: str) -> bool:
+        """Run `script` with the recipe's files at `asked`, a path inside, and the target folder. Raises `InstallFailed`."""
+        registry, backend = self._recipe.registry, self._backend
+        locked = "locked" if self._recipe.project.locked else "free"
+        argv = ["/bin/sh", "-c", script, "sh", asked, target, locked, *scripts.OPTIONS, f"--registry={registry.url}"]
+        env = {}
+        if registry.certificates is not None:
+            env["NODE_EXTRA_CA_CERTS"] = await backend.show(registry.certificates, CERTIFICATES)
+        async with proxied(backend, registry.hosts, self._python, argv) as command:
+            try:
+                self._result = await start(command, env)
+            except DeadlinePassed as late:
+                raise InstallFailed(f"npm took longer than {late.seconds:.0f} s", _text(late.stdout, late.stderr)) from late
+        self.made = scripts.parse_result(self._result.stdout.decode(errors="replace"))
+        return self._result.exit_code == 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How a fresh result differs from the request; none for a cached one, which is complete."""
+        return () if self._result is None or self._result.exit_code else self.made.notes
+
+    def failed(self) -> InstallFailed:
+        text = "" if self._result is None else _text(self._result.stdout, self._result.stderr)
+        lines = [line.removeprefix("npm error").strip() for line in text.splitlines() if line.startswith("npm error")]
+        error = next((line for line in lines if line and not line.startswith("code ")), "npm gave no reason")
+        return InstallFailed(f"npm could not install the dependencies: {error[:300]}", text)
+
+
+async def _copy(tree: Path, folder: str, backend: InstallBackend) -> None:
+    source = await backend.show(tree, SHOWN)
+    ended = await backend.run_installer(["/bin/sh", "-c", scripts.COPY, "sh", source, folder or "."], {})
+    if ended.exit_code:
+        raise InstallFailed("cannot copy the packages that npm installed", _text(ended.stdout, ended.stderr))
+
+
+def _text(*parts: bytes) -> str:
+    return b"".join(parts).decode(errors="replace")

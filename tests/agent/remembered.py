@@ -1,0 +1,81 @@
+"""Runs of small repositories are remembered within a process, for tests whose subject is the flow around the runs.
+
+A run is real the first time. The same files under the same check give the same verdicts, unless the code looks beyond itself:
+such code, and what did not finish, is run every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agent.checks.runner import Runner
+from agent.contract.verdicts import Check, VerdictId
+from sandbox.base import Workspace
+
+BEYOND_ITSELF = (b"import ", b"__import__", b"open(", b"eval(", b"exec(")
+IMPORTS = (b"from calc import", b"from clamped import", b"from limits import", b"import pytest")
+_RANS: dict[object, Any] = {}
+_ANSWERS: dict[object, Any] = {}
+_step, _ask = Runner.step, Runner.ask
+
+
+def remember(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Runner, "step", step)
+    patch.setattr(Runner, "ask", ask)
+
+
+async def step(
+    self: Runner,
+    workspace: Workspace,
+    check: Check,
+    *,
+    only: frozenset[VerdictId] | None = None,
+    timeout: float | None = None,
+    path: Sequence[str] = (),
+) -> Any:
+    async def run() -> Any:
+        return await _step(self, workspace, check, only=only, timeout=timeout, path=path)
+
+    files = await _closed(workspace)
+    if files is None or check.before or check.services:
+        return await run()
+    key = (files, repr(check), only, tuple(path))
+    if key not in _RANS:
+        ran = await run()
+        if ran.run.ending != "finished":
+            return ran
+        _RANS[key] = ran
+    return _RANS[key]
+
+
+async def ask(
+    self: Runner, workspace: Workspace, question: str, stdin: bytes, seconds: float, *, check: Check | None = None
+) -> Any:
+    files = await _closed(workspace)
+    if files is None:
+        return await _ask(self, workspace, question, stdin, seconds, check=check)
+    key: Any = (files, question, stdin.replace(workspace.root.encode(), b""), repr(check))
+    if key not in _ANSWERS:
+        asked = await _ask(self, workspace, question, stdin, seconds, check=check)
+        if asked.problem:
+            return asked
+        _ANSWERS[key] = asked
+    return _ANSWERS[key]
+
+
+async def _closed(workspace: Workspace) -> tuple[tuple[str, bytes], ...] | None:
+    """The files, where none of them looks beyond them."""
+    files = [
+        (entry.path, await workspace.read(entry.path))
+        for entry in await workspace.files()
+        if "__pycache__" not in entry.path and not entry.link
+    ]
+    for _, content in files:
+        for own in IMPORTS:
+            content = content.replace(own, b"")
+        if any(word in content for word in BEYOND_ITSELF):
+            return None
+    return tuple(sorted(files))

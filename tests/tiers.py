@@ -1,0 +1,68 @@
+"""Which tests run when: `make test` runs the quick tier, `.ci/run` the ci tier, `make test-all` all of them.
+
+Long is what is marked so, what runs a second time, on PostgreSQL, outside of the rooms whose SQL it decides, and what programs
+that others wrote judge (the fixture `judge`; npm installs them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, get_args
+
+import pytest
+
+Name = Literal["quick", "ci", "all"]
+NAMES: tuple[Name, ...] = get_args(Name)
+
+TESTS = Path(__file__).parent
+SLOW = ("story", "chaos", "deploy", "agent/nodes", "attacks")  # modules that take long; they are started first
+ON_POSTGRESQL = ("app/store", "story/test_healing.py::test_a_failing_run_becomes_one_verified_pull_request[postgresql]")
+# The part of the long tests that `.ci/run` runs too.
+IN_CI = (
+    "agent/ci",
+    "app/attempt",
+    "attacks",
+    "chaos/test_chaos.py::test_without_leases_it_is_noticed",
+    "deploy/test_image.py",
+    "story/test_bad_input.py",
+    "story/test_observed.py",
+    "story/test_takeover.py",
+)
+
+
+def long_but(names: Iterable[str], *quick: str) -> list[object]:
+    """Values for `parametrize`, of which only `quick` are run by `make test`."""
+    every = list(names)
+    assert set(quick) <= set(every), set(quick) - set(every)
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.long) for name in every]
+
+
+def mark(items: list[pytest.Item]) -> None:
+    for item in items:
+        again = _postgresql(item) and not _within(item, ON_POSTGRESQL)
+        if again or "judge" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.long)
+
+
+def includes(name: Name, item: pytest.Item) -> bool:
+    if name == "all" or item.get_closest_marker("long") is None:
+        return True
+    return name == "ci" and _within(item, IN_CI)
+
+
+def is_slow(item: pytest.Item) -> bool:
+    return _within(item, SLOW)
+
+
+def _postgresql(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and any(
+        callspec.params.get(fixture) == "postgresql" for fixture in ("database_url", "module_database_url")
+    )
+
+
+def _within(item: pytest.Item, parts: tuple[str, ...]) -> bool:
+    """Whether the test is in one of these folders or files of `tests/`, or is one of these tests."""
+    name = item.nodeid.removeprefix("tests/")
+    return any(name == part or name.startswith((f"{part}/", f"{part}::")) for part in parts)
