@@ -19,8 +19,7 @@ from app.github.types import Reaction
 from app.publish import publish
 from app.publish.messages import Publication
 from app.publish.outcomes import ENDINGS
-from app.store.leases.leases import Lease
-from app.store.leases.notifications import NotificationLease
+from app.store.leases.leases import Lease, NotificationLease
 from app.store.store import Store
 from app.store.values import Attempt
 

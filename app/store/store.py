@@ -21,11 +21,10 @@ from app.store.database.retries import retried
 from app.store.events import StoredEvent
 from app.store.figures import figures
 from app.store.figures.figures import Figures
-from app.store.leases import decisions, endings
+from app.store.leases import changes
+from app.store.leases.changes import Fork
 from app.store.leases.claims import Terms
-from app.store.leases.decisions import Fork
-from app.store.leases.leases import Lease, open_lease
-from app.store.leases.notifications import NotificationLease, open_notification
+from app.store.leases.leases import Lease, NotificationLease, open_lease, open_notification
 from app.store.memories import Embedder, RepositoryMemory, StoredMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
 from app.store.values import Attempt, AttemptFilter, AttemptVersion, Cursor, PullRequestResult, Status
@@ -87,7 +86,7 @@ class Store:
         return open_lease(self.database, self.clock, self._terms, attempt_id, worker)
 
     def notification(self, attempt_id: str, worker: str) -> AbstractAsyncContextManager[NotificationLease]:
-        """Claim the report of an ended attempt's outcome; see `leases.notifications.open_notification`."""
+        """Claim the report of an ended attempt's outcome; see `leases.leases.open_notification`."""
         return open_notification(self.database, self.clock, self._terms, attempt_id, worker)
 
     def for_pages(self) -> Store:
@@ -148,12 +147,12 @@ class Store:
         async with self.database.write() as session:
             row = await session.get(AttemptRow, attempt_id, with_for_update=True)
             if row is not None:
-                await endings.cancel(session, row, outcome, reason, self.clock.now())
+                await changes.cancel(session, row, outcome, reason, self.clock.now())
 
     async def reply(self, attempt_id: str, approved: bool, why: str = "") -> str | None:
         """Answer an attempt that waits for a person and queue it again; otherwise a sentence why not."""
         async with self.database.write() as session:
-            return await decisions.reply(session, attempt_id, approved, why, self.clock.now())
+            return await changes.reply(session, attempt_id, approved, why, self.clock.now())
 
     async def claim_rerun(self, attempt_id: str, repository_id: int, run_id: int) -> bool:
         """Record that this run is about to be rerun; False if it already was."""
@@ -198,7 +197,7 @@ class Store:
         for _ in range(_MAX_RACES):
             with contextlib.suppress(IntegrityError):  # another attempt took that number: try the next
                 async with self.database.write() as session:
-                    await decisions.fork(session, fork, self.clock.now())
+                    await changes.fork(session, fork, self.clock.now())
                 return
         raise StoreError("other attempts of this commit are being created at the same time; try again")
 

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from agent.contract.outcome import Outcome
 from app.store.deliveries import batches
 from app.store.deliveries.repositories import find_or_create_installation, record_repository
-from app.store.leases import endings
+from app.store.leases import changes
 from app.store.models import AttemptRow, DeliveryRow, PullRequestRow, RepositoryRow, RequestRow
 from webhooks.intake import (
     Decision,
@@ -68,7 +68,7 @@ async def _command(session: AsyncSession, request: RepairRequest, now: datetime)
     if known is not None:
         return known
     sha = request.head_sha
-    number = await endings.next_number(session, request.repository.id, sha) if sha else None
+    number = await changes.next_number(session, request.repository.id, sha) if sha else None
     row = AttemptRow(**batches.attempt_row(request, number, now))
     session.add(row)
     await session.flush()
@@ -123,4 +123,4 @@ async def _pull_request(session: AsyncSession, change: PullRequestChange, now: d
 async def _cancel(session: AsyncSession, which: ColumnElement[bool], outcome: Outcome, reason: str, now: datetime) -> None:
     rows = await session.scalars(select(AttemptRow).where(which, AttemptRow.status != "ended").with_for_update())
     for row in rows.all():
-        await endings.cancel(session, row, outcome, reason, now)
+        await changes.cancel(session, row, outcome, reason, now)
