@@ -23,8 +23,7 @@ from agent.contract.question import Waiting
 from agent.engine import Engine
 from agent.models import tracing
 from app.attempt.gather import Gathered, HeadCommit, Stop, gather, has_moved, resolve_head
-from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end
-from app.attempt.rerun import rerun
+from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
 from app.github import (
     PUBLISHING,
     READING,

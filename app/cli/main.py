@@ -18,7 +18,7 @@ from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_us
 from app.cli.memory.commands import memory
 
 if TYPE_CHECKING:
-    from app.cli.checkout.job_selection import JobSelection
+    from app.cli.checkout.workflow_jobs import JobSelection
 
 app = typer.Typer(
     name="selfheal",
@@ -104,7 +104,7 @@ def fix(
     selection = _selection(test, workflow, job, matrix, step)
     tune_interpreter()
     from app.cli.checkout import fix as fixing
-    from app.cli.checkout.job_selection import NoSuchJob
+    from app.cli.checkout.workflow_jobs import NoSuchJob
 
     given = {"model": model, "max_iterations": max_iterations}
     settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
@@ -133,7 +133,7 @@ def reproduce(
     selection = _selection(test, workflow, job, matrix, step)
     tune_interpreter()
     from app.cli.checkout import reproduce as reproducing
-    from app.cli.checkout.job_selection import NoSuchJob
+    from app.cli.checkout.workflow_jobs import NoSuchJob
 
     settings = load_settings(env_file=None, model="none")
     try:
@@ -212,7 +212,7 @@ def health() -> None:
 def _selection(
     test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None, step: str | None
 ) -> JobSelection:
-    from app.cli.checkout.job_selection import JobSelection
+    from app.cli.checkout.workflow_jobs import JobSelection
 
     if test is not None and not 0 < len(test.strip()) <= LONGEST_COMMAND:
         wrong_use(f"--test must be a command of 1 to {LONGEST_COMMAND:,} characters, such as --test 'python -m pytest'")

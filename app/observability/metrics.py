@@ -34,8 +34,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agent.contract.outcome import Outcome
-from app.store.figures import figures
-from app.store.figures.figures import Figures
+from app.store import figures
+from app.store.figures import Figures
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 CACHE_SECONDS: Final = 5.0  # how long figures are reused, so that frequent scrapes do not load the database
@@ -159,7 +159,7 @@ def families(known: Figures) -> Iterator[Metric]:
 
 
 def _metered(meters: Mapping[tuple[str, str, str], float]) -> Iterator[Metric]:
-    """The stored counters (`app.store.figures.meters`)."""
+    """The stored counters (`app.store.figures`)."""
     calls = CounterMetricFamily("selfheal_model_calls", "Model calls.", labels=["model", "result"])
     tokens = CounterMetricFamily("selfheal_model_tokens", "Tokens of prompts and completions.", labels=["model", "direction"])
     cost = CounterMetricFamily("selfheal_model_cost_dollars", "Cost of models with a known price.", labels=["model"])

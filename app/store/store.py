@@ -15,12 +15,11 @@ from agent.contract.blobs import BlobMissing
 from agent.contract.outcome import Outcome
 from app.clock import Clock
 from app.settings import Settings, SettingsError
-from app.store import memories, queries
+from app.store import figures, memories, queries
 from app.store.database.database import Database, NoDatabase, StoreError
 from app.store.database.retries import retried
 from app.store.events import StoredEvent
-from app.store.figures import figures
-from app.store.figures.figures import Figures
+from app.store.figures import Figures
 from app.store.leases import changes
 from app.store.leases.changes import Fork
 from app.store.leases.claims import Terms

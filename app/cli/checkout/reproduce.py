@@ -26,9 +26,8 @@ from agent.contract.outcome import ConfirmedFailure, NoRepair
 from agent.engine import Reproduction
 from app.cli import terminal
 from app.cli.checkout import checkout, local_engine
-from app.cli.checkout.job_selection import JobSelection
-from app.cli.checkout.progress import Screen
-from app.cli.checkout.workflow_jobs import FoundJob, find_job
+from app.cli.checkout.local_engine import Screen
+from app.cli.checkout.workflow_jobs import FoundJob, JobSelection, find_job
 from app.cli.terminal import plain
 from app.settings import Settings
 from sandbox.base import SandboxError

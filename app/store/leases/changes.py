@@ -15,9 +15,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from agent.contract.events import Answered, AnyEvent, Ended, StepStarted
 from agent.contract.outcome import Outcome
 from agent.contract.question import Question, Reply
+from app.store import figures
 from app.store.events import as_json, encode
-from app.store.figures import meters
 from app.store.models import AttemptRow, EventRow, RequestRow
+from app.store.values import REQUEST_FIELDS
 
 _TRY_AGAIN = "Check the timeline and the worker's log, then comment `/heal` on a pull request of the branch to try again."
 
@@ -26,7 +27,7 @@ async def add_event(session: AsyncSession, row: AttemptRow, event: AnyEvent, now
     """Append to the timeline and the figures. The caller's transaction locks the row, so the sequence has no gaps."""
     row.event_count += 1
     session.add(EventRow(attempt_id=row.id, sequence=row.event_count, at=now, body=encode(event)))
-    await meters.count(session, event)
+    await figures.count(session, event)
 
 
 async def has_event(session: AsyncSession, row: AttemptRow, body: str, after: int) -> bool:
@@ -75,7 +76,7 @@ async def cancel(session: AsyncSession, row: AttemptRow, outcome: Outcome, reaso
         await end(session, row, ended(outcome, reason), now)
 
 
-_FORKED = ("source", "run_id", "check_run_id", "check_suite_id", "pull_number", "sender", "title")  # fields of a request
+_FORKED = set(REQUEST_FIELDS) - {"comment_id", "flaky"}  # a comment is one command
 LONGEST_WORD = 4_000  # characters of a person's reason or hint
 
 
