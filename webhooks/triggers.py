@@ -1,13 +1,17 @@
-"""Decides what an event means: pure functions from a payload to a decision with a reason."""
+"""Decides what an event means: pure functions from a payload to a decision with a reason.
+
+A command is `/heal` or `/heal flaky` at the start of a line of a comment, outside code and quotations.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
 
-from webhooks.commands import command_in
 from webhooks.events import (
     CheckRun,
     CheckSuite,
@@ -24,6 +28,36 @@ from webhooks.events import (
     WorkflowRun,
 )
 from webhooks.intake import Decision, Ignored, InstallationChange, PullRequestChange, RepairRequest, RepositoryRef
+
+_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
+_COMMAND = re.compile(r" {0,3}/heal(?=\s|$)(?P<flaky>[ \t]+flaky\b)?", re.IGNORECASE)
+_HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """The command `/heal`; `flaky`: repair flaky failures too."""
+
+    flaky: bool = False
+
+
+def command_in(comment: str) -> Heal | None:
+    """The first command of the comment, outside fenced or indented code, quotations (`>`) and HTML comments.
+
+    Other words after `/heal` are allowed.
+    """
+    fence: str | None = None
+    for line in _HIDDEN.sub("", comment).splitlines():
+        marks = _FENCE.match(line)
+        if fence is not None:
+            if marks and marks["marks"].startswith(fence) and not marks["info"].strip():
+                fence = None
+        elif marks and not (marks["marks"][0] == "`" and "`" in marks["info"]):
+            fence = marks["marks"]
+        elif found := _COMMAND.match(line):
+            return Heal(flaky=found["flaky"] is not None)
+    return None
+
 
 FAILING: Final = frozenset({"failure", "timed_out"})
 """Conclusions that mean that the code failed. `startup_failure` is a broken workflow file, which a repair never edits;

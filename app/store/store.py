@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
@@ -18,7 +18,6 @@ from app.settings import Settings, SettingsError
 from app.store import figures, memories, queries
 from app.store.database.database import Database, NoDatabase, StoreError
 from app.store.database.retries import retried
-from app.store.events import StoredEvent
 from app.store.figures import Figures
 from app.store.leases import changes
 from app.store.leases.changes import Fork
@@ -26,7 +25,7 @@ from app.store.leases.claims import Terms
 from app.store.leases.leases import Lease, NotificationLease, open_lease, open_notification
 from app.store.memories import Embedder, RepositoryMemory, StoredMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
-from app.store.values import Attempt, AttemptFilter, AttemptVersion, Cursor, PullRequestResult, Status
+from app.store.queries import Queries
 
 _RETRY_SECONDS = 30.0  # to retry an unavailable database; the attempt's lease may end sooner
 _PAGE_READERS = 4  # concurrent reads for pages, of a process's ten connections
@@ -71,11 +70,11 @@ class Blobs:
             return row.content
 
 
-class Store:
+class Store(Queries):
     """Everything that is stored. Opened by `open_store`."""
 
     def __init__(self, database: Database, clock: Clock, terms: Terms) -> None:
-        self.database = database
+        super().__init__(database)
         self.clock = clock
         self.blobs = Blobs(database, clock)
         self._terms = terms
@@ -92,49 +91,10 @@ class Store:
         """The same store for pages, with bounded concurrency, so that webhooks find free connections."""
         return Store(self.database.for_pages(_PAGE_READERS), self.clock, self._terms)
 
-    async def attempt(self, attempt_id: str) -> Attempt | None:
-        async with self.database.read() as session:
-            return await queries.read_attempt(session, attempt_id)
-
-    async def find_attempts(self, beginning: str) -> list[Attempt]:
-        """The attempts whose id starts with `beginning`; at most two."""
-        async with self.database.read() as session:
-            return await queries.find_attempts(session, beginning)
-
-    async def attempts(self, *, repository: str | None = None, status: Status | None = None, limit: int = 50) -> list[Attempt]:
-        """Newest first. `repository` is a full name, in any case."""
-        async with self.database.read() as session:
-            return await queries.list_attempts(session, repository=repository, status=status, limit=limit)
-
-    async def origin(self, attempt_id: str) -> str | None:
-        """GUID of the delivery that caused the attempt; None for a fork and an unknown attempt."""
-        async with self.database.read() as session:
-            return await queries.origin(session, attempt_id)
-
     async def figures(self) -> Figures:
         """Totals of all attempts and deliveries. Reads every attempt: too slow for each request."""
         async with self.database.read() as session:
             return await figures.read(session, self.clock.now())
-
-    async def page_of_attempts(self, wanted: AttemptFilter, before: Cursor | None = None, limit: int = 50) -> list[Attempt]:
-        """At most `limit` attempts older than `before`, newest first."""
-        async with self.database.read() as session:
-            return await queries.page_of_attempts(session, wanted, before, limit)
-
-    async def versions(self, attempt_ids: Collection[str]) -> dict[str, AttemptVersion]:
-        """The version of each of these attempts: a cheap way to see which changed."""
-        async with self.database.read() as session:
-            return await queries.versions(session, attempt_ids)
-
-    async def pull_request_results(self, *, repository: str | None = None) -> list[PullRequestResult]:
-        """The confidence and the state of each pull request."""
-        async with self.database.read() as session:
-            return await queries.pull_request_results(session, repository=repository)
-
-    async def timeline(self, attempt_id: str, after: int = 0, limit: int | None = None) -> list[StoredEvent]:
-        """The attempt's events after the sequence number `after`, in order; at most `limit`."""
-        async with self.database.read() as session:
-            return await queries.timeline(session, attempt_id, after, limit)
 
     async def due(self) -> list[str]:
         """Ids of attempts that a worker should take, oldest first: also to report an outcome or to drop old checkpoints."""
