@@ -11,19 +11,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+from uuid import uuid4
 
 from platformdirs import user_cache_path
 from rich.console import Console
 
-from agent.case import without_a_run
+from agent.case import Case, without_a_run
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.events import AnyEvent, Degraded, Ended, StepStarted
 from agent.contract.outcome import NoRepair, Outcome
 from agent.engine import Engine
 from app.assembly import budget_of, extensions_of, limits_of, models_of, sandboxes_in
-from app.cli.checkout.checkout import CheckoutUnreadable
+from app.cli.checkout.checkout import CheckoutUnreadable, packed
+from app.cli.checkout.workflow_jobs import FoundJob
 from app.cli.terminal import plain
 from app.settings import Settings
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
@@ -31,6 +33,7 @@ from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, Sa
 if TYPE_CHECKING:
     from rich.status import Status
 
+T = TypeVar("T")
 QUIET = 30.0  # seconds without output after which a line reports the current step
 BRIEF = 2.0  # seconds a step may take before the status line shows its duration
 
@@ -99,7 +102,30 @@ async def engine(settings: Settings, screen: Screen) -> Engine:
     )
 
 
-def configuration(root: Path) -> Configuration | NoRepair:
+async def on_checkout(root: Path, chosen: FoundJob, command: str | None, work: Callable[[Case], Awaitable[T]]) -> T | NoRepair:
+    """The result of `work` on the checkout at `root`, or why that cannot be done."""
+    configuration = _configuration(root)
+    if isinstance(configuration, NoRepair):
+        return configuration
+    case = Case(
+        id=uuid4().hex,
+        label=root.name,
+        archive=packed(root),
+        jobs=() if chosen.job is None else (chosen.job,),
+        notes=tuple(f"skipped an unreadable workflow: {problem}" for problem in chosen.skipped),
+        configuration=configuration,
+        command=command,
+    )
+    try:
+        return await work(case)
+    except CheckoutUnreadable as error:
+        return without_a_run(Outcome.REFUSED, f"{error}.", "Make it readable, or let git ignore it, and run again.")
+    except SandboxError as error:
+        what_next = "Try again. If it fails again, check the sandbox's settings."
+        return without_a_run(Outcome.INFRASTRUCTURE, f"The sandbox failed: {error}.", what_next)
+
+
+def _configuration(root: Path) -> Configuration | NoRepair:
     file = root / CONFIGURATION
     if not file.is_file():
         return NO_CONFIGURATION
@@ -111,16 +137,6 @@ def configuration(root: Path) -> Configuration | NoRepair:
     if isinstance(found, ConfigurationProblem):
         return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} is invalid. {found.sentence}", "Fix it and run again.")
     return found
-
-
-def unreadable(error: CheckoutUnreadable) -> NoRepair:
-    return without_a_run(Outcome.REFUSED, f"{error}.", "Make it readable, or let git ignore it, and run again.")
-
-
-def failed(error: SandboxError) -> NoRepair:
-    return without_a_run(
-        Outcome.INFRASTRUCTURE, f"The sandbox failed: {error}.", "Try again. If it fails again, check the sandbox's settings."
-    )
 
 
 async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from agent.ci.expressions import Unknown
@@ -15,6 +16,7 @@ from agent.ci.workflows.model import Job
 from agent.ci.workflows.shapes import OPENING
 from agent.ci.workflows.step_names import find_step, title_of
 from agent.ci.workflows.workflow_file import read_workflow
+from app.cli.checkout.checkout import commit
 from sandbox.base import MIB
 
 
@@ -47,6 +49,12 @@ class FoundJob:
 
     job: ChosenJob | None = None
     skipped: tuple[str, ...] = ()
+
+
+async def job_of(root: Path, selection: JobSelection) -> FoundJob:
+    """As `find_job`, with the commit of the checkout."""
+    found = await asyncio.to_thread(find_job, root, selection)
+    return found if found.job is None else replace(found, job=replace(found.job, run=await commit(root)))
 
 
 def find_job(root: Path, selection: JobSelection) -> FoundJob:
