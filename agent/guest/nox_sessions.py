@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 from typing import Any, Callable
 
@@ -78,9 +79,18 @@ def _recording(kind: str) -> Callable[..., Any]:
                 "codes": list(options.get("success_codes") or ()),
             }
         )
-        return "" if options.get("silent") else True
+        return _output(args) if options.get("silent") else True
 
     return recording
+
+
+def _output(words: tuple[Any, ...]) -> str:
+    """What a session reads from a program, such as the version of its Python."""
+    argv = [sys.executable if word == "python" else os.fspath(word) for word in words]
+    try:
+        return subprocess.run(argv, capture_output=True, check=False, text=True).stdout
+    except OSError:
+        return ""
 
 
 def _relative(text: str) -> str:

@@ -1,6 +1,6 @@
 """Follows a command line, or shell text, through the runners that it calls to what they run in the one prepared environment.
 
-Runners can call runners (make → tox → pytest), within bounds on depth and number. Nothing is executed.
+Runners can call runners (make → tox → pytest), within bounds on depth and number. Nothing is executed here.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ _VALUED = ("-C", "--directory", "-f", "--file", "--makefile", "-I", "-o", "-W", 
 _AGAIN = ": recursive-make"  # in the place of `$(MAKE)`, which `-n` would run
 _OF_MAKE = ("MAKE", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMERR", "MAKE_TERMOUT", "MFLAGS", "SHLVL", "_")
 _LINES = 3000
+_CARELESS = 300
 
 
 def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followed:
@@ -33,9 +34,7 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
     recipes, exported = _ask(files, plain, context)
     inside = context.with_env({name: value for name, value in exported.items() if "\n" not in value})
     careless = [] if _ignores(options) else _careless(context.text(name))
-    parts = [
-        _line(line, _ignores(options) or any(_fits(line, parts) for parts in careless), inside, again) for line in recipes
-    ]
+    parts = [_line(line, _ignores(options) or any(_fits(line, parts) for parts in careless), inside, again) for line in recipes]
     return joined(parts, inside, ())
 
 
@@ -74,12 +73,12 @@ def _careless(text: str) -> list[list[str]]:
     """The lines whose failure make ignores, which `-n` does not show: for each, the texts between its variables."""
     lines = re.findall(r"^\t[@+]*-[@+-]*(.*)$", text.replace("\\\n", " "), re.MULTILINE)
     found = [re.split(r"\$(?:\([^()]*\)|\{[^{}]*\}|[^$])", line.strip()) for line in lines]
-    return [parts for parts in found if any(part.strip() for part in parts)]
+    found = [[" ".join(part.replace("$$", "$").split()) for part in parts] for parts in found[:_CARELESS]]
+    return [parts for parts in found if any(parts)]
 
 
 def _fits(line: str, parts: list[str]) -> bool:
     text = " ".join(line.replace("\\\n", " ").split())
-    parts = [" ".join(part.replace("$$", "$").split()) for part in parts]
     at = 0
     for part in parts:
         found = text.find(part, at)

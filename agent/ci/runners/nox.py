@@ -1,7 +1,8 @@
-"""Follows a nox command line: nox itself says in the sandbox what its sessions would install and run (`agent.guest.nox_sessions`)."""
+"""Follows a nox command line: nox itself says in the sandbox what its sessions would install and run."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Sequence
@@ -83,8 +84,7 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
 
 def sessions(arguments: Sequence[str], context: ShellContext) -> list[NoxSession]:
     """The sessions that nox runs, at least one. Raises `Unfollowed`."""
-    given = list(arguments)
-    path = next((value for word, value in zip(given, given[1:], strict=False) if word in ("-f", "--noxfile")), "noxfile.py")
+    path = next((value for word, value in itertools.pairwise(arguments) if word in ("-f", "--noxfile")), "noxfile.py")
     text = context.text(path)
     if not text:
         raise Unfollowed(f"there is no {path[:60]} in {context.cwd}")
