@@ -81,7 +81,7 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
             "The pull request comes from a fork; Selfheal only repairs branches of this repository.",
             "Push the branch to this repository, or run `selfheal fix` in a checkout of the fork.",
         )
-    return HeadCommit(pull.head_sha, pull.head_branch)
+    return HeadCommit(pull.head.sha, pull.head.ref)
 
 
 async def has_moved(head: HeadCommit, repository: Repository) -> Stop | None:
@@ -124,7 +124,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
                     name=job.name,
                     workflow=workflow.decode("utf-8", "replace") if workflow is not None else None,
                     workflow_path=run.path,
-                    failed_step=job.failed_steps[0].name if job.failed_steps else None,
+                    failed_step=job.failed_step.name if job.failed_step else None,
                     conclusions=tuple((step.name, step.conclusion) for step in job.steps if step.conclusion is not None),
                     run=Run(
                         sha=head.sha,
@@ -136,15 +136,15 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
                     ),
                     reported_ids=tuple(failure.id for failure in reading.failures) if reading is not None else (),
                     seed=read_seed(log) if log is not None else None,
-                    started=job.failed_at,
+                    started=(job.failed_step or job).started_at,
                 )
             )
             hint = excerpt(log) if log is not None else f"The log of the failing job {job.name} has expired."
             hints.append(redact(hint, secrets))
     others = await repository.failing_checks(head.sha) if not runs else ()
-    hints += [redact(f"{check.name} ({check.app}): {check.title}\n{check.summary}", secrets) for check in others]
+    hints += [redact(check.text, secrets) for check in others]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
-    url = runs[0].url if runs else others[0].url if others else ""
+    url = runs[0].url if runs else next((check.html_url or check.details_url or "" for check in others), "")
     return Gathered(
         configuration,
         tuple(jobs),
@@ -203,7 +203,7 @@ async def _failed_jobs(run: WorkflowRun, repository: Repository) -> tuple[Job, .
 
 async def _log(job: Job, repository: Repository) -> str | None:
     try:
-        return (await repository.job_log(job.id, _LOG_LIMIT)).text
+        return await repository.job_log(job.id, _LOG_LIMIT)
     except NotFound:
         return None
 
