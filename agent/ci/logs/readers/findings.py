@@ -120,9 +120,7 @@ _LINKER = re.compile(r"undefined reference to [`'](?P<symbol>[^'\n]{1,300})'|^Un
 _RUST = re.compile(r"^error(?:\[(?P<code>E\d{4})\])?: \S")
 _CLIPPY = re.compile(r"`(?:-D|#\[deny\()? ?(?P<lint>clippy::[\w-]+)|index\.html#(?P<page>[a-z_]+)")
 _JAVA = re.compile(r"^(?P<path>[^\s:][^:\n]*\.(?:java|kt|scala)):(?P<line>\d{1,9}): error: ")
-_MAVEN = re.compile(
-    r"^\[ERROR\] (?P<path>/?[^\s:\[][^:\[\n]*\.(?:java|kt|scala)):\[(?P<line>\d{1,9}),(?P<column>\d{1,9})\] "
-)
+_MAVEN = re.compile(r"^\[ERROR\] (?P<path>/?[^\s:\[][^:\[\n]*\.(?:java|kt|scala)):\[(?P<line>\d{1,9}),(?P<column>\d{1,9})\] ")
 _GO = re.compile(r"^(?:vet: )?(?P<path>[^\s:][^:\n]*\.go):(?P<line>\d{1,9}):(?P<column>\d{1,9}): (?P<text>\S.*)$")
 _GOLANGCI = re.compile(r" \((?P<name>[a-z][a-z0-9]{2,20})\)$")
 _GO_COMPILER = re.compile(

@@ -36,7 +36,9 @@ def read_unittest(lines: Sequence[str]) -> tuple[ToolReport, ...]:
             start = at if start is None else start
             ids.append(_unittest_id(title))
         elif _UNITTEST_RAN.match(line):
-            counts = next((below for below in range(at + 1, min(at + 4, len(lines))) if _UNITTEST_COUNTS.match(lines[below])), None)
+            counts = next(
+                (below for below in range(at + 1, min(at + 4, len(lines))) if _UNITTEST_COUNTS.match(lines[below])), None
+            )
             if ids or counts is not None:
                 stop = (at if counts is None else counts) + 1
                 found.append(ToolReport(Cause.TEST, ids, range(start or at, stop)))
@@ -126,7 +128,11 @@ def read_mocha(lines: Sequence[str]) -> tuple[ToolReport, ...]:
     """The list of failures that mocha's reporters (spec, dot, min, list …) end with."""
     found: list[ToolReport] = []
     for at, line in enumerate(lines):
-        if len(found) < MOCHA_RUNS and _MOCHA_FAILING.match(line) and any(map(_MOCHA_PASSING.match, lines[max(0, at - 4) : at])):
+        if (
+            len(found) < MOCHA_RUNS
+            and _MOCHA_FAILING.match(line)
+            and any(map(_MOCHA_PASSING.match, lines[max(0, at - 4) : at]))
+        ):
             ids, stop = _mocha_ids(lines, at + 1)
             found.append(ToolReport(Cause.TEST, ids, range(max(0, at - 4), stop)))
     return tuple(found)

@@ -10,6 +10,7 @@ from agent.ci.logs import Cause, LogReading, excerpt, read_log
 from agent.ci.logs.readers.junit_xml import read_report
 from agent.ci.logs.steps import HEAD, TAIL, read_steps
 
+
 def failure_ids(reading: LogReading) -> set[str]:
     return set(reading.ids)
 
