@@ -1,4 +1,4 @@
-"""Reads the text of a workflow or an action file into values, or the first `WorkflowProblem` for which GitHub would refuse it."""
+"""Reads the text of a workflow or an action file into values, or the first `WorkflowProblem` for which GitHub refuses it."""
 
 from __future__ import annotations
 
