@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import json
 import secrets
+from typing import Any
 
 from ..text import clean, identity
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 TESTS = 100000  # verdicts kept
 MARKS = 300  # marks of tampering kept
