@@ -1,4 +1,4 @@
-# One image for the web process, the workers and the commands; its command selects one (`serve`, `worker`, `migrate`, …).
+# One image for the web process, the workers and the other commands; the container's command selects one (`serve`, `worker`, `migrate`, …).
 # deploy/README.md lists the permissions that a worker's container needs.
 ARG PYTHON_IMAGE=python:3.12-slim-bookworm
 
@@ -17,7 +17,7 @@ COPY webhooks webhooks
 RUN /opt/build/bin/python -m hatchling build -t wheel -d /wheel && /opt/selfheal/bin/pip install --no-deps /wheel/*.whl
 
 FROM ${PYTHON_IMAGE}
-# Debian packages that your repositories' tests need besides Python: "nodejs npm", "postgresql redis-server", "gcc libc6-dev".
+# Additional Debian packages for your repositories' tests, for example "nodejs npm", "postgresql redis-server", "gcc libc6-dev".
 ARG TOOLS=""
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
@@ -27,7 +27,7 @@ RUN apt-get update \
     && useradd --uid 10001 --gid selfheal --home-dir /data --no-create-home --shell /usr/sbin/nologin selfheal \
     && install -d -o selfheal -g selfheal -m 0700 /data
 COPY --from=build /opt/selfheal /opt/selfheal
-# Only /data and /tmp are written, so the root can be mounted read-only.
+# Selfheal writes only to /data and /tmp, so the root can be mounted read-only.
 ENV PATH=/opt/selfheal/bin:$PATH \
     HOME=/data \
     PYTHONUNBUFFERED=1 \
@@ -39,7 +39,7 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-# For the web process; compose.yaml defines its own for workers, and Fly.io ignores an image's.
+# For the web process. compose.yaml defines another health check for workers, and Fly.io ignores an image's.
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30s CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
 ENTRYPOINT ["selfheal"]
 CMD ["serve"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agent.models.router import Models
     from agent.models.values import ModelSettings, Role
     from app.github import GitHub, RetryPolicy
-    from app.store.memories.memories import Embedder
+    from app.store.memories import Embedder
 
 CLOSING_SECONDS = 600.0  # that an attempt may exceed its budget, for the command that is running then
 
@@ -73,7 +73,7 @@ def models_named(settings: Settings, name: str) -> Models:
 
 def embedder_of(settings: Settings, models: Models | None) -> Embedder | None:
     """Finds memories by meaning; None without an embedding model or any model."""
-    from app.store.memories.memories import Embedder
+    from app.store.memories import Embedder
 
     if models is None or settings.embedding_model is None:
         return None

@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,10 @@ from tests import tiers
 
 collect_ignore = ["data"]  # repositories with tests of their own
 SKIPPED = 6  # an exit status of its own, beyond pytest's
+
+# rustup looks for its toolchains in HOME; under another HOME they still lie beside the `.cargo` that is on the PATH.
+if (cargo := shutil.which("cargo")) and (home := Path(cargo).parents[2] / ".rustup").is_dir():
+    os.environ.setdefault("RUSTUP_HOME", str(home))
 
 
 class Skips:

@@ -10,9 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from agent.ci.job.contexts import Run
-from agent.ci.job.seeds import read_seed
 from agent.ci.job.selection import FailedJob
-from agent.ci.logs import LogReading, excerpt, is_infrastructure, read_log
+from agent.ci.logs import Cause, LogReading, excerpt, read_log, read_seed
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.outcome import Outcome
@@ -81,7 +80,7 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
             "The pull request comes from a fork; Selfheal only repairs branches of this repository.",
             "Push the branch to this repository, or run `selfheal fix` in a checkout of the fork.",
         )
-    return HeadCommit(pull.head_sha, pull.head_branch)
+    return HeadCommit(pull.head.sha, pull.head.ref)
 
 
 async def has_moved(head: HeadCommit, repository: Repository) -> Stop | None:
@@ -124,7 +123,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
                     name=job.name,
                     workflow=workflow.decode("utf-8", "replace") if workflow is not None else None,
                     workflow_path=run.path,
-                    failed_step=job.failed_steps[0].name if job.failed_steps else None,
+                    failed_step=job.failed_step.name if job.failed_step else None,
                     conclusions=tuple((step.name, step.conclusion) for step in job.steps if step.conclusion is not None),
                     run=Run(
                         sha=head.sha,
@@ -134,17 +133,17 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
                         id=str(run.id),
                         attempt=str(run.attempt),
                     ),
-                    reported_ids=tuple(failure.id for failure in reading.failures) if reading is not None else (),
+                    reported_ids=reading.ids if reading is not None else (),
                     seed=read_seed(log) if log is not None else None,
-                    started=job.failed_at,
+                    started=(job.failed_step or job).started_at,
                 )
             )
             hint = excerpt(log) if log is not None else f"The log of the failing job {job.name} has expired."
             hints.append(redact(hint, secrets))
     others = await repository.failing_checks(head.sha) if not runs else ()
-    hints += [redact(f"{check.name} ({check.app}): {check.title}\n{check.summary}", secrets) for check in others]
+    hints += [redact(check.text, secrets) for check in others]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
-    url = runs[0].url if runs else others[0].url if others else ""
+    url = runs[0].url if runs else next((check.html_url or check.details_url or "" for check in others), "")
     return Gathered(
         configuration,
         tuple(jobs),
@@ -158,7 +157,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
 
 def _infrastructure(readings: list[LogReading | None]) -> str:
     """Evidence that the repository is not at fault; "" if any log is missing or says otherwise."""
-    if not readings or not all(reading is not None and is_infrastructure(reading) for reading in readings):
+    if not readings or not all(reading is not None and reading.cause is Cause.INFRASTRUCTURE for reading in readings):
         return ""
     return next((reading.evidence for reading in readings if reading is not None and reading.evidence), "see its log")
 
@@ -203,7 +202,7 @@ async def _failed_jobs(run: WorkflowRun, repository: Repository) -> tuple[Job, .
 
 async def _log(job: Job, repository: Repository) -> str | None:
     try:
-        return (await repository.job_log(job.id, _LOG_LIMIT)).text
+        return await repository.job_log(job.id, _LOG_LIMIT)
     except NotFound:
         return None
 

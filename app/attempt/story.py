@@ -46,7 +46,7 @@ from app.publish.messages import Publication
 from app.publish.outcomes import ENDINGS
 from app.store.leases.claims import NotClaimed, Postponed
 from app.store.leases.leases import AttemptCancelled, Lease
-from app.store.memories.memories import Embedder
+from app.store.memories import Embedder
 from app.store.store import Store
 from app.store.values import Attempt, PullRequestRecord
 from sandbox.base import SandboxError, SandboxUnavailable

@@ -47,12 +47,14 @@ _MAX_REDIRECTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    value: str = field(repr=False)
-    expires: datetime
+    """GitHub's answer to minting one."""
+
+    token: str = field(repr=False)
+    expires_at: datetime
 
     @property
     def fresh(self) -> bool:
-        return datetime.now(UTC) < self.expires - RENEW_BEFORE
+        return datetime.now(UTC) < self.expires_at - RENEW_BEFORE
 
 
 class SharedTransport(httpx.AsyncBaseTransport):
@@ -250,8 +252,8 @@ class InstallationChannel(Channel):
         async with self._minting:
             if self._current is None or not self._current[0].fresh:
                 token = await self._mint()
-                hide_token(token.value)
-                self._current = token, self._open(TokenAuthStrategy(token.value))
+                hide_token(token.token)
+                self._current = token, self._open(TokenAuthStrategy(token.token))
             return self._current[1]
 
     def _refused(self, kit: Kit[Any]) -> bool:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from weakref import WeakValueDictionary
 
-from app.github.answers import parsed
 from app.github.channel import AppChannel, InstallationChannel, SharedTransport, Token
 from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
 from app.github.repository import Repository
 from app.github.retries import RetryPolicy, WritePacer
-from app.github.types import READING, Access, AppFacts, InstallationFacts
+from app.github.types import READING, Access, AppFacts, InstallationFacts, parsed
 from webhooks.intake import RepositoryRef
 
 
@@ -52,11 +51,11 @@ class GitHub:
 
     async def itself(self) -> AppFacts:
         """GitHub's view of this App. Raises `GitHubError`; `BadCredentials` for a wrong id or key."""
-        return parsed(_app_facts, await self._app.get("/app"))
+        return parsed(AppFacts, await self._app.get("/app"))
 
     async def installations(self) -> tuple[InstallationFacts, ...]:
         """All installations of the App. Raises `GitHubError`."""
-        return tuple([parsed(_installation, each) async for each in self._app.listing("/app/installations")])
+        return tuple([parsed(InstallationFacts, each) async for each in self._app.listing("/app/installations")])
 
     async def time(self) -> datetime | None:
         """GitHub's clock, in UTC, without credentials: a wrong local clock invalidates those. Raises `GitHubError`."""
@@ -83,7 +82,7 @@ class GitHub:
                     answer = await self._app.write("POST", path, body, repeatable=True)
                 except Invalid as error:
                     raise _not_granted(error, permissions) from error
-                return parsed(_token, answer)
+                return parsed(Token, answer)
 
             pace = self._paces.setdefault(installation_id, WritePacer(self._patience.burst, self._patience.write_interval))
             channel = InstallationChannel(self._wire, self._api_url, self._patience, pace, mint)
@@ -99,26 +98,3 @@ def _not_granted(error: Invalid, permissions: Mapping[str, Access]) -> GitHubErr
     if error.says("does not exist or is not accessible"):
         return NotFound(str(error))
     return error
-
-
-def _app_facts(data: Any) -> AppFacts:
-    owner, slug, url = data["owner"], str(data["slug"]), str(data["html_url"])
-    settings = f"organizations/{owner['login']}/settings" if owner.get("type") == "Organization" else "settings"
-    page = f"{url.partition('/apps/')[0].partition('/github-apps/')[0]}/{settings}/apps/{slug}/permissions"
-    events = tuple(str(event) for event in data["events"])
-    return AppFacts(int(data["id"]), str(data["name"]), url, page, _permissions(data), events)
-
-
-def _installation(data: Any) -> InstallationFacts:
-    account = data.get("account") or {}
-    return InstallationFacts(
-        str(account.get("login") or account.get("slug")), str(data["html_url"]), _permissions(data), bool(data["suspended_at"])
-    )
-
-
-def _permissions(data: Any) -> dict[str, str]:
-    return {str(name): str(access) for name, access in data["permissions"].items()}
-
-
-def _token(data: Any) -> Token:
-    return Token(str(data["token"]), datetime.fromisoformat(data["expires_at"]))

@@ -8,19 +8,22 @@ from collections import deque
 from collections.abc import AsyncIterator
 from urllib.parse import quote
 
-from app.github import answers
-from app.github.answers import parsed
 from app.github.channel import Channel
 from app.github.errors import Conflict, NotFound, TooLarge, Unavailable
 from app.github.types import (
+    CheckRun,
+    Collaborator,
     Commit,
-    ForeignCheck,
+    Encoded,
     Job,
-    JobLog,
+    Object,
     Permission,
     PullRequest,
+    Reference,
     WorkflowRun,
+    parsed,
 )
+from webhooks.events import GitHubApp
 from webhooks.intake import RepositoryRef
 from webhooks.triggers import FAILING
 
@@ -37,32 +40,32 @@ class Reads:
         self._path = f"/repos/{quote(ref.full_name)}"
 
     async def run(self, run_id: int) -> WorkflowRun:
-        return parsed(answers.workflow_run, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
+        return parsed(WorkflowRun, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
 
     async def failing_runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
         """The workflow runs of a commit whose latest attempt failed."""
         listing = self._channel.listing(f"{self._path}/actions/runs", "workflow_runs", head_sha=head_sha)
-        runs = [parsed(answers.workflow_run, item) async for item in listing]
+        runs = [parsed(WorkflowRun, item) async for item in listing]
         return tuple(run for run in runs if run.conclusion in FAILING)
 
     async def failed_jobs(self, run: WorkflowRun) -> tuple[Job, ...]:
         """The failed jobs of the run's latest attempt."""
         listing = self._channel.listing(f"{self._path}/actions/runs/{run.id}/jobs", "jobs", filter="latest")
-        jobs = [parsed(lambda data: answers.job(data, run.path), item) async for item in listing]
+        jobs = [parsed(Job, item) async for item in listing]
         return tuple(job for job in jobs if job.conclusion in FAILING)
 
-    async def failing_checks(self, head_sha: str) -> tuple[ForeignCheck, ...]:
+    async def failing_checks(self, head_sha: str) -> tuple[CheckRun, ...]:
         """Failed check runs of a commit by other CI services: neither GitHub Actions (see its runs) nor Selfheal."""
         listing = self._channel.listing(f"{self._path}/commits/{head_sha}/check-runs", "check_runs", filter="latest")
-        found = []
-        async for item in listing:
-            check = parsed(answers.foreign_check, item)
-            if check.conclusion in FAILING and check.app != ACTIONS and not self._is_ours(item.get("app")):
-                found.append(check)
-        return tuple(found)
+        checks = [parsed(CheckRun, item) async for item in listing]
+        failing = (check for check in checks if check.conclusion in FAILING and not self._is_ours(check.app))
+        return tuple(check for check in failing if check.app is None or check.app.slug != ACTIONS)
 
-    async def job_log(self, job_id: int, limit: int = 4 * MIB) -> JobLog:
-        """The log of one job, cut in the middle to `limit` bytes. `NotFound` once it has expired."""
+    async def job_log(self, job_id: int, limit: int) -> str:
+        """The log of one job, cut in the middle to `limit` bytes, with a line that says how much is missing.
+
+        Raises `NotFound` once it has expired.
+        """
         try:
             async with asyncio.timeout(self._channel.retry_policy.download):
                 async with self._channel.download(f"{self._path}/actions/jobs/{job_id}/logs") as response:
@@ -92,9 +95,9 @@ class Reads:
         if not isinstance(answer, dict) or answer.get("type") != "file":
             return None  # a folder, a symlink, a submodule
         if answer.get("encoding") == "base64":
-            return parsed(lambda data: base64.b64decode(data["content"]), answer)
+            return _decoded(answer)
         # Above 1 MB only the blob has the content.
-        return await self._blob(parsed(lambda data: str(data["sha"]), answer))
+        return _decoded(await self._channel.get(f"{self._path}/git/blobs/{parsed(Object, answer).sha}"))
 
     async def branch_head(self, branch: str) -> str | None:
         """The sha that a branch points to, or None if there is no such branch."""
@@ -103,13 +106,13 @@ class Reads:
         except (NotFound, Conflict):  # 409: the repository is empty
             return None
         # Some versions of GitHub return a list for a prefix of several branches; only the exact name counts.
-        return parsed(lambda data: str(data["object"]["sha"]), answer) if isinstance(answer, dict) else None
+        return parsed(Reference, answer).object.sha if isinstance(answer, dict) else None
 
     async def commit(self, sha: str) -> Commit:
-        return parsed(answers.git_commit, await self._channel.get(f"{self._path}/git/commits/{sha}"))
+        return parsed(Commit, await self._channel.get(f"{self._path}/git/commits/{sha}"))
 
     async def pull(self, number: int) -> PullRequest:
-        return parsed(answers.pull_request, await self._channel.get(f"{self._path}/pulls/{number}"))
+        return parsed(PullRequest, await self._channel.get(f"{self._path}/pulls/{number}"))
 
     async def permission(self, login: str) -> Permission:
         """A person's permission here; `NONE` for an unknown login."""
@@ -117,17 +120,20 @@ class Reads:
             answer = await self._channel.get(f"{self._path}/collaborators/{quote(login, safe='')}/permission")
         except NotFound:
             return Permission.NONE
-        return parsed(answers.permission, answer)
+        return parsed(Collaborator, answer).effective
 
-    def _is_ours(self, app: object) -> bool:
-        return isinstance(app, dict) and app.get("id") == self._app_id
-
-    async def _blob(self, sha: str) -> bytes:
-        answer = await self._channel.get(f"{self._path}/git/blobs/{sha}")
-        return parsed(lambda data: base64.b64decode(data["content"]), answer)
+    def _is_ours(self, app: GitHubApp | None) -> bool:
+        return app is not None and app.id == self._app_id
 
 
-async def _head_and_tail(chunks: AsyncIterator[bytes], limit: int) -> JobLog:
+def _decoded(answer: object) -> bytes:
+    try:
+        return base64.b64decode(parsed(Encoded, answer).content)
+    except ValueError as error:
+        raise Unavailable("GitHub's response is not base64") from error
+
+
+async def _head_and_tail(chunks: AsyncIterator[bytes], limit: int) -> str:
     """Keep the first and the last half of `limit` bytes of a stream of any length, in bounded memory."""
     half, size = max(1, limit // 2), 0
     head, tail, kept = bytearray(), deque[bytes](), 0
@@ -143,4 +149,4 @@ async def _head_and_tail(chunks: AsyncIterator[bytes], limit: int) -> JobLog:
     ending = b"".join(tail)[-half:]
     missing = size - len(head) - len(ending)
     gap = f"\n… {missing} bytes omitted …\n".encode() if missing else b""
-    return JobLog((bytes(head) + gap + ending).decode(errors="replace").removeprefix("\ufeff"), size, bool(missing))
+    return (bytes(head) + gap + ending).decode(errors="replace").removeprefix("\ufeff")

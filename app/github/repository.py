@@ -11,22 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from app.github import answers
-from app.github.answers import parsed
+import msgspec
+
 from app.github.channel import Channel
 from app.github.errors import Conflict, Invalid
 from app.github.reads import Reads
 from app.github.retries import find_or_create
-from app.github.types import (
-    CheckReport,
-    CheckRunRef,
-    Comment,
-    FileWrite,
-    NewCommit,
-    NewPull,
-    PullRequest,
-    Reaction,
-)
+from app.github.types import CheckReport, CheckRun, Comment, Object, PullRequest, Reaction, Reference, Tree, TreeEntry, parsed
 from webhooks.intake import RepositoryRef
 
 _REGULAR = ("100644", "100755")
@@ -43,42 +34,36 @@ class Repository(Reads):
         super().__init__(channel, ref, app_id)
         self._fence = fence
 
-    async def create_tree(self, parent: str, files: tuple[FileWrite, ...]) -> str:
-        """Sha of commit `parent`'s tree with `files` changed; file modes stay. `Conflict` for anything but regular files."""
-        base = (await self.commit(parent)).tree
-        listed: dict[str, dict[str, Any]] = {}
+    async def create_tree(self, parent: str, files: Mapping[str, str | None]) -> str:
+        """Sha of commit `parent`'s tree with these texts of `files` by path; None removes one, and modes stay as they are.
+
+        `Conflict` for anything but regular files.
+        """
+        base = (await self.commit(parent)).tree.sha
+        listed: dict[str, dict[str, TreeEntry]] = {}
         entries = []
-        for file in files:
-            mode = await self._mode(base, file.path, listed)
-            entry: dict[str, Any] = {"path": file.path, "mode": mode or _REGULAR[0], "type": "blob"}
-            if file.text is not None:
-                entry["content"] = file.text
-            elif mode is not None:
-                entry["sha"] = None
-            else:
+        for path, text in files.items():
+            mode = await self._mode(base, path, listed)
+            if text is None and mode is None:
                 continue  # removing a missing file changes nothing
-            entries.append(entry)
+            content = {"sha": None} if text is None else {"content": text}
+            entries.append({"path": path, "mode": mode or _REGULAR[0], "type": "blob", **content})
         if not entries:
             return base
         body = {"base_tree": base, "tree": entries}
-        answer = await self._write("POST", f"{self._path}/git/trees", body, repeatable=True)
-        return parsed(lambda data: str(data["sha"]), answer)
+        return parsed(Object, await self._write("POST", f"{self._path}/git/trees", body, repeatable=True)).sha
 
-    async def create_commit(self, new: NewCommit) -> str:
-        """Create a commit without a branch; returns its sha."""
-        body = {"message": new.message, "tree": new.tree, "parents": [new.parent]}
-        answer = await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)
-        return parsed(lambda data: str(data["sha"]), answer)
+    async def create_commit(self, parent: str, tree: str, message: str) -> str:
+        """Create a commit without a branch; returns its sha. Without author and date, so that GitHub signs it as the App."""
+        body = {"message": message, "tree": tree, "parents": [parent]}
+        return parsed(Object, await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)).sha
 
     async def create_branch(self, branch: str, sha: str) -> None:
         """Create `branch` at `sha` unless it exists. `Conflict` if it points elsewhere."""
 
         async def create() -> str:
             body = {"ref": f"refs/heads/{branch}", "sha": sha}
-            return parsed(
-                lambda data: str(data["object"]["sha"]),
-                await self._write("POST", f"{self._path}/git/refs", body),
-            )
+            return parsed(Reference, await self._write("POST", f"{self._path}/git/refs", body)).object.sha
 
         head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.retry_policy)
         if head != sha:
@@ -94,33 +79,32 @@ class Repository(Reads):
         owner = self.ref.full_name.partition("/")[0]
         listing = self._channel.listing(f"{self._path}/pulls", head=f"{owner}:{head}", state="all")
         async for item in listing:
-            pull = parsed(answers.pull_request, item)
+            pull = parsed(PullRequest, item)
             # GitHub ignores an invalid `head` and lists everything, so check it here.
-            if pull.head_branch == head and pull.head_repository in (self.ref.full_name, None):
+            if pull.head.ref == head and pull.head_repository in (self.ref.full_name, None):
                 return pull
         return None
 
-    async def find_or_create_pull(self, new: NewPull) -> PullRequest:
-        """The pull request from `new.head`: a draft, or an ordinary one if the repository's plan has no drafts.
+    async def find_or_create_pull(self, head: str, base: str, title: str, body: str) -> PullRequest:
+        """The pull request from our branch `head`: a draft, or an ordinary one if the repository's plan has no drafts.
 
-        An open one gets `new`'s title and text; a closed one is left alone.
+        An open one gets the title and the text; a closed one is left alone.
         """
+        texts = {"title": title, "body": body}
 
         async def create(draft: bool = True) -> PullRequest:
-            body = {"title": new.title, "body": new.body, "head": new.head, "base": new.base, "draft": draft}
             try:
-                answer = await self._write("POST", f"{self._path}/pulls", body)
+                answer = await self._write("POST", f"{self._path}/pulls", {**texts, "head": head, "base": base, "draft": draft})
             except Invalid as error:
                 if draft and error.says("draft"):
                     return await create(draft=False)
                 raise
-            return parsed(answers.pull_request, answer)
+            return parsed(PullRequest, answer)
 
-        pull = await find_or_create(lambda: self.find_pull(new.head), create, self._channel.retry_policy)
-        if pull.state == "open" and (pull.title, pull.body.strip()) != (new.title, new.body.strip()):
-            body = {"title": new.title, "body": new.body}
-            answer = await self._write("PATCH", f"{self._path}/pulls/{pull.number}", body, repeatable=True)
-            return parsed(answers.pull_request, answer)
+        pull = await find_or_create(lambda: self.find_pull(head), create, self._channel.retry_policy)
+        if pull.state == "open" and (pull.title, (pull.body or "").strip()) != (title, body.strip()):
+            answer = await self._write("PATCH", f"{self._path}/pulls/{pull.number}", texts, repeatable=True)
+            return parsed(PullRequest, answer)
         return pull
 
     async def find_or_create_comment(self, number: int, marker: str, text: str) -> Comment:
@@ -130,45 +114,45 @@ class Repository(Reads):
 
         async def find() -> Comment | None:
             async for item in self._channel.listing(f"{self._path}/issues/{number}/comments"):
-                comment = parsed(answers.comment, item)
-                if marker in comment.body and self._is_ours(item.get("performed_via_github_app")):
+                comment = parsed(Comment, item)
+                if marker in (comment.body or "") and self._is_ours(comment.performed_via_github_app):
                     return comment
             return None
 
         async def create() -> Comment:
             answer = await self._write("POST", f"{self._path}/issues/{number}/comments", {"body": text})
-            return parsed(answers.comment, answer)
+            return parsed(Comment, answer)
 
         comment = await find_or_create(find, create, self._channel.retry_policy)
-        if comment.body.strip() != text.strip():
+        if (comment.body or "").strip() != text.strip():
             path = f"{self._path}/issues/comments/{comment.id}"
-            return parsed(answers.comment, await self._write("PATCH", path, {"body": text}, repeatable=True))
+            return parsed(Comment, await self._write("PATCH", path, {"body": text}, repeatable=True))
         return comment
 
-    async def report_check(self, report: CheckReport) -> CheckRunRef:
+    async def report_check(self, report: CheckReport) -> CheckRun:
         """Create or update our check run on a commit, found by name, commit and external id."""
-        body = _check_body(report)
+        body = msgspec.to_builtins(report)
+        update = {name: value for name, value in body.items() if name != "head_sha"}
 
-        async def find() -> CheckRunRef | None:
+        async def find() -> CheckRun | None:
             listing = self._channel.listing(
                 f"{self._path}/commits/{report.head_sha}/check-runs", "check_runs", check_name=report.name, filter="all"
             )
             async for item in listing:
-                if item.get("external_id") == report.external_id and self._is_ours(item.get("app")):
-                    return parsed(answers.check_run, item)
+                run = parsed(CheckRun, item)
+                if run.external_id == report.external_id and self._is_ours(run.app):
+                    return run
             return None
 
-        created: list[CheckRunRef] = []
+        created: list[CheckRun] = []
 
-        async def create() -> CheckRunRef:
-            body_with_sha = body | {"head_sha": report.head_sha}
-            answer = await self._write("POST", f"{self._path}/check-runs", body_with_sha)
-            created.append(parsed(answers.check_run, answer))
+        async def create() -> CheckRun:
+            created.append(parsed(CheckRun, await self._write("POST", f"{self._path}/check-runs", body)))
             return created[0]
 
         run = await find_or_create(find, create, self._channel.retry_policy)
         if not created:
-            await self._write("PATCH", f"{self._path}/check-runs/{run.id}", body, repeatable=True)
+            await self._write("PATCH", f"{self._path}/check-runs/{run.id}", update, repeatable=True)
         return run
 
     async def add_label(self, number: int, label: str) -> None:
@@ -188,41 +172,22 @@ class Repository(Reads):
     async def _write(self, method: str, path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Any:
         return await self._channel.write(method, path, body, repeatable=repeatable, fence=self._fence)
 
-    async def _mode(self, tree: str, path: str, listed: dict[str, dict[str, Any]]) -> str | None:
+    async def _mode(self, tree: str, path: str, listed: dict[str, dict[str, TreeEntry]]) -> str | None:
         """The mode of a regular file in a tree, or None; `listed` caches the folders that were read."""
         folder, _, name = path.rpartition("/")
         sha: str | None = tree
         for part in folder.split("/") if folder else ():
             entry = (await self._entries(sha, listed)).get(part) if sha else None
-            if entry is not None and entry["type"] != "tree":
+            if entry is not None and entry.type != "tree":
                 raise Conflict(f"{path}: {part} is not a folder at the commit")
-            sha = entry["sha"] if entry else None
+            sha = entry.sha if entry else None
         entry = (await self._entries(sha, listed)).get(name) if sha else None
-        if entry is None:
-            return None
-        if entry["mode"] not in _REGULAR:
+        if entry is not None and entry.mode not in _REGULAR:
             raise Conflict(f"{path} is a link, a submodule or a folder at the commit; a repair only writes regular files")
-        return str(entry["mode"])
+        return entry.mode if entry else None
 
-    async def _entries(self, tree: str, listed: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    async def _entries(self, tree: str, listed: dict[str, dict[str, TreeEntry]]) -> dict[str, TreeEntry]:
         if tree not in listed:
             answer = await self._channel.get(f"{self._path}/git/trees/{tree}")
-            listed[tree] = parsed(lambda data: {str(entry["path"]): entry for entry in data["tree"]}, answer)
+            listed[tree] = {entry.path: entry for entry in parsed(Tree, answer).tree}
         return listed[tree]
-
-
-def _check_body(report: CheckReport) -> dict[str, Any]:
-    output = {"title": report.title, "summary": report.summary}
-    if report.text:
-        output["text"] = report.text
-    body: dict[str, Any] = {
-        "name": report.name,
-        "external_id": report.external_id,
-        "status": report.status,
-        "output": output,
-    }
-    if report.conclusion is not None:
-        body["conclusion"] = report.conclusion
-    if report.details_url is not None:
-        body["details_url"] = report.details_url
-    return body

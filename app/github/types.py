@@ -1,17 +1,21 @@
-"""Values read from GitHub and written to it; only the fields that are used."""
+"""Values read from GitHub and written to it; only the fields that are used, under GitHub's names or clearer ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
+import msgspec
+
+from app.github.errors import Unavailable
+from webhooks.events import GitHubApp, Side
 from webhooks.triggers import FAILING
 
 Access = Literal["read", "write"]
+T = TypeVar("T")
 
 READING: Mapping[str, Access] = MappingProxyType(
     {"actions": "read", "checks": "read", "contents": "read", "metadata": "read", "pull_requests": "read"}
@@ -27,24 +31,49 @@ RERUNNING: Mapping[str, Access] = MappingProxyType({"actions": "write", "metadat
 """Permissions of the token that reruns failed jobs."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppFacts:
+def parsed(kind: type[T], answer: Any) -> T:
+    """GitHub's JSON as `kind`. Raises `Unavailable` for another shape: that is infrastructure, not a fact."""
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise Unavailable(f"GitHub's response lacks a needed field ({kind.__name__}: {error})") from error
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """An account; enterprises have a slug instead of a login."""
+
+    login: str = ""
+    slug: str = ""
+    type: str = ""
+
+
+class AppFacts(msgspec.Struct, frozen=True, rename={"url": "html_url"}):
     """GitHub's view of the App. `permissions` and `events` are the App's settings, not those of an installation."""
 
-    id: int
     name: str
+    slug: str
     url: str  # for people
-    permissions_page: str  # where the owner edits both
-    permissions: Mapping[str, str]
+    owner: Owner
+    permissions: dict[str, str]
     events: tuple[str, ...]
 
+    @property
+    def permissions_page(self) -> str:
+        """Where the owner edits permissions and events."""
+        settings = f"organizations/{self.owner.login}/settings" if self.owner.type == "Organization" else "settings"
+        site = self.url.partition("/apps/")[0].partition("/github-apps/")[0]
+        return f"{site}/{settings}/apps/{self.slug}/permissions"
 
-@dataclass(frozen=True, slots=True)
-class InstallationFacts:
-    account: str
+
+class InstallationFacts(msgspec.Struct, frozen=True, rename={"url": "html_url", "owner": "account"}):
     url: str  # for people
-    permissions: Mapping[str, str]
-    suspended: bool
+    permissions: dict[str, str]
+    suspended_at: datetime | None
+    owner: Owner | None = None
+
+    @property
+    def account(self) -> str:
+        return (self.owner and (self.owner.login or self.owner.slug)) or "unknown"
 
 
 class Permission(StrEnum):
@@ -62,144 +91,151 @@ class Permission(StrEnum):
         return self in (Permission.ADMIN, Permission.MAINTAIN, Permission.WRITE)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowRun:
-    id: int
-    name: str
-    path: str  # ".github/workflows/ci.yml"
-    head_sha: str
-    head_branch: str | None
-    event: str  # "push", "pull_request", …
-    status: str
-    conclusion: str | None
-    attempt: int
-    url: str  # for people
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    number: int
-    name: str
-    conclusion: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    id: int
-    name: str
-    conclusion: str | None
-    workflow_path: str
-    head_sha: str
-    steps: tuple[Step, ...]
-    url: str
-    failed_at: datetime | None = None  # when its first failed step, or else the job, started
+class Collaborator(msgspec.Struct, frozen=True):
+    permission: Permission
+    role_name: str | None = None
 
     @property
-    def failed_steps(self) -> tuple[Step, ...]:
-        return tuple(step for step in self.steps if step.conclusion in FAILING)
+    def effective(self) -> Permission:
+        """A custom role counts as its base permission."""
+        return Permission(self.role_name) if self.role_name in tuple(Permission) else self.permission
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignCheck:
-    """A check run of another App (another CI service)."""
+class WorkflowRun(
+    msgspec.Struct, frozen=True, rename={"title": "name", "source": "path", "attempt": "run_attempt", "url": "html_url"}
+):
+    id: int
+    source: str  # of a reusable workflow with its ref
+    url: str  # for people
+    title: str | None = None
+    event: str = ""  # "push", "pull_request", …
+    conclusion: str | None = None
+    attempt: int = 1
+
+    @property
+    def path(self) -> str:
+        """ ".github/workflows/ci.yml"."""
+        return self.source.partition("@")[0]
+
+    @property
+    def name(self) -> str:
+        return self.title or self.source
+
+
+class Step(msgspec.Struct, frozen=True):
+    name: str
+    conclusion: str | None = None
+    started_at: datetime | None = None
+
+
+class Job(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    conclusion: str | None = None
+    steps: tuple[Step, ...] = ()
+    started_at: datetime | None = None
+
+    @property
+    def failed_step(self) -> Step | None:
+        return next((step for step in self.steps if step.conclusion in FAILING), None)
+
+
+class CheckOutput(msgspec.Struct, frozen=True):
+    title: str | None = None
+    summary: str | None = None
+
+
+class CheckRun(msgspec.Struct, frozen=True):
+    """A check run, of any App."""
 
     id: int
     name: str
-    app: str  # slug of the App
-    conclusion: str | None
-    title: str
-    summary: str
-    url: str
+    conclusion: str | None = None
+    external_id: str | None = None
+    app: GitHubApp | None = None
+    output: CheckOutput | None = None
+    html_url: str | None = None
+    details_url: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Its name, App, title and summary."""
+        app, output = self.app or GitHubApp(), self.output or CheckOutput()
+        return f"{self.name} ({app.slug or ''}): {output.title or ''}\n{output.summary or ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class JobLog:
-    """The log of a job; a long one is cut in the middle, with a line that says how much is missing."""
+class Object(msgspec.Struct, frozen=True):
+    """Something in git."""
 
-    text: str
-    size: int  # bytes that GitHub sent
-    truncated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
     sha: str
-    tree: str
-    parents: tuple[str, ...]
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """A file's or blob's content in base64."""
+
+    content: str
+
+
+class Reference(msgspec.Struct, frozen=True):
+    object: Object
+
+
+class TreeEntry(Object, frozen=True):
+    path: str
+    type: str
+    mode: str
+
+
+class Tree(msgspec.Struct, frozen=True):
+    tree: tuple[TreeEntry, ...]
+
+
+class Commit(Object, frozen=True):
+    tree: Object
+    parents: tuple[Object, ...]
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class PullRequest:
+class Label(msgspec.Struct, frozen=True):
+    name: str
+
+
+class PullRequest(msgspec.Struct, frozen=True, rename={"url": "html_url"}):
     number: int
     url: str  # for people
     state: Literal["open", "closed"]
-    draft: bool
-    merged: bool
     title: str
-    body: str
-    head_sha: str
-    head_branch: str
-    head_repository: str | None  # full name; None when the fork is gone
-    base_branch: str
-    labels: tuple[str, ...]
+    head: Side
+    draft: bool = False
+    merged_at: str | None = None
+    body: str | None = None
+    labels: tuple[Label, ...] = ()
+
+    @property
+    def head_repository(self) -> str | None:
+        """Full name; None when the fork is gone."""
+        return self.head.repo.full_name if self.head.repo else None
 
 
-@dataclass(frozen=True, slots=True)
-class FileWrite:
-    """One file of a commit; `text=None` removes it. Its mode stays as in the parent."""
-
-    path: str
-    text: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class NewCommit:
-    """One commit on top of `parent`. Without author and date, so that GitHub signs it as the App."""
-
-    parent: str
-    tree: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class NewPull:
-    title: str
-    body: str
-    head: str  # branch of this repository
-    base: str
-
-
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(msgspec.Struct, frozen=True):
     id: int
-    url: str
-    body: str
+    body: str | None = None
+    performed_via_github_app: GitHubApp | None = None
 
 
 Status = Literal["queued", "in_progress", "completed"]
 Conclusion = Literal["success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
+class CheckReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The wanted state of our check run on a commit. `external_id`, `name` and `head_sha` identify it."""
 
     name: str
     head_sha: str
     external_id: str
     status: Status
-    title: str
-    summary: str
+    output: CheckOutput
     conclusion: Conclusion | None = None
-    text: str = ""
-    details_url: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CheckRunRef:
-    id: int
-    url: str
 
 
 Reaction = Literal["+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"]

@@ -36,7 +36,6 @@ class Publication:
     head_branch: str
     run_title: str  # the failing run, such as "CI / tests"
     run_url: str = ""  # "" if there is no run
-    details_url: str | None = None  # the attempt's page on the dashboard
     pull_number: int | None = None  # the pull request with this head
     by_command: bool = False  # requested by a comment in that pull request
     secrets: tuple[str, ...] = field(default=(), repr=False)  # this installation's secrets, to redact
@@ -85,7 +84,7 @@ def pull_body(publication: Publication, repair: Repair) -> str:
         body = _body(publication, repair, quote, ids)
         if _size(body) <= BODY_LIMIT * 3 // 4:
             break
-    return body + _log(publication, _remaining_log(repair), quote, BODY_LIMIT - _size(body))
+    return body + _log(_remaining_log(repair), quote, BODY_LIMIT - _size(body))
 
 
 def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> str:
@@ -156,13 +155,12 @@ def _remaining_log(repair: Repair) -> ReflectionLog:
     return replace(log, diagnosis=diagnosis, iterations=iterations)
 
 
-def _log(publication: Publication, log: ReflectionLog, quote: Quoter, room: int) -> str:
-    """A link to the attempt's page, and the log in a details block; together at most `room` bytes."""
-    page = f"\n\n{link('View this attempt on the dashboard', publication.details_url)}" if publication.details_url else ""
-    frame = f"{page}\n\n<details>\n<summary>Reflection log: changes and lessons</summary>\n\n{{}}\n\n</details>\n"
+def _log(log: ReflectionLog, quote: Quoter, room: int) -> str:
+    """The log in a details block of at most `room` bytes."""
+    frame = "\n\n<details>\n<summary>Reflection log: changes and lessons</summary>\n\n{}\n\n</details>\n"
     text = log_markdown(log, quote, room - _size(frame))
     if text is None:
-        return f"{page}\n"
+        return "\n"
     return frame.format(text or "The log is too long to show here.")
 
 
@@ -199,7 +197,7 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
         parts.append(f"Cost: {spent(result.usage)}.")
     body = "\n\n".join(parts)
     rest = replace(log, diagnosis=None, notes=())
-    return body + _log(publication, rest, quote, BODY_LIMIT - 1 - _size(body))
+    return body + _log(rest, quote, BODY_LIMIT - 1 - _size(body))
 
 
 def no_repair_comment(publication: Publication, result: NoRepair) -> str:
@@ -212,8 +210,7 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     ]
     if result.log.diagnosis is not None:
         parts.append(f"**Best diagnosis so far:** {quote.prose(result.log.diagnosis.cause, 600)}")
-    page = f" {link('View this attempt on the dashboard', publication.details_url)}." if publication.details_url else ""
-    parts.append(f"**Next:** {quote.prose(result.next_step, 400) if result.next_step.strip() else ending.next_step}{page}")
+    parts.append(f"**Next:** {quote.prose(result.next_step, 400) if result.next_step.strip() else ending.next_step}")
     return "\n\n".join(parts)
 
 
@@ -224,8 +221,7 @@ def healed_comment(publication: Publication, number: int, pull_url: str) -> str:
 
 
 def progress_summary(publication: Publication, step: str) -> str:
-    page = f" {link('Follow this attempt on the dashboard', publication.details_url)}." if publication.details_url else ""
-    return f"{quoter(publication).prose(step, 200)}.{page}"
+    return f"{quoter(publication).prose(step, 200)}."
 
 
 def question_summary(publication: Publication, asked: Question) -> str:

@@ -16,7 +16,7 @@ from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import FileChange
 from agent.contract.question import Question
 from app.github import Conflict, Repository
-from app.github.types import CheckReport, Commit, FileWrite, NewCommit, NewPull, PullRequest
+from app.github.types import CheckOutput, CheckReport, Commit, Conclusion, PullRequest, Status
 from app.publish import messages
 from app.publish.messages import Publication
 from app.publish.outcomes import ENDINGS
@@ -33,7 +33,6 @@ class Published:
     number: int
     url: str
     branch: str
-    commit_sha: str
     state: Literal["open", "closed", "merged"]  # of the pull request
 
 
@@ -48,32 +47,15 @@ class _Branch:
 
 async def progress(publication: Publication, repository: Repository, step: str | None) -> None:
     """Show on the failing commit that the attempt is queued (`step=None`), or its current step."""
-    await repository.report_check(
-        CheckReport(
-            name=CHECK,
-            head_sha=publication.head_sha,
-            external_id=publication.attempt_id,
-            status="queued" if step is None else "in_progress",
-            title="Queued" if step is None else messages.quoter(publication).line(step, 100),
-            summary=messages.progress_summary(publication, step or "waiting for a worker"),
-            details_url=publication.details_url,
-        )
-    )
+    title = "Queued" if step is None else messages.quoter(publication).line(step, 100)
+    summary = messages.progress_summary(publication, step or "waiting for a worker")
+    await _report(publication, repository, "queued" if step is None else "in_progress", title, summary)
 
 
 async def question(publication: Publication, asked: Question, repository: Repository) -> None:
     """Show a question on the failing commit, and how to answer it."""
-    await repository.report_check(
-        CheckReport(
-            name=CHECK,
-            head_sha=publication.head_sha,
-            external_id=publication.attempt_id,
-            status="in_progress",
-            title="Waiting for approval",
-            summary=messages.question_summary(publication, asked),
-            details_url=publication.details_url,
-        )
-    )
+    summary = messages.question_summary(publication, asked)
+    await _report(publication, repository, "in_progress", "Waiting for approval", summary)
 
 
 async def pull_request(publication: Publication, repair: Repair, repository: Repository) -> Published | NoRepair:
@@ -93,23 +75,17 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
             repair.log,
         )
     if branch.pull is not None and not _can_update(branch, publication):
-        pull, commit = branch.pull, branch.pull.head_sha
+        pull = branch.pull
     else:
-        commit = await _commit(branch, publication, repair, repository)
-        pull = await repository.find_or_create_pull(
-            NewPull(
-                title=messages.title(publication, repair),
-                body=messages.pull_body(publication, repair),
-                head=branch.name,
-                base=publication.head_branch,
-            )
-        )
-        if LABEL not in pull.labels:
+        await _commit(branch, publication, repair, repository)
+        title, body = messages.title(publication, repair), messages.pull_body(publication, repair)
+        pull = await repository.find_or_create_pull(branch.name, publication.head_branch, title, body)
+        if all(label.name != LABEL for label in pull.labels):
             await repository.add_label(pull.number, LABEL)
     summary = messages.healed_summary(publication, repair, pull.url)
     await _conclude(publication, repository, Outcome.HEALED, summary)
     await _answer(publication, repository, messages.healed_comment(publication, pull.number, pull.url))
-    return Published(pull.number, pull.url, branch.name, commit, "merged" if pull.merged else pull.state)
+    return Published(pull.number, pull.url, branch.name, "merged" if pull.merged_at else pull.state)
 
 
 async def explanation(publication: Publication, result: NoRepair, repository: Repository) -> None:
@@ -149,26 +125,26 @@ def _is_free(branch: _Branch) -> bool:
 
 
 def _is_published(branch: _Branch, publication: Publication) -> bool:
-    return branch.pull is not None and messages.pull_marker(publication.attempt_id) in branch.pull.body
+    return branch.pull is not None and messages.pull_marker(publication.attempt_id) in (branch.pull.body or "")
 
 
 def _can_update(branch: _Branch, publication: Publication) -> bool:
     """Whether the branch has only our single commit on the failing head, and its pull request is not closed."""
-    ours = branch.head is not None and branch.head.parents == (publication.head_sha,) and messages.is_ours(branch.head.message)
+    head, only = branch.head, [publication.head_sha]
+    ours = head is not None and [parent.sha for parent in head.parents] == only and messages.is_ours(head.message)
     return (ours or _is_free(branch)) and (branch.pull is None or branch.pull.state == "open")
 
 
-async def _commit(branch: _Branch, publication: Publication, repair: Repair, repository: Repository) -> str:
-    """Commit the repair on top of the failing head, unless the branch has that content already. Returns the sha."""
-    files = tuple([await _file_write(change, publication.head_sha, repository) for change in repair.edits])
+async def _commit(branch: _Branch, publication: Publication, repair: Repair, repository: Repository) -> None:
+    """Commit the repair on top of the failing head, unless the branch has that content already."""
+    files = {change.path: await _new_text(change, publication.head_sha, repository) for change in repair.edits}
     tree = await repository.create_tree(publication.head_sha, files)
-    if branch.head is not None and branch.head.tree == tree:
-        return branch.head.sha
-    new = NewCommit(publication.head_sha, tree, messages.commit_message(publication, repair))
-    sha = await repository.create_commit(new)
+    if branch.head is not None and branch.head.tree.sha == tree:
+        return
+    sha = await repository.create_commit(publication.head_sha, tree, messages.commit_message(publication, repair))
     if branch.head is not None:
         await repository.move_branch(branch.name, sha)
-        return sha
+        return
     try:
         await repository.create_branch(branch.name, sha)
     except Conflict:
@@ -176,12 +152,11 @@ async def _commit(branch: _Branch, publication: Publication, repair: Repair, rep
         branch = await _read_branch(branch.name, repository)
         if branch.head is None or not _can_update(branch, publication):
             raise
-        return await _commit(branch, publication, repair, repository)
-    return sha
+        await _commit(branch, publication, repair, repository)
 
 
-async def _file_write(change: FileChange, head_sha: str, repository: Repository) -> FileWrite:
-    """The change as a write to the file in the commit.
+async def _new_text(change: FileChange, head_sha: str, repository: Repository) -> str | None:
+    """The file's text after the change, as it is written to the commit.
 
     An archive's bytes can differ from the commit's (attributes convert line ends or fill in placeholders). The commit's line
     ends are restored; any other difference is a `Conflict`.
@@ -190,7 +165,7 @@ async def _file_write(change: FileChange, head_sha: str, repository: Repository)
     if change.before is None:
         if base is not None:
             raise Conflict(f"{change.path} exists at the commit, though the repair creates it")
-        return FileWrite(change.path, change.after)
+        return change.after
     try:
         current = None if base is None else base.decode()
     except UnicodeDecodeError:
@@ -198,8 +173,8 @@ async def _file_write(change: FileChange, head_sha: str, repository: Repository)
     if current is None or _unix(current) != _unix(change.before):
         raise Conflict(f"{change.path} differs between the commit and the repaired code")
     if change.after is None or current == change.before:
-        return FileWrite(change.path, change.after)
-    return FileWrite(change.path, _unix(change.after).replace("\n", "\r\n") if "\r\n" in current else _unix(change.after))
+        return change.after
+    return _unix(change.after).replace("\n", "\r\n") if "\r\n" in current else _unix(change.after)
 
 
 def _unix(text: str) -> str:
@@ -208,18 +183,20 @@ def _unix(text: str) -> str:
 
 async def _conclude(publication: Publication, repository: Repository, outcome: Outcome, summary: str) -> None:
     ending = ENDINGS[outcome]
-    await repository.report_check(
-        CheckReport(
-            name=CHECK,
-            head_sha=publication.head_sha,
-            external_id=publication.attempt_id,
-            status="completed",
-            conclusion=ending.conclusion,
-            title=ending.sentence,
-            summary=summary,
-            details_url=publication.details_url,
-        )
-    )
+    await _report(publication, repository, "completed", ending.sentence, summary, ending.conclusion)
+
+
+async def _report(
+    publication: Publication,
+    repository: Repository,
+    status: Status,
+    title: str,
+    summary: str,
+    conclusion: Conclusion | None = None,
+) -> None:
+    output = CheckOutput(title, summary)
+    report = CheckReport(CHECK, publication.head_sha, publication.attempt_id, status, output, conclusion)
+    await repository.report_check(report)
 
 
 async def _answer(publication: Publication, repository: Repository, text: str) -> None:

@@ -274,7 +274,7 @@ class MeterRow(Base):
 
 
 class MemoryRow(Base):
-    """What later attempts of a repository can learn from one; also indexed in the full-text table `memory_words`."""
+    """What later attempts of a repository can learn from one."""
 
     __tablename__ = "memories"
 

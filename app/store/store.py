@@ -15,7 +15,7 @@ from agent.contract.blobs import BlobMissing
 from agent.contract.outcome import Outcome
 from app.clock import Clock
 from app.settings import Settings, SettingsError
-from app.store import queries
+from app.store import memories, queries
 from app.store.database.database import Database, NoDatabase, StoreError
 from app.store.database.retries import retried
 from app.store.events import StoredEvent
@@ -26,9 +26,7 @@ from app.store.leases.claims import Terms
 from app.store.leases.decisions import Fork
 from app.store.leases.leases import Lease, open_lease
 from app.store.leases.notifications import NotificationLease, open_notification
-from app.store.memories import memories
-from app.store.memories.memories import Embedder, RepositoryMemory, StoredMemory
-from app.store.memories.search import search_of
+from app.store.memories import Embedder, RepositoryMemory, StoredMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
 from app.store.values import Attempt, AttemptFilter, AttemptVersion, Cursor, PullRequestResult, Status
 
@@ -183,8 +181,7 @@ class Store:
 
     def memory(self, repository_id: int, embedder: Embedder | None = None) -> RepositoryMemory:
         """The memory of one repository."""
-        search = search_of(self.database.engine.dialect.name)
-        return RepositoryMemory(self.database, self.clock, search, repository_id, embedder)
+        return RepositoryMemory(self.database, self.clock, repository_id, embedder)
 
     async def memories(self, *, repository: str | None = None, limit: int = 50) -> list[StoredMemory]:
         """Newest first. `repository` is a full name, in any case."""
@@ -193,9 +190,8 @@ class Store:
 
     async def forget_memories(self, *, memory_id: int | None = None, repository: str | None = None) -> int:
         """Drop one memory, or all of a repository; returns how many."""
-        search = search_of(self.database.engine.dialect.name)
         async with self.database.write() as session:
-            return await memories.forget(session, search, memory_id=memory_id, repository=repository)
+            return await memories.forget(session, memory_id=memory_id, repository=repository)
 
     async def fork(self, fork: Fork) -> None:
         """Queue a fork whose checkpoints exist already. Raises `StoreError`."""

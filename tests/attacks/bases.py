@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from agent.contract.verdicts import Check, Step
 from tests.agent.workbench import CALC, PYTEST, SAMPLE
@@ -96,7 +95,7 @@ BASES: Mapping[str, Mapping[str, str]] = {
     "raising": {"calc.py": "def check(a):\n    return int(a)\n", "test_calc.py": _NUMBER.format("'x'", 0)},
 }
 # Cargo lies in a home as often as not, which the sandbox does not have.
-_TOOLS = {"PATH": os.environ["PATH"], "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup"))}
+_TOOLS = {"PATH": os.environ["PATH"], "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", "")}
 CHECKS: Mapping[str, Check] = {
     "script": replace(PYTEST, command=f"{sys.executable} test_calc.py", reader="exit"),
     "javascript": replace(PYTEST, command="node test_calc.js", reader="exit"),

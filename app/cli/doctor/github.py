@@ -99,7 +99,7 @@ def _installed(facts: AppFacts, installations: tuple[InstallationFacts, ...], ne
         return [Check("github", "installations", "warning", "the App is not installed anywhere", f"install it: {facts.url}")]
     problems = []
     for one in installations:
-        if one.suspended:
+        if one.suspended_at:
             problems.append(Check("github", one.account, "warning", "installation suspended", f"resume it at {one.url}"))
             continue
         lacks = [f"{name}: {access}" for name, access in sorted(needed.items()) if not _has(one.permissions, name, access)]

@@ -12,7 +12,7 @@ from app.cli.terminal import plain
 from app.clock import SystemClock
 from app.settings import Settings
 from app.store.database.database import StoreError
-from app.store.memories.memories import StoredMemory
+from app.store.memories import StoredMemory
 from app.store.store import open_store
 
 __all__ = ["StoreError", "forget", "list_memories"]

@@ -124,8 +124,8 @@ async def test_a_repair_is_published_there_too_and_only_once(
 
     assert await repository.file("README.md", published.branch) == b"# a sample\n"
     assert await repository.file("src/added.py", published.branch) == b"x = 1\n"
-    commit = await repository.commit(published.commit_sha)
-    assert commit.parents == (publication.head_sha,)
+    commit = await repository.commit(await repository.branch_head(published.branch) or "")
+    assert [parent.sha for parent in commit.parents] == [publication.head_sha]
     [pull] = await seen(url, "/pulls?state=all")
     assert (pull["number"], pull["draft"]) == (published.number, True)
     assert [label["name"] for label in await seen(url, f"/issues/{published.number}/labels")] == [LABEL]

@@ -28,7 +28,6 @@ def publication(**changes: object) -> Publication:
         head_branch="main",
         run_title="CI / tests",
         run_url="https://github.com/octo/calc/actions/runs/7",
-        details_url="https://selfheal.example/attempts/att_1",
     )
     return replace(known, **changes)
 

@@ -1,17 +1,22 @@
 """What later attempts of a repository can learn from earlier ones: `agent.contract.memory.Memory` in the database.
 
-Its content comes from hostile sources (code, logs, models): it never leaves its repository and is treated as data.
+Its content comes from hostile sources (code, logs, models): it never leaves its repository and is treated as data. Signatures
+are short and a repository has few of them, so they are compared here, with no search of the database.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 import re
+import struct
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import structlog
-from sqlalchemy import delete, select
+from sqlalchemy import Row, delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.contract.memory import Recollection
@@ -20,17 +25,26 @@ from agent.models.values import ModelError
 from app.clock import Clock
 from app.store.database.database import Database
 from app.store.database.retries import retried
-from app.store.memories.search import Search, Vector, packed, words_of
 from app.store.models import AttemptRow, MemoryRow, PullRequestRow, RepositoryRow
 from app.store.queries import escape_like
 
 SIMILAR = 0.5  # minimum similarity of words (Dice coefficient) of two failures
 NEAR = 0.25  # maximum cosine distance of their vectors
-_CANDIDATES = 20  # of either search
+_COMPARED = 2_000  # memories, the newest of a repository
+_CANDIDATES = 20  # of either comparison
 _RETRY_SECONDS = 30.0  # to retry an unavailable database
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_FRAME = frozenset({"assert", "assertionerror", "error", "py", "src", "test", "tests"})
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A stored embedding: float32, little-endian. Only vectors of the same model are compared."""
+
+    model: str
+    content: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +67,28 @@ class StoredMemory:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryMemory:
-    """The memory of one repository, searched by words, and by vectors if there is an embedding model."""
+    """The memory of one repository, compared by words, and by vectors if there is an embedding model."""
 
     database: Database
     clock: Clock
-    search: Search
     repository_id: int
     embedder: Embedder | None = None
 
     async def recall(self, signature: str, most: int = 3) -> tuple[Recollection, ...]:
         """The memories of the most similar failures, best first.
 
-        Merges both searches by reciprocal rank fusion (Cormack et al., 2009).
+        Merges both rankings by reciprocal rank fusion (Cormack et al., 2009).
         """
         vector = await self._vector(signature)
         return await retried(lambda: self._recall(signature, vector, most), _RETRY_SECONDS)
 
     async def _recall(self, signature: str, vector: Vector | None, most: int) -> tuple[Recollection, ...]:
         async with self.database.read() as session:
-            by_words = await self.search.by_words(session, self.repository_id, signature, _CANDIDATES)
-            by_vector = []
-            if vector is not None:
-                by_vector = await self.search.by_vector(session, self.repository_id, vector, _CANDIDATES, NEAR)
-            rows = {row.id: row for row in await _rows(session, {*by_words, *by_vector})}
-            by_words = [id_ for id_ in by_words if similarity(signature, rows[id_].signature) >= SIMILAR]
-            best = sorted({*by_words, *by_vector}, key=lambda id_: (-_fused(id_, by_words, by_vector), -id_))[:most]
+            columns = (MemoryRow.id, MemoryRow.signature, MemoryRow.embedding, MemoryRow.embedded_by)
+            query = select(*columns).where(MemoryRow.repository_id == self.repository_id)
+            known = (await session.execute(query.order_by(MemoryRow.id.desc()).limit(_COMPARED))).all()
+            best = (await asyncio.to_thread(_ranked, known, signature, vector))[:most]
+            rows = {row.id: row for row in await session.scalars(select(MemoryRow).where(MemoryRow.id.in_(best)))}
             closed = await _closed(session, [rows[id_].attempt_id for id_ in best])
         return tuple(_recollection(rows[id_], closed=rows[id_].attempt_id in closed) for id_ in best)
 
@@ -97,8 +108,6 @@ class RepositoryMemory:
             row.title, row.diff = _clean(recollection.title), _clean(recollection.diff)
             row.embedding, row.embedded_by = (vector.content, vector.model) if vector is not None else (None, None)
             row.created_at = self.clock.now()
-            await session.flush()
-            await self.search.index(session, row.id, row.signature)
 
     async def _vector(self, signature: str) -> Vector | None:
         """None without a model, or if it does not answer."""
@@ -107,15 +116,9 @@ class RepositoryMemory:
         try:
             (vector,) = await self.embedder.embed([signature])
         except ModelError as error:
-            _log.warning("embedding failed; searching the memory by words only", why=str(error))
+            _log.warning("embedding failed; comparing memories by words only", why=str(error))
             return None
         return Vector(self.embedder.name, packed(vector))
-
-
-def similarity(one: str, other: str) -> float:
-    """Dice coefficient of the words of two signatures, 0..1."""
-    mine, theirs = set(words_of(one)), set(words_of(other))
-    return 2 * len(mine & theirs) / (len(mine) + len(theirs)) if mine or theirs else 0.0
 
 
 async def list_memories(session: AsyncSession, repository: str | None, limit: int) -> list[StoredMemory]:
@@ -127,7 +130,7 @@ async def list_memories(session: AsyncSession, repository: str | None, limit: in
     return [StoredMemory(row.id, name, _recollection(row, closed=False), row.created_at) for row, name in rows]
 
 
-async def forget(session: AsyncSession, search: Search, *, memory_id: int | None = None, repository: str | None = None) -> int:
+async def forget(session: AsyncSession, *, memory_id: int | None = None, repository: str | None = None) -> int:
     """Drop one memory, or all of a repository (full name, in any case); returns how many."""
     if memory_id is None and repository is None:
         raise ValueError("name a memory or a repository")
@@ -137,18 +140,47 @@ async def forget(session: AsyncSession, search: Search, *, memory_id: int | None
     if repository is not None:
         query = query.where(RepositoryRow.full_name.ilike(escape_like(repository), escape="\\"))
     found = list(await session.scalars(query))
-    await search.drop(session, found)
-    for id_ in found:
-        await session.execute(delete(MemoryRow).where(MemoryRow.id == id_))
+    await session.execute(delete(MemoryRow).where(MemoryRow.id.in_(found)))
     return len(found)
+
+
+def _ranked(known: Sequence[Row[Any]], signature: str, vector: Vector | None) -> list[int]:
+    """Ids of the memories that are similar by words or near by vector, best first. Takes long: runs in a thread."""
+    words = _words(signature)
+    similar = ((_similarity(words, _words(row.signature)), row.id) for row in known)
+    by_words = [id_ for _, id_ in sorted((each for each in similar if each[0] >= SIMILAR), reverse=True)[:_CANDIDATES]]
+    by_vector: list[int] = []
+    if vector is not None:
+        size = len(vector.content)
+        alike = [row for row in known if row.embedded_by == vector.model and len(row.embedding) == size]
+        distances = ((cosine_distance(row.embedding, vector.content), -row.id) for row in alike)
+        by_vector = [-id_ for _, id_ in sorted(each for each in distances if each[0] <= NEAR)[:_CANDIDATES]]
+    return sorted({*by_words, *by_vector}, key=lambda id_: (-_fused(id_, by_words, by_vector), -id_))
 
 
 def _fused(id_: int, *rankings: Sequence[int]) -> float:
     return sum(1 / (60 + ranking.index(id_)) for ranking in rankings if id_ in ranking)
 
 
-async def _rows(session: AsyncSession, ids: set[int]) -> Sequence[MemoryRow]:
-    return (await session.scalars(select(MemoryRow).where(MemoryRow.id.in_(ids)))).all()
+def _similarity(one: set[str], other: set[str]) -> float:
+    """Dice coefficient, 0..1."""
+    return 2 * len(one & other) / (len(one) + len(other)) if one or other else 0.0
+
+
+def _words(signature: str) -> set[str]:
+    """The words by which failures are compared: lower case, without those that every failing test has."""
+    return {word for word in re.findall(r"\w+", signature.lower()) if word not in _FRAME}
+
+
+def cosine_distance(one: bytes, other: bytes) -> float:
+    """Cosine distance of two float32 vectors, little-endian: 0 for the same direction, 2 for opposite ones."""
+    mine, theirs = (struct.unpack(f"<{len(vector) // 4}f", vector) for vector in (one, other))
+    lengths = math.sqrt(sum(x * x for x in mine)) * math.sqrt(sum(x * x for x in theirs))
+    return 1.0 - sum(x * y for x, y in zip(mine, theirs, strict=True)) / lengths if lengths else 1.0
+
+
+def packed(vector: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(vector)}f", *vector)
 
 
 async def _closed(session: AsyncSession, attempts: list[str]) -> set[str]:
