@@ -7,7 +7,7 @@ import pytest
 from agent.ci.expressions import Scope, Unknown, render
 from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Workflow, WorkflowStep
-from agent.ci.workflows.step_names import find_step
+from agent.ci.workflows.shown_names import find_step
 from agent.ci.workflows.workflow_file import read_workflow
 
 WORKFLOW = """

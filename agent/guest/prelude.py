@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from ..observe import clock
-from . import peers, programs, services
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+from .observe.conditions import set_clock
+from .supervise import peers, services
+from .supervise.steps import ProgramStarter
+from .trial.collection import NotCollected, collect, reserve_output
+from .trial.forks import Fork, Write
 
 SHARE = 0.5  # of the total time
 
 
 class PreludeFailed(Exception):
     """A server or a step that the tests need failed; the message says which."""
+
+
+def answer_from_tests(work: Callable[[dict[str, Any], str, dict[str, Any]], Any], nothing: str) -> int:
+    """All of a subcommand that asks the tests: one JSON request from stdin, one JSON line to stdout.
+
+    `work(request, root, tests)` gives the answer, in a fork that has collected the tests; it has until `request["until"]`
+    (monotonic seconds). {unavailable: why} is the answer where that failed; `nothing` is why, where none came in time.
+    """
+    request = json.loads(sys.stdin.buffer.read().decode())
+    output, root = reserve_output()
+
+    def in_fork(write: Write) -> None:
+        try:
+            collect(request, root, request["red"] + request["green"], lambda tests: write(work(request, root, tests)))
+        except NotCollected as why:
+            write({"unavailable": str(why)})
+
+    try:
+        with running(request, root):
+            request["until"] = time.monotonic() + request["seconds"]
+            fork = Fork(in_fork, close=(output,))
+            answer = fork.receive(request["until"])
+            fork.end()
+    except PreludeFailed as why:
+        answer = {"unavailable": str(why)}
+    os.write(output, (json.dumps(answer or {"unavailable": nothing}) + "\n").encode())
+    return 0
 
 
 @contextlib.contextmanager
@@ -33,7 +61,7 @@ def running(request: dict[str, Any], root: str) -> Iterator[None]:
     """
     conditions = request["conditions"]
     if conditions["clock"] is not None:
-        clock.install(conditions["clock"])
+        set_clock(conditions["clock"])
     if conditions["seed"] is not None:
         random.seed(conditions["seed"])
     if not (request["before"] or request["services"] or request["path"]):
@@ -41,7 +69,7 @@ def running(request: dict[str, Any], root: str) -> Iterator[None]:
         return
     started = time.monotonic()
     deadline = started + SHARE * request["seconds"]
-    starter, servers = programs.ProgramStarter(dict(request, root=root, guest=sys.path[0])), services.Services()
+    starter, servers = ProgramStarter(dict(request, root=root, guest=sys.path[0])), services.Services()
     try:
         servers.start(request["services"], deadline)
         for step in request["before"]:
@@ -57,7 +85,7 @@ def running(request: dict[str, Any], root: str) -> Iterator[None]:
         starter.close()
 
 
-def _run(step: dict[str, Any], starter: programs.ProgramStarter, servers: services.Services, deadline: float) -> None:
+def _run(step: dict[str, Any], starter: ProgramStarter, servers: services.Services, deadline: float) -> None:
     peers.set_subreaper(True)
     process = starter.start_step(step, output=subprocess.DEVNULL)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.ci.job.seeds import read_seed
+from agent.ci.logs import read_seed
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,22 @@
-"""Finds the step of a job by the name that GitHub shows, and knows the steps that GitHub adds itself.
+"""Reads the names that GitHub shows: the step of a job that is meant, and the values of a leg in the name of a job.
 
-A step without a name is shown as "Run " and its action, or the first line of its script.
+A step without a name is shown as "Run " and its action, or the first line of its script. Linear in the names: a template is
+hostile text, so it never becomes a pattern.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from agent.ci.expressions import ExpressionError, Unknown
+from agent.ci.expressions.templates import split
 from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Job, WorkflowStep
-from agent.ci.workflows.shown_values import values_shown
 
 _ADDED = ("Set up job", "Set up runner", "Initialize containers", "Stop containers", "Complete job", "Complete runner")
 _PREFIXES = ("Pre ", "Post ", "Build ", "Pull ")
+_OF_MATRIX = re.compile(r"matrix\.([A-Za-z0-9_-]+)")
 
 
 def find_step(job: Job, shown: str, render: Callable[[str], str | Unknown]) -> WorkflowStep | WorkflowProblem:
@@ -82,3 +85,39 @@ def title_of(step: WorkflowStep) -> str:
         return step.name
     said = step.uses if step.uses is not None else (step.run or "").strip()
     return "Run " + said.split("\n")[0].strip()
+
+
+def values_shown(template: str, axes: Sequence[str], shown: str) -> dict[str, str] | None:
+    """The matrix values in `shown`, by key, or None if the template cannot have produced it.
+
+    After a template without expressions, the values of the axes follow in order. In one with expressions, a plain
+    `matrix.key` is read up to the first occurrence of the text after it.
+    """
+    try:
+        pieces = split(" ".join(template.split()))
+    except ExpressionError:
+        return None
+    texts, wanted = pieces[0::2], pieces[1::2]
+    if not wanted:
+        return _listed(texts[0], axes, shown)
+    if not shown.startswith(texts[0]) or len(shown) < sum(map(len, texts)) or not shown.endswith(texts[-1]):
+        return None
+    values: dict[str, str] = {}
+    at, end = len(texts[0]), len(shown) - len(texts[-1])
+    for i, expression in enumerate(wanted):
+        stop = end if i == len(wanted) - 1 else shown.find(texts[i + 1], at, end)
+        if stop < at:
+            return None
+        if found := _OF_MATRIX.fullmatch(expression.strip()):
+            values[found[1]] = shown[at:stop]
+        at = stop + len(texts[i + 1])
+    return values
+
+
+def _listed(name: str, axes: Sequence[str], shown: str) -> dict[str, str] | None:
+    if shown == name:
+        return {}
+    if not shown.startswith(f"{name} (") or not shown.endswith(")"):
+        return None
+    listed = shown[len(name) + 2 : -1].split(", ")
+    return dict(zip(axes, listed, strict=True)) if len(listed) == len(axes) else {}
