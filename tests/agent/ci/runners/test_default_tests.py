@@ -1,4 +1,3 @@
-
 import pytest
 
 from agent.ci.runners.default_tests import detected
