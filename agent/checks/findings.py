@@ -8,7 +8,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from dataclasses import dataclass
 
 from agent.contract.verdicts import Failure, Frame, VerdictId
 from agent.guest.text import LINE_LIMIT, clean, identity, one_line
@@ -16,35 +15,13 @@ from agent.guest.text import LINE_LIMIT, clean, identity, one_line
 LIMIT = 2000  # findings
 
 # "pkg/a.py:3:5: F401 [*] `os` imported but unused", "a.py:3: error: Incompatible … [assignment]", "/repo/a.py:3:5 - error: …"
-_LOCATED = re.compile(
+FINDING = re.compile(
     r"^\s*(?P<path>[^\s:][^:\n]*?\.\w+):(?P<line>\d{1,9})(?::(?P<column>\d{1,9}))?(?::\d+(?::\d+)?)?(?::| -)\s+(?P<text>\S.*)$"
 )
 _NOT_FINDINGS = re.compile(r"^(note|information|hint)\b", re.IGNORECASE)
-_FORMAT = re.compile(r"^(?:[Ww]ould reformat:?|ERROR:) (?P<path>\S.*?\.\w+)(?P<text> Imports are incorrectly sorted.*)?$")
+UNFORMATTED = re.compile(r"^(?:[Ww]ould reformat:?|ERROR:) (?P<path>\S.*?\.\w+)(?P<text> Imports are incorrectly sorted.*)?$")
 _TRACEBACK = re.compile(r'^[ \t]*File "(?P<path>[^"<>\n]+)", line (?P<line>\d{1,9})(?:, in (?P<name>\S+))?', re.MULTILINE)
 _LINE_NUMBERS = re.compile(r"\b(line|lines) \d+")
-
-
-@dataclass(frozen=True, slots=True)
-class FindingLine:
-    """A line of a tool: where it points, and its message."""
-
-    path: str
-    line: str
-    column: str | None
-    text: str
-
-
-def read_finding(raw: str) -> FindingLine | None:
-    """The parts of a line "path:line:col: text" or "path:line:col - text"."""
-    found = _LOCATED.match(raw)
-    return FindingLine(found["path"], found["line"], found["column"], found["text"]) if found else None
-
-
-def read_unformatted(raw: str) -> str | None:
-    """The path that a formatter in check mode reports in this line."""
-    found = _FORMAT.match(raw)
-    return found["path"] if found else None
 
 
 def read_findings(output: str, root: str = "/", cwd: str = ".") -> tuple[Failure, ...]:
@@ -81,13 +58,13 @@ def read_traceback(output: str, root: str = "/", cwd: str = ".") -> tuple[Frame,
 
 
 def _parse(raw: str) -> tuple[str, int, str] | None:
-    located = _LOCATED.match(raw)
+    located = FINDING.match(raw)
     if located:
         text = located["text"].replace("[*] ", "")
         if _NOT_FINDINGS.match(text):
             return None
         return located["path"], int(located["line"]), " ".join(text.split())
-    formatted = _FORMAT.match(raw)
+    formatted = UNFORMATTED.match(raw)
     if formatted:
         return formatted["path"], 1, (formatted["text"] or "would be reformatted").strip()
     return None

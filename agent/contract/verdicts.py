@@ -57,7 +57,7 @@ class Service:
 class Conditions:
     """What is fixed in one run of tests; None leaves it to chance or to the machine."""
 
-    shuffle: int | None = None  # an order of the tests (`agent/guest/observe/ordering.py`); None: as collected
+    shuffle: int | None = None  # an order of the tests (`agent/guest/observe/conditions.py`); None: as collected
     hash_seed: int | None = None  # PYTHONHASHSEED
     seed: int | None = None  # for `random` before each test, and for pytest-randomly
     clock: float | None = None  # start of the tests, in seconds since 1970

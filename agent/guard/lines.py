@@ -2,19 +2,23 @@
 
 There is no parser for these languages, so the rules are few: do not access the test runner, behave differently under test,
 print its verdicts, replace assertions or built-ins, or hide errors. Code that was there before is allowed.
+
+Where verdicts are parsed from the output, each printed line is judged by its start: it must be neither the start of a verdict
+nor a placeholder. A placeholder later in the line may still expand to further lines; these alone cannot make a check pass,
+because the command must also exit with success (`agent/guard/exits.py`). The names of Node's assert module are followed through
+plain declarations.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 from agent.contract.proposal import FileChange
 from agent.edits.changes import added, removed
-from agent.guard.node import node_findings
-from agent.guard.rust_macros import macro_findings
-from agent.guard.rust_tests import inline_findings
+from agent.guard.exits import exit_lines
+from agent.guard.rust import rust_findings
 from agent.source.languages import GO, JVM, NODE, RUST, family
 
 Finding = tuple[str, str]  # rule, sentence
@@ -58,32 +62,105 @@ _SWALLOWING = re.compile(
     r"\bcatch\s*(?:\([^)]*\))?\s*\{\s*(?://[^\n]*\s*)?\}|\brecover\(\)|\bcatch_unwind\b"
     r"|\.catch\(\s*\(?\w*\)?\s*=>\s*(?:\{\s*\}|undefined|null)\s*\)"
 )
+_LINES = r'(?:[^"\\]|\\.)*?\\n'  # earlier lines of the same text
+_BEGINS = rf'"(?:{_LINES})?(?:\s|\\t|\\r)*'
+_PRINTING = {
+    RUST: re.compile(
+        rf"\be?print(?:ln)?\s*!\s*[(\[{{]\s*(?:{_BEGINS}(?:\{{(?!\{{)|test\b|Running\b|Doc-tests\b|----)|[^\s\")\]}}])"
+        r"|\bstd(?:out|err)\s*\(\s*\)(?!\s*\.\s*flush\b)|\bprint(?:ln)?\s*!\s*[(\[{]\s*b?r#*\""
+    ),
+    GO: re.compile(
+        rf"\bfmt\s*\.\s*Print(?:f|ln)?\s*\(\s*(?:{_BEGINS}(?:%(?!%)|\{{|---|===|PASS\b|ok\b|\\x|\\u|\\[0-7]|\")|[^\s\")])"
+        r"|\bos\s*\.\s*Std(?:out|err)\b"
+    ),
+    JVM: re.compile(
+        rf"(?:\bSystem\s*\.\s*(?:out|err)\s*\.\s*|(?<![\w.]))print(?:f|ln)?\s*\(\s*"
+        rf"(?:{_BEGINS}(?:%(?!%)|\$|Tests run|Running\b|\[|\")|[^\s\")])"
+        r"|\bSystem\s*\.\s*(?:out|err)\b(?!\s*\.\s*(?:print|flush))"
+    ),
+}
+_MODULE = r"""['"`](?:node:)?assert(?:/strict)?['"`]"""
+_LOADED = rf"(?:await\s+)?(?<![\w$])(?:\w+\.)?(?:require|import|getBuiltinModule)\s*\(\s*{_MODULE}\s*\)"
+# One name, or several between braces, and the module that they come from.
+_DECLARED = re.compile(rf"(?:(?<![\w$])([\w$]+)\s*(?::[^=;\n]{{0,100}})?|\{{([^{{}}]*)\}}\s*)=\s*\(?\s*{_LOADED}")
+_IMPORTED = re.compile(rf"\bimport\b((?:(?!\bimport\b)[^'\"`;])*?)(?:\bfrom\s*|=\s*require\s*\(\s*){_MODULE}")
+_ALIAS = re.compile(r"(?<![\w$.])([\w$]+)\s*=\s*([\w$]+)(?:\s*\.\s*strict)?\s*(?:[;,)\n]|$)")
+_METHOD = (
+    r"(?:strictEqual|deepEqual|deepStrictEqual|partialDeepStrictEqual|notStrictEqual|notDeepEqual|notDeepStrictEqual"
+    r"|doesNotThrow|doesNotReject|doesNotMatch|ifError)"
+)
+_LISTENING = re.compile(
+    r"\bprocess\s*\??\.\s*(?:on|once|off|emit|addListener|prepend(?:Once)?Listener|remove(?:All)?Listeners?|(?:rawL|l)isteners)"
+    r"\s*(?:\?\.)?\s*\(\s*+(?!['\"`]\w+['\"`]\s*[,)])"
+)
 
 
-def line_findings(edit: FileChange) -> Iterator[Finding]:
-    """Violations in one file's change, worst first; none if the file is not code."""
-    path, suffix = edit.path, PurePosixPath(edit.path).suffix.casefold()
-    if not family(path.casefold()):
-        return
+def line_findings(edit: FileChange, *, no_exits: bool = False, no_verdicts: bool = False) -> Iterator[Finding]:
+    """Violations in one file's change, worst first. Files that are not code are judged for exits only.
+
+    `no_exits`: exiting with success could make a check pass; `no_verdicts`: printing could.
+    """
+    path, kin = edit.path, family(edit.path.casefold())
     if edit.after is None:
-        yield "deleted", f"it deletes {path}"
+        if kin:
+            yield "deleted", f"it deletes {path}"
         return
-    if suffix in RUST:
-        yield from inline_findings(path, edit.before, edit.after)
-        yield from macro_findings(path, edit.before or "", edit.after)
-    if suffix in NODE:
-        yield from node_findings(path, edit.before or "", edit.after)
-    new, old = added((edit,)), removed((edit,))
-    reaching = next((pattern for kin, pattern in _REACHING.items() if suffix in kin), None)
-    if reaching is not None and _more(reaching, new, old):
+    before, after, new, old = edit.before or "", edit.after, added((edit,)), removed((edit,))
+    if no_exits:
+        yield from exit_lines(path, new, old)
+    # Replacing one print by another is allowed.
+    if no_verdicts and kin in _PRINTING and _found(_PRINTING[kin], "\n".join(new)) > _found(_PRINTING[kin], "\n".join(old)):
+        yield "under-test", f"{path} would print text that looks like a test verdict"
+    if not kin:
+        return
+    if kin == RUST:
+        yield from rust_findings(path, before, after)
+    if kin == NODE:
+        if _replaced(after) - _replaced(before):
+            yield "under-test", f"{path} would replace the assertions of tests"
+        if _found(_LISTENING, after) > _found(_LISTENING, before):
+            yield "under-test", f"{path} would listen to process events by computed names"
+    if _more(_REACHING[kin], new, old):
         yield "under-test", f"{path} would access the test runner or behave differently under test"
-    if suffix in NODE and _more(_REPLACING, new, old):
+    if kin == NODE and _more(_REPLACING, new, old):
         yield "under-test", f"{path} would replace assertions or built-ins"
     if _more(_SPEAKING, new, old):
         yield "under-test", f"{path} would print the output of a test runner"
-    if len(_SWALLOWING.findall(edit.after)) > len(_SWALLOWING.findall(edit.before or "")):
+    if _found(_SWALLOWING, after) > _found(_SWALLOWING, before):
         yield "swallowed", f"{path} would hide an error"
+
+
+def _found(pattern: re.Pattern[str], text: str) -> int:
+    return len(pattern.findall(text))
 
 
 def _more(pattern: re.Pattern[str], new: list[str], old: list[str]) -> bool:
     return sum(map(bool, map(pattern.search, new))) > sum(map(bool, map(pattern.search, old)))
+
+
+def _replaced(text: str) -> Counter[str]:
+    """Assignments to, and deletions of, members of the assert module."""
+    names = "|".join(sorted(map(re.escape, _assertions(text))))
+    owner = rf"(?:{_LOADED}" + (rf"|(?<![\w$.])(?:{names})(?![\w$]))" if names else ")")
+    member = r"(?:\s*\??\.\s*[\w$]+|\s*(?:\?\.)?\[[^\]\n]*\])"
+    pattern = re.compile(
+        rf"{owner}{member}+\s*(?:\|\||&&|\?\?)?=(?![=>])|\bdelete\s+{owner}{member}"
+        rf"|\b(?:Object|Reflect)\s*\.\s*(?:assign|set\w*|define\w+|delete\w+)\s*\(\s*{owner}"
+        rf"|(?:\.\s*{_METHOD}|\[\s*['\"`]{_METHOD}['\"`]\s*\])\s*=(?![=>])"
+    )
+    return Counter(" ".join(found[0].split()) for found in pattern.finditer(text))
+
+
+def _assertions(text: str) -> set[str]:
+    """The names bound to the assert module or a part of it."""
+    bindings = [each for found in _DECLARED.findall(text) for each in found] + _IMPORTED.findall(text)
+    names = {name for each in bindings for name in re.findall(r"[\w$]+", each)} - {"as", "default", "type"}
+    others: dict[str, list[str]] = {}
+    for alias, name in _ALIAS.findall(text):
+        others.setdefault(name, []).append(alias)
+    waiting = list(names)
+    while waiting:
+        more = set(others.get(waiting.pop(), ())) - names
+        names |= more
+        waiting += more
+    return names

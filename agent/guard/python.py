@@ -17,7 +17,6 @@ from agent.edits.changes import added, removed
 from agent.guard.exits import exit_findings, exit_lines
 from agent.guard.hardcoded import hardcoded_findings
 from agent.guard.lines import line_findings
-from agent.guard.prints import print_lines
 from agent.guard.runner_access import TEST_TOOLS, Names, access_findings
 
 Finding = tuple[str, str]  # rule, sentence
@@ -69,11 +68,7 @@ def code_findings(edit: FileChange, failing: str, *, no_exits: bool = False, no_
     if len(_SILENCER.findall(new)) > len(_SILENCER.findall("\n".join(removed((edit,))))):
         yield "silenced", f"it adds a comment to {path} that silences a check"
     if not is_python:
-        if no_exits:
-            yield from exit_lines(path, added((edit,)), removed((edit,)))
-        if no_verdicts:
-            yield from print_lines(path, added((edit,)), removed((edit,)))
-        yield from line_findings(edit)
+        yield from line_findings(edit, no_exits=no_exits, no_verdicts=no_verdicts)
         return
     if (cookie := _encoding(edit.after)) not in _PLAIN_ENCODINGS:
         yield "hidden", f"{path} would be decoded as `{cookie}`, which can hide code"
@@ -99,9 +94,7 @@ def code_findings(edit: FileChange, failing: str, *, no_exits: bool = False, no_
     yield from access_findings(path, before, after, had_names, names)
     if no_exits:
         yield from exit_findings(path, before, after, had_names, names)
-    yield from _skips(path, before, after)
-    yield from _lost_assertions(path, before, after)
-    yield from _swallowed(path, before, after)
+    yield from _more_of(path, before, after)
     yield from hardcoded_findings(path, before, after, failing)
 
 
@@ -178,11 +171,24 @@ def changes_only_requirements(edit: FileChange) -> bool:
     return ast.dump(before) == ast.dump(after)
 
 
-def _skips(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    if _count(after, _is_skip) > _count(before, _is_skip):
-        yield "skipped", f"it adds a skip or an expected failure to {path}"
-    if _count(after, _imports_the_unnamed) > _count(before, _imports_the_unnamed):
-        yield "under-test", f"{path} would run code or import a module by a computed name"
+def _more_of(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+    """What a patch must not add. It may correct an assertion, but not drop it; raising instead counts as asserting."""
+
+    def more(is_one: Callable[[ast.AST], bool]) -> int:
+        return sum(map(is_one, ast.walk(after))) - sum(map(is_one, ast.walk(before)))
+
+    if -more(lambda node: isinstance(node, ast.Assert)) > max(0, more(lambda node: isinstance(node, ast.Raise))):
+        yield "weakened", f"it removes an assertion from {path}"
+    for is_one, rule, sentence in (
+        (_is_skip, "skipped", f"it adds a skip or an expected failure to {path}"),
+        (_imports_the_unnamed, "under-test", f"{path} would run code or import a module by a computed name"),
+        (_always_holds, "weakened", f"it makes an assertion in {path} always true"),
+        (_is_broad, "swallowed", f"it catches every exception in {path} and does not re-raise it"),
+        (_suppresses_all, "swallowed", f"it suppresses every exception in {path}"),
+        (_leaves_at_last, "swallowed", f"it returns from a `finally` in {path}, which drops the exception"),
+    ):
+        if more(is_one) > 0:
+            yield rule, sentence
 
 
 def _is_skip(node: ast.AST) -> bool:
@@ -201,10 +207,6 @@ def _imports_the_unnamed(node: ast.AST) -> bool:
         return False
     name = node.args[0] if node.args else None
     return not isinstance(name, ast.Constant) or str(name.value).split(".")[0] in TEST_TOOLS
-
-
-def _count(tree: ast.AST, is_one: Callable[[ast.AST], bool]) -> int:
-    return sum(map(is_one, ast.walk(tree)))
 
 
 def _lost_functions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
@@ -239,37 +241,11 @@ def _is_empty(node: Function) -> bool:
     return True
 
 
-def _lost_assertions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    """A patch may correct an assertion, but not drop it or make it always true. Raising instead counts as asserting."""
-    lost = _count(before, _asserts) - _count(after, _asserts)
-    if lost > 0 and lost > _count(after, _raises) - _count(before, _raises):
-        yield "weakened", f"it removes an assertion from {path}"
-    if _count(after, _always_holds) > _count(before, _always_holds):
-        yield "weakened", f"it makes an assertion in {path} always true"
-
-
-def _asserts(node: ast.AST) -> bool:
-    return isinstance(node, ast.Assert)
-
-
-def _raises(node: ast.AST) -> bool:
-    return isinstance(node, ast.Raise)
-
-
 def _always_holds(node: ast.AST) -> bool:
     if not isinstance(node, ast.Assert):
         return False
     parts = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else [node.test]
     return any(isinstance(part, ast.Constant) and bool(part.value) for part in parts) or isinstance(node.test, ast.Tuple)
-
-
-def _swallowed(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    if _count(after, _is_broad) > _count(before, _is_broad):
-        yield "swallowed", f"it catches every exception in {path} and does not re-raise it"
-    if _count(after, _suppresses_all) > _count(before, _suppresses_all):
-        yield "swallowed", f"it suppresses every exception in {path}"
-    if _count(after, _leaves_at_last) > _count(before, _leaves_at_last):
-        yield "swallowed", f"it returns from a `finally` in {path}, which drops the exception"
 
 
 def _leaves_at_last(node: ast.AST) -> bool:

@@ -1,8 +1,7 @@
 """Runs inside the sandbox next to hostile code: standard library only, Python 3.8 and later, shipped as one zipapp.
 
 Each module is a subcommand of `python guest.pyz NAME` or a part of one, and imports nothing of the project outside this folder.
-Modules define `TYPE_CHECKING` themselves, as importing `typing` takes time at every start. Inside the zipapp the package is
-called `selfheal_guest`, a name that no module of a repository has.
+Inside the zipapp the package is called `selfheal_guest`, a name that no module of a repository has.
 """
 
 NAME = __name__

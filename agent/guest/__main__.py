@@ -1,4 +1,4 @@
-"""`python guest.pyz NAME`: runs `main()` of one module of this package."""
+"""`python guest.pyz NAME`: runs one function of this package."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import importlib
 import sys
 
 SUBCOMMANDS = {
-    "challenge": "challenge",
-    "digests": "digests",
-    "grep": "grep",
-    "names": "names",
-    "run": "run",
-    "search": "search",
-    "services": "supervise.services",
-    "trace": "trace",
+    "challenge": "challenge.main",
+    "digests": "files.digests",
+    "grep": "files.grep",
+    "names": "names.main",
+    "run": "run.main",
+    "search": "search.main",
+    "services": "supervise.services.main",
+    "trace": "trace.main",
 }
 
 
@@ -21,8 +21,8 @@ def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in SUBCOMMANDS:
         sys.stderr.write("usage: python guest.pyz %s\n" % "|".join(sorted(SUBCOMMANDS)))
         return 2
-    module = importlib.import_module(__package__ + "." + SUBCOMMANDS[sys.argv.pop(1)])
-    return int(module.main() or 0)
+    module, _, function = SUBCOMMANDS[sys.argv.pop(1)].rpartition(".")
+    return int(getattr(importlib.import_module(__package__ + "." + module), function)() or 0)
 
 
 if __name__ == "__main__":

@@ -16,28 +16,18 @@ import asyncio
 import contextlib
 import inspect
 import io
-import json
 import os
 import sys
 import time
 import types
 import typing
+from collections.abc import Sequence
 from typing import Any
 
-from .supervise import prelude
+from .prelude import answer_from_tests
 from .trial import collection, examples
-from .trial.batch import bound_memory
-from .trial.forks import Fork
-from .trial.inputs import CallRecorder, variations
-from .trial.limits import TimeLimit
-from .trial.shapes import as_text, fits
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .trial.forks import Write
-    from .trial.inputs import RecordedCall
+from .trial.forks import Fork, TimeLimit, bound_memory
+from .trial.inputs import CallRecorder, RecordedCall, as_text, fits, variations
 
 TESTS = 30  # run to record their calls
 VARIATIONS = 60
@@ -46,31 +36,12 @@ SHOWN = 300  # characters of a value or a call that people see
 
 
 def main() -> int:
-    request = json.loads(sys.stdin.buffer.read().decode())
-    output, root = collection.reserve_output()
-    try:
-        with prelude.running(request, root):
-            collection.import_runner(request["reader"])
-            fork = Fork(lambda write: _collect(request, root, write), close=(output,))
-            answer = fork.receive(time.monotonic() + request["seconds"])
-            fork.end()
-    except prelude.PreludeFailed as why:
-        answer = {"unavailable": str(why)}
-    os.write(output, (json.dumps(answer or {"unavailable": "the calls could not be repeated in time"}) + "\n").encode())
-    return 0
+    return answer_from_tests(_challenge, "the calls could not be repeated in time")
 
 
-def _collect(request: dict[str, Any], root: str, write: Write) -> None:
-    until = time.monotonic() + request["seconds"] * 0.9
+def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dict[str, Any]:
     bound_memory()
-    try:
-        ids = request["red"] + request["green"]
-        collection.collect(request, root, ids, lambda tests: write(_challenge(request, root, tests, until)))
-    except collection.NotCollected as why:
-        write({"unavailable": str(why)})
-
-
-def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any], until: float) -> dict[str, Any]:
+    until = request["until"] - request["seconds"] * 0.1
     limit = TimeLimit()
     functions = [(path, name.rpartition(".")[2], line) for path, name, line in request["functions"]]
     recorder = CallRecorder(root, functions)

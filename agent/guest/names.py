@@ -15,12 +15,9 @@ import os
 import pkgutil
 import re
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from importlib.machinery import ModuleSpec
-    from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from typing import Any
 
 FILES, LARGEST = 4000, 524288  # files of the repository, and bytes of one
 MOST = 40  # answers per name

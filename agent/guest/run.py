@@ -15,20 +15,18 @@ import socket
 import sys
 import threading
 import time
+from socket import socket as Socket
+from subprocess import Popen
+from typing import TYPE_CHECKING, Any
 
 from .supervise import peers, results
-from .supervise.programs import ProgramStarter
+from .supervise.results import RunnerSession
+from .supervise.steps import ProgramStarter
 from .text import Tail, clean
 from .wire import channel
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from socket import socket as Socket
-    from subprocess import Popen
-    from typing import Any
-
     from .supervise.decisive_files import DecisiveFiles
-    from .supervise.results import RunnerSession
     from .supervise.services import Services
 
 DRAIN = 1.0  # seconds to wait for output after the command has ended

@@ -15,21 +15,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
+from typing import Any
 
-from .supervise import prelude
+from . import prelude
 from .trial import collection, hot_swap
-from .trial.batch import bound_memory
-from .trial.forks import LOOPING, Fork
-from .trial.limits import TimeLimit
+from .trial.forks import LOOPING, Fork, TimeLimit, Write, bound_memory
 from .trial.server import affordable, attempt, serve
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from .trial.forks import Write
 
 IMPORTING = 10.0  # seconds of wall time for collecting in a fresh process
 DOUBTED = 5  # factor on the search time after a hit that breaks examples in docstrings

@@ -6,60 +6,36 @@ stdin: one JSON request {reader, args, cwd, red, green, seconds, durations}. std
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-import time
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
 
-from .supervise import prelude
-from .trial import collection, hot_swap
-from .trial.forks import Fork, run_observed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CodeType, FrameType
-    from typing import Any
-
-    from .trial.forks import Write
+from .prelude import answer_from_tests
+from .trial import hot_swap
+from .trial.forks import run_observed
 
 LINES = 20000  # reported
 
 
 def main() -> int:
-    request = json.loads(sys.stdin.buffer.read().decode())
-    output, root = collection.reserve_output()
-    try:
-        with prelude.running(request, root):
-            fork = Fork(lambda write: _trace(request, root, write), close=(output,))
-            answer = fork.receive(time.monotonic() + request["seconds"])
-            fork.end()
-    except prelude.PreludeFailed as why:
-        answer = {"unavailable": str(why)}
-    os.write(output, (json.dumps(answer or {"unavailable": "the tests could not be collected"}) + "\n").encode())
-    return 0
+    return answer_from_tests(_trace, "the tests could not be collected")
 
 
-def _trace(request: dict[str, Any], root: str, write: Write) -> None:
-    def serve(tests: dict[str, Any]) -> None:
-        verdicts: dict[str, bool | None] = {}
-        counts: dict[tuple[str, int], list[Any]] = {}
-        for ids, share in ((request["red"], 0.4), (request["green"], 0.3)):
-            names = [n for n in ids if n in tests]
-            results = run_observed(tests, names, lambda: _record_lines(root), request["seconds"] * share, request["durations"])
-            for name, passed, _, _, seen in results:
-                verdicts[name] = passed
-                for (path, line), function in {(p, n): f for p, n, f in seen or ()}.items():
-                    count = counts.setdefault((path, line), [0, 0, function])
-                    count[1 if passed else 0] += 1
-        lines = [[path, line, *counts[path, line]] for path, line in counts if counts[path, line][0]]
-        lines.sort(key=lambda entry: (-entry[2], entry[3]))
-        write({"tests": verdicts, "lines": lines[:LINES]})
-
-    try:
-        collection.collect(request, root, request["red"] + request["green"], serve)
-    except collection.NotCollected as why:
-        write({"unavailable": str(why)})
+def _trace(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dict[str, Any]:
+    verdicts: dict[str, bool | None] = {}
+    counts: dict[tuple[str, int], list[Any]] = {}
+    for ids, share in ((request["red"], 0.4), (request["green"], 0.3)):
+        names = [n for n in ids if n in tests]
+        results = run_observed(tests, names, lambda: _record_lines(root), request["seconds"] * share, request["durations"])
+        for name, passed, _, _, seen in results:
+            verdicts[name] = passed
+            for (path, line), function in {(p, n): f for p, n, f in seen or ()}.items():
+                count = counts.setdefault((path, line), [0, 0, function])
+                count[1 if passed else 0] += 1
+    lines = [[path, line, *counts[path, line]] for path, line in counts if counts[path, line][0]]
+    lines.sort(key=lambda entry: (-entry[2], entry[3]))
+    return {"tests": verdicts, "lines": lines[:LINES]}
 
 
 def _record_lines(root: str) -> Callable[[], Any]:

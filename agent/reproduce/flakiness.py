@@ -17,7 +17,7 @@ from typing import Any
 from agent.contract import words
 from agent.contract.outcome import Chance, Flakiness
 from agent.contract.verdicts import Conditions, VerdictId
-from agent.guest.observe.ordering import ordered
+from agent.guest.observe.conditions import ordered
 
 EAST, WEST = "<+14>-14", "<-12>12"  # the earliest and the latest time zone, in POSIX notation
 OTHERS = 3  # other seeds that must fail too before a seed counts as irrelevant

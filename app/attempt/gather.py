@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from agent.case import without_a_run
 from agent.ci.job.contexts import Run
-from agent.ci.job.seeds import read_seed
 from agent.ci.job.selection import FailedJob
-from agent.ci.logs import LogReading, excerpt, is_infrastructure, read_log
+from agent.ci.logs import Cause, LogReading, excerpt, read_log, read_seed
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.outcome import NoRepair, Outcome
@@ -126,7 +125,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
                         id=str(run.id),
                         attempt=str(run.attempt),
                     ),
-                    reported_ids=tuple(failure.id for failure in reading.failures) if reading is not None else (),
+                    reported_ids=reading.ids if reading is not None else (),
                     seed=read_seed(log) if log is not None else None,
                     started=(job.failed_step or job).started_at,
                 )
@@ -150,7 +149,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
 
 def _infrastructure(readings: list[LogReading | None]) -> str:
     """Evidence that the repository is not at fault; "" if any log is missing or says otherwise."""
-    if not readings or not all(reading is not None and is_infrastructure(reading) for reading in readings):
+    if not readings or not all(reading is not None and reading.cause is Cause.INFRASTRUCTURE for reading in readings):
         return ""
     return next((reading.evidence for reading in readings if reading is not None and reading.evidence), "see its log")
 

@@ -59,7 +59,7 @@ def author(asked: Asked) -> str:
         return '{"accept": true}'
     if "SEARCH" not in asked.prompt:
         return '{"cause": "A price is kept for ever.", "category": "state", "confidence": 0.9}'
-    return FIX if "suspected cause: order" in asked.prompt else "I do not know."
+    return FIX if "Suspected cause: order" in asked.prompt else "I do not know."
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -56,26 +56,25 @@ def _parse(text: str, evaluator: Evaluator) -> Expression:
 
 
 def _fragments(template: str, evaluator: Evaluator) -> list[str | Expression]:
-    pieces: list[str | Expression] = []
-    at = 0
-    while len(pieces) < LENGTH_LIMIT // 4 and (start := template.find("${{", at)) >= 0:
-        if start > at:
-            pieces.append(template[at:start])
-        end = _closing(template, start)
-        pieces.append(_parse(template[start + 3 : end], evaluator))
-        at = end + 2
-    if at < len(template):
-        pieces.append(template[at:])
-    if len(pieces) > 1 and sum(map(_as_argument, pieces)) > LENGTH_LIMIT:
+    pieces = split(template)
+    # GitHub makes one call of `format` of several pieces: the limit is that of one expression.
+    size = sum(len(piece) + sum(map(piece.count, "'{}")) for piece in pieces[0::2])
+    size += sum(len("{0}, ") + len(piece.strip()) for piece in pieces[1::2])
+    if size > LENGTH_LIMIT and sum(map(bool, pieces)) > 1:
         raise ExpressionError(f"the text with its expressions is longer than {LENGTH_LIMIT} characters")
-    return pieces
+    parsed = [_parse(piece, evaluator) if at % 2 else piece for at, piece in enumerate(pieces)]
+    return [piece for piece in parsed if piece != ""]
 
 
-def _as_argument(piece: str | Expression) -> int:
-    """Characters of a piece in the call of `format` that GitHub makes of several: the limit is that of one expression."""
-    if isinstance(piece, Expression):
-        return len("{0}, ") + len(piece.text.strip())
-    return len(piece) + sum(map(piece.count, "'{}"))
+def split(template: str) -> list[str]:
+    """Text and expressions by turns: the pieces with odd indexes stand inside `${{ }}`. Raises `ExpressionError`."""
+    pieces: list[str] = []
+    at = 0
+    while (start := template.find("${{", at)) >= 0:
+        end = _closing(template, start)
+        pieces += [template[at:start], template[start + 3 : end]]
+        at = end + 2
+    return [*pieces, template[at:]]
 
 
 def _closing(template: str, start: int) -> int:

@@ -11,9 +11,9 @@ from agent.ci.job.renderer import SHELL, Renderer, StepFrame
 from agent.ci.job.scripts import ScriptReader
 from agent.ci.job.steps import Additions, CompositeStep, CurrentStep, InstallStep, RunStep, SetupStep
 from agent.ci.project.detection import Project
-from agent.ci.workflows.action_file import read_action
 from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Action
+from agent.ci.workflows.workflow_file import read_action
 from agent.guest.text import one_line
 
 DEPTH = 10  # actions within actions, as at GitHub

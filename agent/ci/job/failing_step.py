@@ -9,7 +9,7 @@ from enum import Enum
 from agent.ci.expressions import Unknown
 from agent.ci.job.leg import Leg
 from agent.ci.workflows.document import WorkflowProblem
-from agent.ci.workflows.step_names import align, find_step
+from agent.ci.workflows.shown_names import align, find_step
 
 
 class Target(Enum):

@@ -18,7 +18,7 @@ from agent.ci.job.leg import Leg
 from agent.ci.job.refusals import Unavailable, quote_missing
 from agent.ci.job.services import ports_context
 from agent.ci.workflows.model import WorkflowStep
-from agent.ci.workflows.step_names import title_of
+from agent.ci.workflows.shown_names import title_of
 from agent.guest.text import one_line
 
 SHELL = "bash -e {0}"  # the default

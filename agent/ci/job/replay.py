@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from agent.checks.runner import Runner
 from agent.ci.expressions import Value
 from agent.ci.expressions.scope import Files
 from agent.ci.job.leg import Leg, Performed, TraversalResult
 from agent.ci.job.traversal import traverse
+from agent.ci.project.asking import ask
 from agent.ci.project.detection import Project
 from agent.contract.verdicts import Check, CheckRun
 from agent.guest.supervise import steps
@@ -37,7 +39,8 @@ class Replayer:
     async def replay(self, leg: Leg, project: Project, files: Files) -> TraversalResult:
         """Raises `SandboxError`."""
         async with self.sandbox.candidate() as workspace:
-            return await traverse(leg, project, files, Replay(self, workspace).perform, until=self.until)
+            asks = partial(ask, project.answers, self.sandbox)
+            return await traverse(leg, project, files, Replay(self, workspace).perform, asks, until=self.until)
 
 
 class Replay:

@@ -123,8 +123,7 @@ def _place(job: Job, render: Callable[[str], str]) -> list[str]:
 
 
 def _other_system(job: Job, render: Callable[[str], str]) -> str | None:
-    labels = [render(label) for label in job.runs_on.labels] if job.runs_on is not None else []
-    return next((label for label in labels if re.match(r"(?i)windows|macos", label)), None)
+    return next((label for label in map(render, job.labels) if re.match(r"(?i)windows|macos", label)), None)
 
 
 def _python(image: str) -> str | None:
@@ -148,16 +147,15 @@ def _services(target: JobLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -
         return text(value)
 
     asked: dict[str, object] = {}
-    for service in target.job.services:
-        one = service.container
-        asked[service.id] = {
+    for name, one in target.job.services.items():
+        asked[name] = {
             "image": render(one.image),
-            "env": {name: render(template) for name, template in one.env.items()},
+            "env": {key: render(template) for key, template in one.env.items()},
             "ports": [render(port) for port in ([one.ports] if isinstance(one.ports, str) else one.ports)],
             "volumes": [render(volume) for volume in ([one.volumes] if isinstance(one.volumes, str) else one.volumes)],
             "options": render(one.options),
-            "entrypoint": render(service.entrypoint),
-            "command": render(service.command),
+            "entrypoint": render(one.entrypoint),
+            "command": render(one.command),
         }
     return read_services(asked, in_container=target.job.container is not None)
 

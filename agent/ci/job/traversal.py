@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from agent.ci.expressions import ExpressionError, Unknown, condition
@@ -38,13 +38,19 @@ Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reache
 
 
 async def traverse(
-    leg: Leg, project: Project, files: Files, perform: Perform | None = None, *, until: float = math.inf
+    leg: Leg,
+    project: Project,
+    files: Files,
+    perform: Perform | None = None,
+    ask: Callable[[], Awaitable[bool]] | None = None,
+    *,
+    until: float = math.inf,
 ) -> TraversalResult:
-    """Never raises for what the files hold; `SandboxError` where `perform` does.
+    """Never raises for what the files hold; `SandboxError` where `perform` or `ask` does. `ask` answers the open questions.
 
     After `until` (of `time.monotonic()`) no further step starts, and the traversal ends.
     """
-    traversal = _Traversal(project, Renderer(leg, files, runs=perform is not None), perform, until)
+    traversal = _Traversal(project, Renderer(leg, files, runs=perform is not None), perform, ask, until)
     try:
         stop = await traversal.job()
     except ExpressionError as error:
@@ -57,8 +63,15 @@ async def traverse(
 class _Traversal:
     """Its methods return where the traversal stops, or None to continue."""
 
-    def __init__(self, project: Project, renderer: Renderer, perform: Perform | None, until: float) -> None:
-        self.leg, self.renderer, self.perform, self.until = renderer.leg, renderer, perform, until
+    def __init__(
+        self,
+        project: Project,
+        renderer: Renderer,
+        perform: Perform | None,
+        ask: Callable[[], Awaitable[bool]] | None,
+        until: float,
+    ) -> None:
+        self.leg, self.renderer, self.perform, self.ask, self.until = renderer.leg, renderer, perform, ask, until
         self.scripts = ScriptReader(project, renderer)
         self.uses = ActionReader(project, renderer, self.scripts)
         self.recorder = StepRecorder(renderer.leg)
@@ -120,6 +133,8 @@ class _Traversal:
             if needs is not None:
                 raise needs
             meaning = self._meaning(current)
+            while self.ask is not None and await self.ask():
+                meaning = self._meaning(current)
         except Unavailable as stands:
             return self._leave_out(current, stands)
         return await self._apply(meaning, current)

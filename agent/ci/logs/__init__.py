@@ -4,7 +4,7 @@ A log is a hint for the repair, never a verdict.
 """
 
 from agent.ci.logs.classification import read_log
-from agent.ci.logs.model import Cause, LoggedFailure, LogReading, failure_ids, is_infrastructure
-from agent.ci.logs.steps import excerpt
+from agent.ci.logs.model import Cause, LogReading
+from agent.ci.logs.steps import excerpt, read_seed
 
-__all__ = ["Cause", "LogReading", "LoggedFailure", "excerpt", "failure_ids", "is_infrastructure", "read_log"]
+__all__ = ["Cause", "LogReading", "excerpt", "read_log", "read_seed"]

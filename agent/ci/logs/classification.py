@@ -13,13 +13,13 @@ The first that applies decides:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from agent.ci.logs.machine_signs import by_limits, by_runner, by_table, by_trouble
-from agent.ci.logs.model import FAILURES, Cause, LoggedFailure, LogReading, ToolReport
+from agent.ci.logs.model import FAILURES, Cause, LogReading, ToolReport
 from agent.ci.logs.readers import LAST, READERS
 from agent.ci.logs.steps import LogStep, failed_step, read_steps
-from agent.guest.text import clean
+from agent.guest.text import clean, identity
 
 EVIDENCE = 500  # characters
 _AT_PLACES = (Cause.TYPES, Cause.LINT, Cause.FORMAT, Cause.BUILD)
@@ -28,14 +28,13 @@ _AT_PLACES = (Cause.TYPES, Cause.LINT, Cause.FORMAT, Cause.BUILD)
 def read_log(log: str) -> LogReading:
     """The reading of a whole log (of a very long one: of its head and tail). Never raises for what a log holds."""
     step = failed_step(read_steps(log))
-    reports = _read_reports(step.lines)
-    cause, evidence, decider = _decide(step, reports)
-    failures = _ordered(reports, decider)
-    tool = decider.tool if decider else ""
-    title = clean(step.title, 200).replace("\n", " ")
-    return LogReading(
-        cause, clean(evidence, EVIDENCE).replace("\n", " ").strip(), failures[:FAILURES], tool, title, step.exit_code
-    )
+    reports, free = _read_reports(step.lines)
+    decider, evidence = _decide(step, reports, free)
+    ranked = sorted(reports, key=lambda each: each is not decider)
+    if decider not in reports:  # the machine ended the job: keep what tests reported until then
+        ranked = [each for each in reports if each.cause is Cause.TEST]
+    ids = dict.fromkeys(identity(id_.strip()) for each in ranked for id_ in each.ids)
+    return LogReading(decider.cause, tuple(ids)[:FAILURES], clean(evidence, EVIDENCE).replace("\n", " ").strip())
 
 
 def _read_reports(lines: Sequence[str]) -> tuple[list[ToolReport], list[str]]:
@@ -45,63 +44,34 @@ def _read_reports(lines: Sequence[str]) -> tuple[list[ToolReport], list[str]]:
     for reader in READERS:
         for report in reader(free):
             found.append(report)
-            for owned in report.owns:
-                free[owned.start : owned.stop] = [""] * len(owned)
-    if not any(report.failures for report in found):
+            free[report.owns.start : report.owns.stop] = [""] * len(report.owns)
+    if not any(report.ids for report in found):
         for reader in LAST:
             found += reader(free)
     return found, free
 
 
-def _decide(step: LogStep, read: tuple[list[ToolReport], list[str]]) -> tuple[Cause, str, ToolReport | None]:
-    reports, free = read
-    naming = [each for each in reports if each.failures]
+def _decide(step: LogStep, reports: Sequence[ToolReport], free: Sequence[str]) -> tuple[ToolReport, str]:
+    """The report that decides, or one of the machine with its evidence."""
+    naming = [each for each in reports if each.ids]
 
-    def first(*causes: Cause, settled: bool = True) -> ToolReport | None:
-        return next((each for each in naming if each.cause in causes and each.settled >= settled), None)
+    def first(*causes: Cause, among: Sequence[ToolReport] = naming, settled: bool = True) -> ToolReport | None:
+        return next((each for each in among if each.cause in causes and each.settled >= settled), None)
 
-    tests = first(Cause.TEST)
-    if tests:
-        return Cause.TEST, tests.evidence, tests
-    ended = by_runner(step.errors)
-    if ended:
-        return *ended, None
-    hanging = next((each for each in reports if each.cause is Cause.TIMEOUT), None)
-    if hanging:
-        return Cause.TIMEOUT, hanging.evidence, hanging
+    if tests := first(Cause.TEST):
+        return tests, ""
+    if ended := by_runner(step.errors):
+        return ToolReport(ended[0]), ended[1]
+    if hanging := first(Cause.TIMEOUT, among=reports):
+        return hanging, ""
     killed = by_limits(free, step.exit_code) or (by_limits(step.lines, None) if not naming else None)
     if killed:
-        return *killed, None
-    places = first(*_AT_PLACES)
-    if places:
-        return places.cause, places.evidence, places
-    flaky = next((each for each in reports if each.cause is Cause.FLAKY), None)
-    if flaky:
-        return Cause.FLAKY, flaky.evidence, flaky
-    sign = by_table(free)
-    if sign:
-        return Cause.INFRASTRUCTURE, sign, None
-    dependency = next((each for each in reports if each.cause is Cause.DEPENDENCY), None)
-    if dependency:
+        return ToolReport(killed), ""
+    if decider := first(*_AT_PLACES) or first(Cause.FLAKY, among=reports):
+        return decider, ""
+    if sign := by_table(free):
+        return ToolReport(Cause.INFRASTRUCTURE), sign
+    if dependency := first(Cause.DEPENDENCY, among=reports):
         trouble = by_trouble(free)
-        return (Cause.INFRASTRUCTURE, trouble, None) if trouble else (Cause.DEPENDENCY, dependency.evidence, dependency)
-    rest = first(*Cause, settled=False)
-    if rest:
-        return rest.cause, rest.evidence, rest
-    return Cause.UNKNOWN, _last(step), None
-
-
-def _last(step: LogStep) -> str:
-    """The most telling line where no reader reports anything: one marked as an error, else the last that is not blank."""
-    marked: Iterable[str] = (line for line in step.errors if not line.startswith("Process completed"))
-    said = (line for line in reversed(step.lines) if line.strip() and line not in step.errors)
-    return next(iter(marked), "") or next(said, "") or next(iter(step.errors), "")
-
-
-def _ordered(read: tuple[list[ToolReport], list[str]], decider: ToolReport | None) -> tuple[LoggedFailure, ...]:
-    """All failures, those of the deciding report first, each id of a tool once."""
-    reports, _ = read
-    if decider is None:  # the machine ended the job: keep what tests reported until then
-        reports = [each for each in reports if each.cause is Cause.TEST]
-    ranked = sorted(reports, key=lambda each: each is not decider)
-    return tuple({(failure.tool, failure.id, failure.path): failure for each in ranked for failure in each.failures}.values())
+        return (ToolReport(Cause.INFRASTRUCTURE), trouble) if trouble else (dependency, "")
+    return first(*Cause, settled=False) or ToolReport(Cause.UNKNOWN), ""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agent.guest.text import clean, identity, one_line
+from agent.guest.text import clean
 
 FAILURES = 500  # of one reading
-MESSAGE = 500  # characters
-TRACEBACK = 4000
 PATH = 500
 # Where runners of GitHub and containers check a repository out.
 _ROOTS = re.compile(
@@ -37,44 +35,29 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedFailure:
-    """One failure that a tool reported.
+class LogReading:
+    """What a log shows. An id names a failure, to compare with those that a sandbox reproduces.
 
-    The id is a pytest node id, "suite > test" (JavaScript), "package TestX/sub" (Go), "module.Class.test" (unittest, Java),
+    It is a pytest node id, "suite > test" (JavaScript), "package TestX/sub" (Go), "module.Class.test" (unittest, Java),
     "path:line:col CODE" (linters, type checkers, compilers; without ":col" where the tool prints none), "path format"
-    (formatters), or the requirement that cannot be met.
+    (formatters), or the requirement that cannot be met. Paths are relative where the log shows the repository's root.
     """
 
-    id: str
-    message: str  # one line
-    path: str = ""  # relative to the repository where the log shows its root
-    line: int | None = None  # from 1
-    traceback: str = ""
-    tool: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LogReading:
     cause: Cause
-    evidence: str  # the line that decides the class; "" if none does
-    failures: tuple[LoggedFailure, ...] = ()  # at most FAILURES
-    tool: str = ""
-    step: str = ""  # the title of the failing step, "pytest -q" for `Run pytest -q`
-    exit_code: int | None = None
+    ids: tuple[str, ...] = ()  # at most FAILURES
+    evidence: str = ""  # where the machine is the cause: the line that shows it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ToolReport:
-    """The report of one reader on a step: its failures, and the lines that later readers must skip.
+    """The report of one reader on a step: the ids of its failures, and the lines that later readers must skip.
 
     `settled`: the tool finished and printed its verdict.
     """
 
-    tool: str
     cause: Cause
-    evidence: str
-    failures: tuple[LoggedFailure, ...] = ()
-    owns: tuple[range, ...] = ()
+    ids: Sequence[str] = ()
+    owns: range = range(0)
     settled: bool = True
 
 
@@ -82,32 +65,19 @@ Reader = Callable[[Sequence[str]], tuple[ToolReport, ...]]
 """From the cleaned lines of a step ("" where another reader owns the line) to a tool's reports, in their order."""
 
 
-def failure_ids(reading: LogReading) -> frozenset[str]:
-    """The ids that failed in CI, to compare with those that a sandbox reproduces."""
-    return frozenset(failure.id for failure in reading.failures)
+def by_cause(found: Iterable[tuple[Cause, str]]) -> tuple[ToolReport, ...]:
+    """One report for each cause, with its ids, in their order."""
+    ids: dict[Cause, list[str]] = {}
+    for cause, id_ in found:
+        ids.setdefault(cause, []).append(id_)
+    return tuple(ToolReport(cause, names) for cause, names in ids.items())
 
 
-def is_infrastructure(reading: LogReading) -> bool:
-    """Whether the machine, the network or a service failed: such a run never reaches a model."""
-    return reading.cause is Cause.INFRASTRUCTURE
-
-
-def failure(
-    name: str, message: str, tool: str, path: str = "", line: int | str | None = None, traceback: str | Sequence[str] = ""
-) -> LoggedFailure:
-    """A `LoggedFailure` with its texts cleaned and bounded."""
-    whole = traceback if isinstance(traceback, str) else "\n".join(traceback[:200])
-    number = int(line) if line is not None and len(str(line)) < 10 else None
-    return LoggedFailure(
-        identity(name.strip()), one_line(message, MESSAGE), relative(path), number, clean(whole, TRACEBACK).strip("\n"), tool
-    )  # fmt: skip
-
-
-def located(path: str, line: str, column: str | None, code: str, message: str, tool: str) -> LoggedFailure:
-    """A finding at a place in a file, with the id "path:line:col CODE"."""
-    path = relative(path)
-    place = f"{path}:{line}:{column}" if column is not None else f"{path}:{line}"
-    return failure(f"{place} {code}", message, tool, path, line)
+def located(at: re.Match[str], code: str) -> str:
+    """The id "path:line:col CODE" of a finding: `at` has the groups `path` and `line`, and may have `column`."""
+    column = at.groupdict().get("column")
+    place = f"{relative(at['path'])}:{at['line']}" + ("" if column is None else f":{column}")
+    return f"{place} {code}"
 
 
 def relative(path: str) -> str:

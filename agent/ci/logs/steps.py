@@ -35,13 +35,14 @@ _HEADS = (
     re.compile(r"\b(?:error|failed|failure)\b", re.IGNORECASE),
 )
 _ACTION = re.compile(r"^Run \.{0,2}/?[\w.-]+/[\w./-]+(?:@|$)")
+# pytest-randomly and others print the option that repeats a run; other programs print "random seed: 7".
+_SEED = re.compile(r"(?:--randomly-seed[= ]|\brandom[ _-]?seed(?: is| set to|:| =|=) ?)(\d{1,10})\b", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class LogStep:
     """One step: what it printed, without the lines in which the runner shows the command itself."""
 
-    title: str = ""
     lines: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)  # what was marked as an error
     ended: bool = False  # by the runner, as failed
@@ -49,35 +50,28 @@ class LogStep:
 
 
 def read_steps(log: str) -> list[LogStep]:
-    """The steps of a log in their order; a log without GitHub's marks is one step without a title."""
+    """The steps of a log in their order; a log without GitHub's marks is one step."""
     steps = [LogStep()]
-    header = False  # inside the lines in which the runner shows a step's command
-    pending: list[str] | None = None  # of a group that may be a step's beginning
-    title = ""
+    pending: list[str] = []  # of a group that may be a step's beginning: its title and lines
     for line in _lines(log):
         marked = _MARK.match(line)
         mark = marked[1] if marked else ""
         text = line[marked.end() :] if marked else line
-        if header and pending is not None:
-            if mark == "endgroup":
-                if _begins_step(title, pending):
-                    steps.append(LogStep(title.removeprefix("Run ").strip()))
-                else:
-                    steps[-1].lines += [title, *pending]
-                header, pending = False, None
-                continue
-            if not mark and len(pending) < 2000:
-                pending.append(text)
-                continue
-            steps[-1].lines += [title, *pending]
-            header, pending = False, None
+        if pending and not mark and len(pending) <= 2000:
+            pending.append(text)
+            continue
+        if pending and mark == "endgroup" and _begins_step(pending):
+            steps.append(LogStep())
+        else:
+            steps[-1].lines += pending
+        pending = []
         if mark == "group" and text.startswith(("Run ", "Starting ")):
-            title, header, pending = text, True, []
+            pending = [text]
             continue
         if mark in ("endgroup", "debug", "notice"):
             continue
         if line == "Post job cleanup.":
-            steps.append(LogStep("Post job cleanup"))
+            steps.append(LogStep())
         step = steps[-1]
         step.lines.append(text)
         if mark == "error":
@@ -86,8 +80,7 @@ def read_steps(log: str) -> list[LogStep]:
             if ending:
                 step.ended = True
                 step.exit_code = int(ending[1]) if ending[1] and len(ending[1]) < 6 else step.exit_code
-    if pending is not None:
-        steps[-1].lines += [title, *pending]
+    steps[-1].lines += pending
     return steps
 
 
@@ -97,7 +90,7 @@ def failed_step(steps: list[LogStep]) -> LogStep:
         found = next((step for step in steps if wanted(step)), None)
         if found is not None:
             return found
-    return LogStep("", [line for step in steps for line in step.lines])
+    return LogStep([line for step in steps for line in step.lines])
 
 
 def excerpt(log: str, limit: int = EXCERPT) -> str:
@@ -108,9 +101,15 @@ def excerpt(log: str, limit: int = EXCERPT) -> str:
     return clean("\n".join(lines[start:]).strip(), limit)
 
 
-def _begins_step(title: str, shown: list[str]) -> bool:
+def read_seed(log: str) -> int | None:
+    """The random seed of the run: the first one in its log."""
+    found = _SEED.search(log)
+    return int(found[1]) if found else None
+
+
+def _begins_step(shown: list[str]) -> bool:
     """Tools print groups of their own: a step's shows its shell, or is an action."""
-    return _ACTION.match(title) is not None or any(line.startswith("shell: ") for line in shown)
+    return _ACTION.match(shown[0]) is not None or any(line.startswith("shell: ") for line in shown[1:])
 
 
 def _lines(log: str) -> Iterator[str]:

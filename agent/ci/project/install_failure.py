@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from agent.ci.logs.classification import read_log
-from agent.ci.logs.model import Cause
+from agent.ci.logs import Cause, read_log
 from agent.contract.outcome import Outcome
 from agent.contract.verdicts import Check, CheckRun, Failure, Verdict, VerdictId
 from agent.guest.text import clean, one_line
@@ -35,7 +34,7 @@ def run_of(failed: InstallFailed) -> CheckRun | None:
     is_known = reading.cause is Cause.DEPENDENCY or (reading.cause is Cause.UNKNOWN and _BUILD.search(said) is not None)
     if not is_known or _OURS.search(said) or mentions_network(said):
         return None
-    ids = [VerdictId(failure.id) for failure in reading.failures] or [VerdictId(CHECK)]
+    ids = [VerdictId(id_) for id_ in reading.ids] or [VerdictId(CHECK)]
     message = in_words(failed)
     return CheckRun(
         CHECK,

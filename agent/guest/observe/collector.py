@@ -9,20 +9,18 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import os
+import random
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
-from ..tamper import audit, canary, detector
+from ..tamper import canary
+from ..tamper.detector import LIMIT, TamperDetector
 from ..tamper.snapshot import origin
 from ..text import clean, identity
-from ..wire import channel, failures
+from ..wire.channel import DETAILS_LIMIT, MESSAGE_LIMIT, Channel, chain, connect, frames_of, message_of, relative_path
 from . import conditions
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from typing import Any
-
 
 # Hooks that decide which tests run and with what result.
 _HOOKS = (
@@ -55,11 +53,11 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = 
     "pytest_github_actions_annotate_failures": ((), (), ()),
 }
 
-_channel = channel.connect()
+_channel = connect()
 if _channel is not None:
     _channel.restore_environment()
     _conditions = conditions.RunConditions(_channel)
-    _detector = detector.TamperDetector(_channel.root, _channel.mark)
+    _detector = TamperDetector(_channel.root, _channel.mark)
     canary.add_pytest_probes()
     _channel.send("hello", runner="pytest", version=pytest.__version__)
     atexit.register(_channel.send, "bye")
@@ -87,7 +85,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     path = getattr(error, "path", None)  # of ConftestImportFailure
     if _channel is not None and path is not None:
         cause = getattr(error, "cause", None) or getattr(error, "excinfo", (None, error))[1]
-        name = failures.relative_path(str(path), _channel.root) or os.path.basename(str(path))
+        name = relative_path(str(path), _channel.root) or os.path.basename(str(path))
         import traceback
 
         details = "".join(traceback.format_exception(type(cause), cause, cause.__traceback__))
@@ -117,16 +115,16 @@ def use_one_process(option: Any) -> None:
 
 def _failure(error: BaseException, details: str, root: str) -> dict[str, Any]:
     return {
-        "message": failures.message(failures.chain(error)[-1] if isinstance(error, pytest.Collector.CollectError) else error),
-        "details": clean(details, failures.DETAILS_LIMIT),
-        "frames": failures.frames(error, root),
+        "message": message_of(chain(error)[-1] if isinstance(error, pytest.Collector.CollectError) else error),
+        "details": clean(details, DETAILS_LIMIT),
+        "frames": frames_of(error, root),
     }
 
 
 class Collector:
     """Collects the reports of one session."""
 
-    def __init__(self, config: Any, channel: channel.Channel, detector: detector.TamperDetector) -> None:
+    def __init__(self, config: Any, channel: Channel, detector: TamperDetector) -> None:
         self.channel, self.detector = channel, detector
         self.prefix = _prefix(str(config.rootdir), channel.root)
         self.config = config
@@ -188,7 +186,7 @@ class Collector:
         dropped: list[pytest.Item] = []
         for item in items:
             (kept if self._is_wanted(self.identity(item.nodeid)) else dropped).append(item)
-        items[:] = _conditions.ordered(kept, lambda item: self.identity(item.nodeid))
+        items[:] = _conditions.in_order(kept, lambda item: self.identity(item.nodeid))
         if dropped:
             config.hook.pytest_deselected(items=dropped)
 
@@ -224,7 +222,7 @@ class Collector:
             failure = _failure(call.excinfo.value, str(report.longrepr), self.channel.root)
             if not failure["frames"]:
                 location, line = item.reportinfo()[:2]
-                path = failures.relative_path(str(location), self.channel.root)
+                path = relative_path(str(location), self.channel.root)
                 if path:
                     failure["frames"] = [[path, (line or 0) + 1, item.name]]
             report.selfheal_failure = failure
@@ -250,8 +248,8 @@ class Collector:
             part[0] = verdict
             if verdict in ("failed", "error"):
                 part[2] = getattr(report, "selfheal_failure", None) or {
-                    "message": clean(str(report.longrepr).strip().split("\n")[-1], failures.MESSAGE_LIMIT),
-                    "details": clean(str(report.longrepr), failures.DETAILS_LIMIT),
+                    "message": clean(str(report.longrepr).strip().split("\n")[-1], MESSAGE_LIMIT),
+                    "details": clean(str(report.longrepr), DETAILS_LIMIT),
                     "frames": [],
                 }
 
@@ -263,7 +261,7 @@ class Collector:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, None]:
-        self.original = canary.choose_original(session.items)
+        self.original = random.SystemRandom().choice(session.items) if session.items else None
         yield
         if not self.has_run_canary:
             self._run_canary(session, None)
@@ -293,7 +291,7 @@ class Collector:
                 path = origin(impl.function, self.channel.root)
                 if path:
                     marks.add("%s: hook %s" % (path, name))
-        self.channel.send("end", marks=sorted(marks)[: audit.LIMIT])
+        self.channel.send("end", marks=sorted(marks)[:LIMIT])
 
 
 def _prefix(rootdir: str, root: str) -> str:

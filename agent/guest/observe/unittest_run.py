@@ -4,45 +4,34 @@ from __future__ import annotations
 
 import atexit
 import io
-import os
 import random
 import re
 import sys
 import time
 import traceback
 import unittest
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from ..tamper import canary, detector
+from ..tamper import canary
+from ..tamper.detector import TamperDetector
 from ..text import clean, identity
-from ..wire import channel, failures
+from ..wire.channel import DETAILS_LIMIT, FRAMES_LIMIT, MESSAGE_LIMIT, Channel, connect, frames_of, message_of, relative_path
 from . import conditions
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from types import TracebackType
-    from typing import Any
-
-    ErrorInfo = tuple[type[BaseException], BaseException, "TracebackType | None"]
 
 _LOADER = re.compile(r"^unittest\.loader\.(?:_FailedTest|ModuleImportFailure)\.")
 _HOLDER = re.compile(r"^(?:setUpClass|tearDownClass|setUpModule|tearDownModule) \((?P<where>[^)]*)\)")
 
 
-def main() -> int:
-    sys.path.insert(0, os.getcwd())
-    return run()
-
-
 def run() -> int:
-    connected = channel.connect()
+    connected = connect()
     if connected is None:
         unittest.main(module=None, argv=["python -m unittest"] + sys.argv[1:])
         return 0
     sender = connected
     sender.restore_environment()
     chosen = conditions.RunConditions(sender)
-    tampering = detector.TamperDetector(sender.root, sender.mark)
+    tampering = TamperDetector(sender.root, sender.mark)
     sender.send("hello", runner="unittest")
     atexit.register(sender.send, "bye")
 
@@ -59,7 +48,7 @@ def run() -> int:
             if sender.only is not None:
                 test, broken = _choose(test, sender.only)
             if chosen.shuffle is not None:
-                ordered: list[Any] = chosen.ordered(_tests(test), _name)
+                ordered: list[Any] = chosen.in_order(_tests(test), _name)
                 test = unittest.TestSuite(ordered)
             tampering.add_test_files(set(_files(test, sender.root)))
             Result.seed_random = staticmethod(chosen.seed_random)
@@ -92,7 +81,7 @@ def _tests(suite: Iterable[Any]) -> Iterator[unittest.TestCase]:
 def _files(suite: Iterable[Any], root: str) -> Iterator[str]:
     """The files of the repository that hold these tests."""
     for name in {type(test).__module__ for test in _tests(suite)}:
-        path = failures.relative_path(getattr(sys.modules.get(name), "__file__", None) or "", root)
+        path = relative_path(getattr(sys.modules.get(name), "__file__", None) or "", root)
         if path:
             yield path
 
@@ -123,7 +112,7 @@ class Result(unittest.TextTestResult):
     has_run_canary = False
     seed_random = staticmethod(lambda: None)
 
-    def __init__(self, sender: channel.Channel, tampering: detector.TamperDetector, *args: Any) -> None:
+    def __init__(self, sender: Channel, tampering: TamperDetector, *args: Any) -> None:
         super().__init__(*args)
         self.sender, self.tampering = sender, tampering
         self.reported: set[str] = set()
@@ -187,21 +176,21 @@ class Result(unittest.TextTestResult):
         super().addUnexpectedSuccess(test)
         self._set("failed", {"message": "unexpected success", "details": "", "frames": []})
 
-    def _add_problem(self, test: unittest.TestCase, verdict: str, err: ErrorInfo) -> None:
+    def _add_problem(self, test: unittest.TestCase, verdict: str, err: Any) -> None:
         kind, error, trace = err
         failure = {
-            "message": failures.message(error),
-            "details": clean("".join(traceback.format_exception(kind, error, trace)), failures.DETAILS_LIMIT),
-            "frames": failures.frames(error, self.sender.root),
+            "message": message_of(error),
+            "details": clean("".join(traceback.format_exception(kind, error, trace)), DETAILS_LIMIT),
+            "frames": frames_of(error, self.sender.root),
         }
         if type(test).__name__ == "_FailedTest":  # the loader kept the import's traceback only as text
-            failure["message"] = clean(str(error).strip().split("\n")[-1], failures.MESSAGE_LIMIT)
+            failure["message"] = clean(str(error).strip().split("\n")[-1], MESSAGE_LIMIT)
             failure["frames"] = [
                 [path, int(line), function]
                 for name, line, function in re.findall(r'File "([^"\n]+)", line (\d+)(?:, in (\S+))?', str(error))
-                for path in [failures.relative_path(name, self.sender.root)]
+                for path in [relative_path(name, self.sender.root)]
                 if path
-            ][-failures.FRAMES_LIMIT :]
+            ][-FRAMES_LIMIT:]
         if self.started is None:
             self._report(_name(test), verdict, 0.0, failure)
         else:

@@ -13,10 +13,7 @@ import hashlib
 import os
 import re
 import stat
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 FILES = 100000  # of one tree
 REPORTED = 2000  # one by one; the rest as one digest

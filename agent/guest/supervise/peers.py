@@ -11,11 +11,8 @@ import socket
 import struct
 import sys
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-    from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 _CREDENTIALS = struct.Struct("3i")
 _DEPTH = 200  # ancestors followed

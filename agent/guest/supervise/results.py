@@ -6,13 +6,10 @@ Knows no program and no socket: it is given the bytes of each connection, and at
 from __future__ import annotations
 
 import json
-import secrets
+import os
+from typing import Any
 
 from ..text import clean, identity
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 TESTS = 100000  # verdicts kept
 MARKS = 300  # marks of tampering kept
@@ -50,7 +47,7 @@ class ResultCollector:
     def __init__(self, is_node: bool, timeout: float) -> None:
         self.is_node, self.timeout = is_node, timeout
         self.has_canary = not is_node  # a failing test added to a Node runner would change its exit code
-        self.canary = "test_" + secrets.token_hex(4)
+        self.canary = "test_" + os.urandom(4).hex()
         self.sessions: list[RunnerSession] = []
         self.verdicts: dict[str, list[Any]] = {}  # id -> [verdict, seconds]
         self.failures: dict[str, dict[str, Any]] = {}  # id -> {message, details, frames}

@@ -15,14 +15,11 @@ import shutil
 import socket
 import struct
 import subprocess
+from collections.abc import Iterator
+from socket import socket as Socket
+from typing import Any, Callable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from socket import socket as Socket
-    from typing import Any
-
-    Run = Callable[..., bytes]  # run(argv, stdin=b"")
+Run = Callable[..., bytes]  # run(argv, stdin=b"")
 
 FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/bin", "/usr/bin")
 

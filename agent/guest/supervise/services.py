@@ -19,16 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from . import peers
-from .servers import KINDS, ServiceUnavailable, is_free
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from .servers import ServerProgram
+from .servers import KINDS, ServerProgram, ServiceUnavailable, is_free
 
 START_SECONDS = 60.0  # of one server, until it answers
 STOP_SECONDS = 3.0

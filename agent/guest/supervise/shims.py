@@ -1,12 +1,14 @@
 """Small programs put first on the PATH of a command, so that whatever it calls stays observed.
 
 A Python started through them finds the guest even if the command replaces PYTHONPATH or isolates Python, `-m unittest` runs our
-own runner, and project managers (`uv run pytest`) and `pip install` use the prepared environment instead of making one.
+own runner, and project managers (`uv run pytest`) and `pip install` use the prepared environment instead of making one. Node is
+told to preload our hook (`node_*` files), which are written out, as Node cannot read a zipapp.
 """
 
 from __future__ import annotations
 
 import os
+import pkgutil
 import shlex
 import stat
 import sys
@@ -94,6 +96,8 @@ exec go "$@"
 
 _MANAGERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _PROGRAMS = ("pytest", "py.test", "coverage")
+NODE_VARIABLE = "NODE_OPTIONS"
+_NODE_FILES = ("node_hook.cjs", "node_sender.cjs", "node_test.mjs", "node_vitest.mjs", "node_jest.cjs", "node_mocha.cjs")
 
 
 def install(folder: str, guest: str) -> str:
@@ -129,3 +133,14 @@ def _write(path: str, text: str) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     os.chmod(path, stat.S_IRWXU)
+
+
+def install_node_hook(folder: str, others: str | None) -> str:
+    """Write the files below `folder`; returns the value of NODE_VARIABLE that preloads them, with its former value `others`."""
+    there = os.path.join(folder, "node")
+    os.mkdir(there)
+    for name in _NODE_FILES:
+        with open(os.path.join(there, name), "wb") as file:
+            file.write(pkgutil.get_data(NAME, name) or b"")
+    # Ours comes first, as others may load code of the repository.
+    return " ".join(filter(None, ["--require=" + os.path.join(there, _NODE_FILES[0]), others]))

@@ -10,14 +10,11 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import random
 import unittest
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
     import pytest
 
 CASE = unittest.TestCase()
@@ -50,25 +47,18 @@ def _probe_unittest(method: str, *arguments: object) -> None:
     getattr(CASE, method)(*arguments)
 
 
-def _probe_pytest() -> None:
+def _probe_pytest(tool: str) -> None:
     import pytest
 
-    if pytest.approx(1.0) == 2.0 or pytest.approx([1.0]) == [2.0]:
-        raise FalseSuccess
-    pytest.raises(ValueError, int)
-
-
-def _probe_pytest_match() -> None:
-    import pytest
-
-    with pytest.raises(ValueError, match="one"):
-        raise ValueError("other")
-
-
-def _probe_pytest_fail() -> None:
-    import pytest
-
-    pytest.fail("must fail")
+    if tool == "approx":
+        if pytest.approx(1.0) == 2.0 or pytest.approx([1.0]) == [2.0]:
+            raise FalseSuccess
+        pytest.raises(ValueError, int)
+    elif tool == "match":
+        with pytest.raises(ValueError, match="one"):
+            raise ValueError("other")
+    else:
+        pytest.fail("must fail")
 
 
 # What `unittest` must reject.
@@ -93,12 +83,7 @@ _PROBES: list[Callable[[], None]] = [_probe_operators, *(functools.partial(_prob
 
 def add_pytest_probes() -> None:
     """Probe pytest's own tools too, where pytest runs the tests."""
-    _PROBES.extend((_probe_pytest, _probe_pytest_match, _probe_pytest_fail))
-
-
-def choose_original(items: Sequence[pytest.Item]) -> pytest.Item | None:
-    """The test whose twin the canary is, and after which it runs; None where there is no test."""
-    return random.SystemRandom().choice(items) if items else None
+    _PROBES.extend(functools.partial(_probe_pytest, tool) for tool in ("approx", "match", "fail"))
 
 
 def run(session: pytest.Session, original: pytest.Item | None, nextitem: pytest.Item | None) -> list[pytest.TestReport]:

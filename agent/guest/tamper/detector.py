@@ -1,17 +1,153 @@
 """Collects the signs that code of the repository tampers with what runs its tests.
 
-Each mark is `PATH: WHAT`. A mark alone proves nothing: the gate compares marks with those of the unchanged code.
+Each mark is `PATH: WHAT`, where PATH is the file of the repository that did it. A mark alone proves nothing: the gate compares
+marks with those of the unchanged code. `AuditLog` records what raises Python's audit events, which cannot be revoked: frames of
+its callers, all objects, the code of functions, native memory, files that hold tests. Tests are allowed all of that and are
+left out.
 """
 
 from __future__ import annotations
 
-from . import always_equal, mocking
-from .audit import LIMIT, AuditLog
-from .snapshot import Snapshot
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from .. import NAME
+from ..wire.channel import relative_path
+from . import snapshot
+
+EVENTS = frozenset(
+    (
+        "sys._getframe",
+        "sys._getframemodulename",
+        "sys._current_frames",
+        "sys._current_exceptions",
+        "sys.settrace",
+        "sys.setprofile",
+        "sys.addaudithook",
+        "sys.monitoring.register_callback",
+        "gc.get_objects",
+        "gc.get_referrers",
+        "gc.get_referents",
+        "object.__getattr__",
+        "object.__setattr__",
+        "object.__delattr__",
+        "code.__new__",
+        "compile",
+        "exec",
+        "ctypes.dlopen",
+        "ctypes.dlsym",
+        "ctypes.cdata",
+        "ctypes.addressof",
+        "ctypes.string_at",
+        "ctypes.wstring_at",
+        "ctypes.PyObj_FromPtr",
+        "os.kill",
+        "os.killpg",
+        "signal.pthread_kill",
+        "open",
+    )
+)
+_READ = ("tb_frame", "gi_frame", "cr_frame", "ag_frame", "f_back", "f_locals", "f_globals")
+_WRITTEN = ("__code__", "__defaults__", "__kwdefaults__")
+_TEST = re.compile(r"(test_.*|.*_tests?|tests?|conftest)\.py")
+_PRIVATE = re.compile(r"/proc/(self|thread-self|\d+)/(.*/)?(mem|fd|environ|maps|cmdline|status|stat)\b")
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
+# They act for their caller, so the caller is held responsible.
+_INTERMEDIARIES = frozenset(os.path.join(_LIBRARY, name + ".py") for name in ("inspect", "traceback"))
+# They read the tests' files for a report, as pytest and an import do.
+_REPORTERS = frozenset(
+    os.path.join(_LIBRARY, name) for name in ("warnings.py", "traceback.py", os.path.join("logging", "__init__.py"))
+)
+_IMPORTERS = ("<frozen importlib", "<frozen zipimport", "<frozen runpy")
+_DEPTH = 40  # frames inspected
+LIMIT = 300  # marks reported
+
+
+class AuditLog:
+    """Installs the audit hook; calls `report(mark)` at once for each new mark. `test_files` are added once they are known."""
+
+    def __init__(self, root: str, report: Callable[[str], None]) -> None:
+        self.test_files: set[str] = set()
+        self._seen = _install_hook(root, self.is_test, report)
+
+    def is_test(self, path: str) -> bool:
+        """Whether a file of the repository holds tests or supports them."""
+        return path in self.test_files or bool(_TEST.fullmatch(os.path.basename(path))) or "/tests/" in "/" + path
+
+    def marks(self) -> list[str]:
+        return list(self._seen)
+
+
+def _install_hook(root: str, is_test: Callable[[str], bool], report: Callable[[str], None]) -> set[str]:
+    seen: set[str] = set()
+    busy: list[int] = []
+    caller = sys._getframe
+    opened: dict[str, str] = {}
+
+    def culprit(frame: FrameType | None, passed: Callable[[str], bool]) -> str:
+        """The nearest file of the repository if every frame before it is `passed(name)`; "" where a test is nearer."""
+        for _ in range(_DEPTH):
+            if frame is None:
+                break
+            name = frame.f_code.co_filename
+            path = opened.get(name)
+            if path is None:
+                path = opened[name] = relative_path(name, root) or ""
+            if path:
+                return "" if is_test(path) else path
+            if not passed(name):
+                break
+            frame = frame.f_back
+        return ""
+
+    def reads(name: str) -> bool:
+        return name not in _REPORTERS and not name.startswith(_IMPORTERS) and "_pytest" not in name and NAME not in name
+
+    def note(event: str, args: tuple[Any, ...]) -> None:
+        what = event
+        passed: Callable[[str], bool] = _INTERMEDIARIES.__contains__
+        if event == "open":
+            path = args[0]
+            if not isinstance(path, (str, bytes)):
+                return
+            path = os.fsdecode(path)
+            if _PRIVATE.match(path):
+                what = "open " + path.rsplit("/", 1)[-1]
+            else:
+                base = os.path.basename(path)
+                if not base.endswith(".py"):
+                    return
+                test_file = relative_path(os.path.abspath(path), root)
+                if not test_file or not is_test(test_file):
+                    return
+                what, passed = "open " + test_file, reads
+        elif event.startswith("object."):
+            wanted = _READ if event == "object.__getattr__" else _WRITTEN
+            if args[1] not in wanted:
+                return
+            what, passed = "%s %s" % ("read" if wanted is _READ else "set", args[1]), frozenset().__contains__
+        path = culprit(caller(2), passed)
+        mark = "%s: %s" % (path, what)
+        if path and mark not in seen and len(seen) < LIMIT:
+            seen.add(mark)
+            report(mark)
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event in EVENTS and not busy:
+            busy.append(1)
+            try:
+                note(event, args)
+            except Exception:
+                pass
+            finally:
+                busy.clear()
+
+    sys.addaudithook(hook)
+    return seen
 
 
 class TamperDetector:
@@ -19,7 +155,7 @@ class TamperDetector:
 
     def __init__(self, root: str, report: Callable[[str], None]) -> None:
         self.root = root
-        self._snapshot = Snapshot(root)
+        self._snapshot = snapshot.Snapshot(root)
         self._audit = AuditLog(root, report)
         self._transient: set[str] = set()
 
@@ -37,7 +173,7 @@ class TamperDetector:
         found = self._transient.union(
             self._snapshot.changes(),
             self._audit.marks(),
-            always_equal.marks(self.root, self._snapshot.classes),
-            mocking.marks(self.root, self._audit.is_test),
+            snapshot.agreeing_classes(self.root, self._snapshot.classes),
+            snapshot.tools_in_use(self.root, self._audit.is_test),
         )
         return sorted(found)[:LIMIT]

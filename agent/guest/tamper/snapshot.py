@@ -1,29 +1,35 @@
-"""The test tools and Python's own modules before code of the repository was imported, and what has changed since.
+"""What code of the repository has changed in this process, or added to it, that tampers with the tests.
 
-Only replaced or added functions and classes count. Each is reported as `PATH: NAME`, where PATH is the file of the repository
-that defines the new value, "" where it comes from elsewhere. The gate compares these with the unchanged code, so patches that
-a repository always made do not count.
+Three things are looked for, each reported as `PATH: WHAT`, where PATH is the file of the repository that did it. The gate
+compares these with the unchanged code, so what a repository always did does not count.
+
+- `Snapshot`: test tools and modules of Python that were changed since, where only replaced or added functions and classes
+  count. PATH is "" where a new value comes from elsewhere.
+- Classes whose objects are equal to everything, or contain everything. They are probed at the end of a run with random values,
+  on objects that were never initialised: an honest comparison finds nothing in common, or fails for lack of attributes.
+- Product code that uses test tools: `unittest.mock.ANY` is equal to everything without being patched.
 """
 
 from __future__ import annotations
 
 import functools
+import random
 import sys
 import types
+import warnings
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from typing import Any, Dict, Optional, Tuple
 
 from .. import NAME
-from ..wire import failures
+from ..wire.channel import relative_path
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from typing import Any
-
-    Key = tuple[str, "str | None"]  # module, class or None
-    Saved = tuple[Any, dict[str, Any]]  # owner, what its namespace held
+Key = Tuple[str, Optional[str]]  # module, class or None
+Saved = Tuple[Any, Dict[str, Any]]  # owner, what its namespace held
 
 # Their functions decide what passes: a replacement counts wherever it comes from.
 TOOLS = ("_pytest", "pytest", "pluggy", "unittest", "builtins", "operator", "math", NAME)
+_USED = frozenset(("pytest", "_pytest", "pluggy", "unittest", "mock", "doctest", NAME))  # by tests alone
+_DEPTH = 4  # levels of nested functions and classes
 # What runs one test. A change may be undone before the end, so these are compared after each test.
 _RUNS = (
     ("_pytest.runner", None),
@@ -42,6 +48,8 @@ _RUNS = (
     ("unittest.result", "TestResult"),
 )
 _MISSING = object()
+_HEAP = 1 << 9  # a class made in Python
+_PROBED = 2000  # classes, at most
 _KINDS = (
     types.FunctionType,
     types.BuiltinFunctionType,
@@ -67,7 +75,7 @@ class Snapshot:
             space = vars(module)
             self._saved[name, None] = (module, dict(space))
             for key, value in list(space.items()):
-                if isinstance(value, type) and value.__module__ == name and value.__flags__ & (1 << 9):  # made in Python
+                if isinstance(value, type) and value.__module__ == name and value.__flags__ & _HEAP:
                     self._saved[name, key] = (value, dict(vars(value)))
         self._runners = [(key, self._saved[key]) for key in _RUNS if key in self._saved]
         self.classes = frozenset(id(owner) for owner, _ in self._saved.values())
@@ -130,4 +138,98 @@ def origin(value: Any, root: str) -> str:
     else:
         kind = value if isinstance(value, type) else type(value)
         path = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return (failures.relative_path(path, root) or "") if isinstance(path, str) else ""
+    return (relative_path(path, root) or "") if isinstance(path, str) else ""
+
+
+def agreeing_classes(root: str, known: Container[int]) -> set[str]:
+    """`PATH: CLASS.METHOD says yes to everything` of classes that are not in `known` (ids)."""
+    found = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for cls in list(_made_since(known))[:_PROBED]:
+            for name in ("__eq__", "__contains__"):
+                method = type.__getattribute__(cls, "__dict__").get(name)  # that the class's own body gives it
+                path = origin(method, root) if callable(method) else ""
+                if path and _agrees(method, _uninitialised(cls)):
+                    found.add("%s: %s.%s says yes to everything" % (path, cls.__name__, name))
+            meta = type(cls)
+            method = None if meta is type else vars(meta).get("__eq__")
+            if method is not None and origin(method, root) and _agrees(method, cls):
+                found.add("%s: %s.__eq__ says yes to everything" % (origin(method, root), meta.__name__))
+    return found
+
+
+def _made_since(known: Container[int]) -> Iterator[type]:
+    seen: set[int] = set()
+    waiting: list[Any] = [object]
+    while waiting:
+        for sub in type.__subclasses__(waiting.pop()):
+            if id(sub) not in seen:
+                seen.add(id(sub))
+                waiting.append(sub)
+                if id(sub) not in known:
+                    yield sub
+
+
+def _uninitialised(cls: type) -> Any:
+    base: Any = next(one for one in type.mro(cls) if not one.__flags__ & _HEAP)
+    try:
+        return base.__new__(cls)
+    except Exception:
+        return None
+
+
+def _agrees(method: Callable[..., Any], made: Any) -> bool:
+    number = random.SystemRandom().getrandbits(60)
+    for value in (number, str(number), [number], float(number), object()) if made is not None else ():
+        try:
+            answer = method(made, value)
+            if answer is not NotImplemented and bool(answer):
+                return True
+        except Exception:
+            continue
+    return False
+
+
+def tools_in_use(root: str, is_test: Callable[[str], bool]) -> set[str]:
+    """`PATH: uses TOOL` for each module inside `root` for whose path `is_test` is false."""
+    found: set[str] = set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None) if isinstance(module, types.ModuleType) else None
+        path = relative_path(file, root) if isinstance(file, str) else None
+        if path and not is_test(path):
+            found.update("%s: uses %s" % (path, tool) for tool in _tools_in(vars(module), module.__name__, _DEPTH))
+    return found
+
+
+def _tools_in(space: Mapping[str, Any], module: str, depth: int) -> Iterator[str]:
+    name: object
+    for value in list(space.values()):
+        if isinstance(value, (staticmethod, classmethod)):
+            value = value.__func__
+        if isinstance(value, types.ModuleType):
+            name = value.__name__
+        elif isinstance(value, (type, types.FunctionType)) and value.__module__ == module:
+            if isinstance(value, type):
+                if depth:
+                    yield from _tools_in(dict(vars(value)), module, depth - 1)
+            else:
+                yield from _tools_named(value.__code__, depth)
+            continue
+        else:
+            kind = value if isinstance(value, (type, types.FunctionType)) else type(value)
+            name = getattr(kind, "__module__", None)
+        first = name.split(".")[0] if isinstance(name, str) else ""
+        if first in _USED:
+            yield first
+
+
+def _tools_named(code: types.CodeType, depth: int) -> Iterator[str]:
+    """Test tools that a function imports, or names in full."""
+    for name in code.co_names:
+        first = name.split(".")[0]
+        if first in _USED:
+            yield first
+    for constant in code.co_consts:
+        if depth and isinstance(constant, types.CodeType):
+            yield from _tools_named(constant, depth - 1)

@@ -11,19 +11,17 @@ import copy
 import os
 import sys
 import unittest
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from types import CodeType, TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Dict
 
 from ..text import identity
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from types import CodeType, TracebackType
-    from typing import Any
-
     import pytest
 
-    Serve = Callable[[dict[str, Any]], None]  # test id -> test
+Serve = Callable[[Dict[str, Any]], None]  # test id -> test
 
 COPIED = (list, dict, set, bytearray, tuple)  # arguments that a test may share with its next run
 

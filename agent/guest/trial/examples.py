@@ -10,15 +10,12 @@ import contextlib
 import doctest
 import io
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Tuple
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
+from .forks import TimeLimit
 
-    from .limits import TimeLimit
-
-    Example = tuple[str, Any]  # expression, wanted text or (value,)
+Example = Tuple[str, Any]  # expression, wanted text or (value,)
 
 MOST = 40
 SHOWN = 120  # characters of a value that people see

@@ -1,29 +1,29 @@
-"""Forks that run code under test and send back JSON messages. Not on Windows.
+"""Forks that run code under test and send back JSON messages, and the limits of one call inside them. Not on Windows.
 
-A fork that hangs, exits, crashes or writes nonsense only loses its own work.
+A fork that hangs, exits, crashes or writes nonsense only loses its own work. A call that takes too long gets an exception. Code
+under test can swallow it, so the timer fires again; if control never returns to Python, the kernel ends the process.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Callable, NoReturn, TypeVar
 
-from .limits import TimeLimit
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any
-
-    Write = Callable[[Any], None]
+T = TypeVar("T")
+Write = Callable[[Any], None]
 
 MESSAGE_LIMIT = 1 << 24  # bytes
 LOOPING = 0.005  # CPU seconds assumed for a test that never ended on the unchanged code
 UNKNOWN = 0.5  # CPU seconds for a test that did not end before
 PROBED = 10  # times the usual duration, for a test that is traced
+MEMORY = 2 << 30  # additional bytes per process
+AGAIN = 0.02  # CPU seconds after which a swallowed exception is raised again
 
 
 class Fork:
@@ -125,3 +125,48 @@ def run_observed(
             fork.end()
         if names and time.monotonic() < until:
             yield (names.pop(0), None, LOOPING, LOOPING, None)
+
+
+class Expired(BaseException):
+    """Raised in a call that took too long."""
+
+
+class TimeLimit:
+    """The timers of this process; one at a time, in its main thread."""
+
+    def __init__(self) -> None:
+        self.expired = False  # whether the last call ran out of time, even if it swallowed the exception
+        signal.signal(signal.SIGPROF, self._fire)
+        signal.signal(signal.SIGALRM, self._fire)
+        signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
+
+    def _fire(self, signum: int, frame: object) -> NoReturn:
+        self.expired = True
+        raise Expired
+
+    def run(self, call: Callable[[], T], cpu: float, wall: float) -> T | None:
+        """What `call()` returns, or None when it raised anything or ran out of time."""
+        self.expired = False
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_VIRTUAL, 4 * cpu + 0.5)
+                signal.setitimer(signal.ITIMER_REAL, wall, 0.1)
+                signal.setitimer(signal.ITIMER_PROF, cpu, AGAIN)
+                return call()
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        except BaseException:
+            return None
+
+
+def bound_memory() -> None:
+    try:
+        with open("/proc/self/statm") as file:
+            now = int(file.read().split()[0]) * resource.getpagesize()
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        limit = now + MEMORY if hard == resource.RLIM_INFINITY else min(now + MEMORY, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    except (OSError, ValueError):
+        pass

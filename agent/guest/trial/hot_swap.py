@@ -13,15 +13,12 @@ import gc
 import os
 import re
 import types
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable, List, Mapping, Tuple, Union
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
-
-    Edit = Mapping[str, Any]  # {path, line, start, end, text}
-    Undo = list[tuple[types.FunctionType, str, Any]]  # function, attribute, its former value
-    Function = ast.FunctionDef | ast.AsyncFunctionDef
+Edit = Mapping[str, Any]  # {path, line, start, end, text}
+Undo = List[Tuple[types.FunctionType, str, Any]]  # function, attribute, its former value
+Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
 _PATHS: dict[str, str | None] = {}  # memory of `repository_path`: one root per process
 _LINE_END = re.compile("\r\n|\r|\n")

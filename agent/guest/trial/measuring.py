@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import CodeType, FrameType
+from typing import Any
 
 from . import hot_swap
-from .forks import LOOPING, Fork, run_observed
-from .limits import TimeLimit
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-    from types import CodeType, FrameType
-    from typing import Any
-
-    from .forks import Write
+from .forks import LOOPING, Fork, TimeLimit, Write, run_observed
 
 RETURNS = 300  # calls of one function whose variables are inspected
 

@@ -9,22 +9,16 @@ from __future__ import annotations
 import gc
 import os
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Dict, List, Set, Tuple
 
 from . import collection, examples, hot_swap
-from .batch import Batch, bound_memory
-from .forks import LOOPING, Fork
-from .limits import TimeLimit
+from .batch import Batch
+from .forks import LOOPING, Fork, TimeLimit, Write, bound_memory
+from .hot_swap import Edit
 from .measuring import Measurements
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
-
-    from .forks import Write
-    from .hot_swap import Edit
-
-    Kinds = dict[tuple[str, str], list[tuple[int, set[str]]]]  # (path, variable) -> [(first line, names of types)]
+Kinds = Dict[Tuple[str, str], List[Tuple[int, Set[str]]]]  # (path, variable) -> [(first line, names of types)]
 
 SLACK = 0.5  # CPU seconds for a test in its own fork, on top of a multiple of what it took
 PASSING_CPU = 2.0  # CPU seconds of passing tests for one change

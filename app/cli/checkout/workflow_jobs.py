@@ -14,7 +14,7 @@ from agent.ci.project.detection import Project
 from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Job
 from agent.ci.workflows.shapes import OPENING
-from agent.ci.workflows.step_names import find_step, title_of
+from agent.ci.workflows.shown_names import find_step, title_of
 from agent.ci.workflows.workflow_file import read_workflow
 from app.cli.checkout.checkout import commit
 from sandbox.base import MIB

@@ -5,33 +5,13 @@ like another tool's output.
 """
 
 from agent.ci.logs.model import Reader
-from agent.ci.logs.readers import (
-    cargo_test,
-    compilers,
-    coverage,
-    dependencies,
-    doctest,
-    eslint,
-    formatting,
-    go_test,
-    jest,
-    junit_xml,
-    mocha,
-    node_test,
-    pytest,
-    python_findings,
-    running,
-    surefire,
-    tracebacks,
-    tsc,
-    unittest,
-    vitest,
-)
+from agent.ci.logs.readers import dependencies, findings, junit_xml, node_test, pytest, running, test_runners
 
 # Coverage thresholds are inside the output of pytest and jest.
 READERS: tuple[Reader, ...] = (
-    coverage.read, junit_xml.read, pytest.read, unittest.read, doctest.read, vitest.read, jest.read, mocha.read, node_test.read,
-    go_test.read, cargo_test.read, surefire.read, tsc.read, eslint.read, python_findings.read, formatting.read, compilers.read,
-    running.read_hooks, dependencies.read,
+    test_runners.read_coverage, junit_xml.read, pytest.read, test_runners.read_unittest, test_runners.read_doctest,
+    test_runners.read_vitest, test_runners.read_jest, test_runners.read_mocha, node_test.read, test_runners.read_go,
+    test_runners.read_cargo, test_runners.read_surefire, findings.read_tsc, findings.read_eslint, findings.read_python,
+    findings.read_unformatted, findings.read_compilers, running.read_hooks, dependencies.read,
 )  # fmt: skip
-LAST: tuple[Reader, ...] = (running.read_summaries, tracebacks.read)  # used where no other reader reports a failure
+LAST: tuple[Reader, ...] = (running.read_summaries, running.read_traceback)  # where no other reader reports a failure

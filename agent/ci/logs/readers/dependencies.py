@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.ci.logs.model import Cause, ToolReport, failure
+from agent.ci.logs.model import Cause, ToolReport
 
 _PIP_NONE = re.compile(r"^ERROR: No matching distribution found for (?P<what>\S+)")
 _PIP_CONFLICT = re.compile(r"^ERROR: Cannot install .* because these package versions have conflicting dependencies\.$")
@@ -51,98 +51,72 @@ _MODULE = re.compile(r"^\S*python[\d.]*(?:\.exe)?: No module named (?P<what>[\w.
 
 
 def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
-    return tuple(entry for reader in (_pip, _uv, _poetry, _npm, _maven, _missing) if (entry := reader(lines)) is not None)
+    found = (reader(lines) for reader in (_pip, _uv, _poetry, _npm, _maven, _missing))
+    return tuple(ToolReport(Cause.DEPENDENCY, ids) for ids in found if ids is not None)
 
 
-def _report(tool: str, evidence: str, names: Sequence[str]) -> ToolReport:
-    failures = tuple(failure(name, evidence, tool) for name in dict.fromkeys(names))
-    return ToolReport(tool, Cause.DEPENDENCY, evidence, failures)
-
-
-def _pip(lines: Sequence[str]) -> ToolReport | None:
+def _pip(lines: Sequence[str]) -> list[str] | None:
     for at, line in enumerate(lines):
         if not line.startswith(("ERROR: ", "error: ")):
             continue
-        none, file = _PIP_NONE.match(line), _PIP_FILE.match(line)
-        if none or file:
-            return _report("pip", line, [found["what"] for found in (none, file) if found])
+        if found := _PIP_NONE.match(line) or _PIP_FILE.match(line):
+            return [found["what"]]
         if _PIP_CONFLICT.match(line):
-            return _report("pip", line, _required(lines[at : at + 30]))
+            wants = [found["name"].lower() for each in lines[at : at + 30] if (found := _PIP_WANTS.match(each))]
+            return _twice(wants) or wants
         if _PIP_HASH.match(line):
-            found_names = [found["what"] for each in lines[at + 1 : at + 20] if (found := _PIP_PACKAGE.match(each))]
-            return _report("pip", line, found_names[:1])
+            return [found["what"] for each in lines[at + 1 : at + 20] if (found := _PIP_PACKAGE.match(each))][:1]
         if _PIP_BUILD.match(line):
-            taken = [found["what"] for each in lines[:at] if (found := _PIP_TAKES.match(each))]
-            entry = _report("pip", line, taken[-1:])
-            body = lines[max(0, at - 60) : at + 1]
-            return ToolReport(
-                "pip",
-                Cause.DEPENDENCY,
-                line,
-                tuple(failure(each.id, _last_error(body) or line, "pip", traceback=body) for each in entry.failures),
-            )
+            return [found["what"] for each in lines[:at] if (found := _PIP_TAKES.match(each))][-1:]
     return None
 
 
-def _required(lines: Sequence[str]) -> list[str]:
-    """The packages that are required in conflicting versions; all of them where none occurs twice."""
-    wants = [found["name"].lower() for line in lines if (found := _PIP_WANTS.match(line))]
-    return [name for name in dict.fromkeys(wants) if wants.count(name) > 1] or wants
+def _twice(names: Sequence[str]) -> list[str]:
+    """The packages that are required in conflicting versions."""
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
 
 
-def _last_error(lines: Sequence[str]) -> str:
-    return next((line.strip() for line in reversed(lines) if re.match(r"^\s+(?:[\w.]+)?(?:Error|Exception)\b", line)), "")
-
-
-def _uv(lines: Sequence[str]) -> ToolReport | None:
+def _uv(lines: Sequence[str]) -> list[str] | None:
     for at, line in enumerate(lines):
         if "No solution found when resolving" in line:
             said = " ".join(" ".join(lines[at + 1 : at + 12]).split())
             none = _UV_NONE.search(said)
             if none and ("no version of" in said or "not found" in said or "no versions of" in said):
-                return _report("uv", line, [none["what"].strip().rstrip(",")])
-            return _report("uv", line, [found["name"] for found in [_UV_ASKS.search(said)] if found])
-        built = _UV_BUILD.search(line) if "Failed to" in line else None
-        if built:
-            return _report("uv", line.strip(), [built["what"]])
+                return [none["what"].strip().rstrip(",")]
+            return [found["name"] for found in [_UV_ASKS.search(said)] if found]
+        if "Failed to" in line and (built := _UV_BUILD.search(line)):
+            return [built["what"]]
     return None
 
 
-def _poetry(lines: Sequence[str]) -> ToolReport | None:
+def _poetry(lines: Sequence[str]) -> list[str] | None:
     for at, line in enumerate(lines):
-        none = _POETRY_NONE.match(line)
-        if none:
-            return _report("poetry", line, [(none["what"] or none["asked"])])
+        if none := _POETRY_NONE.match(line):
+            return [none["what"] or none["asked"]]
         if _POETRY_LOCK.search(line):
-            return _report("poetry", line, ["poetry.lock"])
-        if line.endswith("version solving failed.") or "version solving failed" in line:
+            return ["poetry.lock"]
+        if "version solving failed" in line:
             said = " ".join(" ".join(lines[max(0, at - 10) : at + 1]).split())
             names = [found["name"] for found in _POETRY_CONFLICT.finditer(said)]
-            twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-            return _report("poetry", line, twice or names[-1:])
+            return _twice(names) or names[-1:]
     return None
 
 
-def _npm(lines: Sequence[str]) -> ToolReport | None:
+def _npm(lines: Sequence[str]) -> list[str] | None:
     for at, line in enumerate(lines):
         code = _NPM_CODE.match(line)
-        shape = _NPM.get(code["code"]) if code else None
-        if shape is not None:
-            what = next((found["what"] for each in lines[at : at + 40] if (found := shape.match(each))), None)
-            return _report("npm", line, [what] if what else [])
+        if code and (shape := _NPM.get(code["code"])):
+            return [found["what"] for each in lines[at : at + 40] if (found := shape.match(each))][:1]
     return None
 
 
-def _maven(lines: Sequence[str]) -> ToolReport | None:
-    for line in lines:
-        if _MAVEN.match(line):
-            return _report("maven", line, [found["what"] for found in [_MAVEN_ARTIFACT.search(line)] if found])
-    return None
+def _maven(lines: Sequence[str]) -> list[str] | None:
+    line = next((line for line in lines if _MAVEN.match(line)), None)
+    return None if line is None else [found["what"] for found in [_MAVEN_ARTIFACT.search(line)] if found]
 
 
-def _missing(lines: Sequence[str]) -> ToolReport | None:
+def _missing(lines: Sequence[str]) -> list[str] | None:
     for line in lines[-200:]:
-        missing = _MODULE.match(line) or (_COMMAND.match(line) if line.endswith("not found") else None)
-        if missing:
-            return _report("shell", line, [missing["what"]])
+        if missing := _MODULE.match(line) or (_COMMAND.match(line) if line.endswith("not found") else None):
+            return [missing["what"]]
     return None

@@ -10,9 +10,8 @@ from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml import DefusedXmlException, ElementTree
 
-from agent.ci.logs.model import Cause, LoggedFailure, ToolReport, failure
+from agent.ci.logs.model import Cause, ToolReport
 
-TOOL = "junit"
 LIMIT = 2 * 1024 * 1024  # characters of one report
 REPORTS = 200  # that are parsed of one log
 _BEGIN = re.compile(r"<(?P<root>testsuites?)\b")
@@ -34,49 +33,41 @@ def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
         text = "\n".join(lines[at : stop + 1])[begin.start() : LIMIT]
         red = parsed < REPORTS and ("<failure" in text or "<error" in text)
         parsed += red
-        failures = read_report(text[: text.rfind(closing) + len(closing)]) if red else ()
-        if failures:
-            found.append(
-                ToolReport(TOOL, Cause.TEST, f"JUnit report: {len(failures)} failed", failures, (range(at, stop + 1),))
-            )
+        if ids := read_report(text[: text.rfind(closing) + len(closing)]) if red else ():
+            found.append(ToolReport(Cause.TEST, ids, range(at, stop + 1)))
         at = stop + 1
     return tuple(found)
 
 
-def read_report(xml: str) -> tuple[LoggedFailure, ...]:
-    """The failures of one JUnit XML report; none if it is malformed or defines entities."""
+def read_report(xml: str) -> tuple[str, ...]:
+    """The ids of the failures in one JUnit XML report; none if it is malformed or defines entities."""
     try:
         root = ElementTree.fromstring(xml[:LIMIT], forbid_dtd=True)
     except (ParseError, DefusedXmlException, ValueError):
         return ()
-    return tuple(_failures(root, (), False))
+    return tuple(_ids(root))
 
 
-def _failures(element: Element, above: tuple[str, ...], pytest: bool) -> Iterator[LoggedFailure]:
-    stack: list[tuple[Element, tuple[str, ...], bool]] = [(element, above, pytest)]
+def _ids(root: Element) -> Iterator[str]:
+    stack: list[tuple[Element, tuple[str, ...]]] = [(root, ())]
     while stack:
-        node, names, by_pytest = stack.pop()
+        node, suites = stack.pop()
         if node.tag == "testcase":
-            why = next((child for child in node if child.tag in ("failure", "error")), None)
-            if why is not None:
-                yield _failure(node, why, names, by_pytest)
+            if any(child.tag in ("failure", "error") for child in node):
+                yield _id(node, suites)
             continue
         if node.tag == "testsuite":
-            names, by_pytest = (*names, node.get("name", "")), by_pytest or node.get("name", "") == "pytest"
-        stack += [(child, names, by_pytest) for child in reversed(node)]
+            suites = (*suites, node.get("name", ""))
+        stack += [(child, suites) for child in reversed(node)]
 
 
-def _failure(case: Element, why: Element, suites: tuple[str, ...], pytest: bool) -> LoggedFailure:
-    name, group, path = case.get("name", ""), case.get("classname", ""), case.get("file", "")
-    text = why.text or ""
-    message = why.get("message") or text
-    if pytest:
-        return failure(_node_id(group, name, path), message, "pytest", path or _module(group), None, text)
-    if group in ("", "test") and suites:  # node's suites are nested and carry no class
-        return failure(" > ".join((*suites, name)), message, TOOL, path, None, text)
-    if group == "test":
-        return failure(name, message, TOOL, path, None, text)
-    return failure(f"{group}.{name}" if group else name, message, TOOL, path, case.get("line"), text)
+def _id(case: Element, suites: tuple[str, ...]) -> str:
+    name, group = case.get("name", ""), case.get("classname", "")
+    if "pytest" in suites:
+        return _node_id(group, name, case.get("file", ""))
+    if group in ("", "test"):  # node's suites are nested and carry no class
+        return " > ".join((*suites, name))
+    return f"{group}.{name}"
 
 
 def _node_id(group: str, name: str, path: str) -> str:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.ci.logs.classification import read_log
-from agent.ci.logs.model import Cause, failure_ids
+from agent.ci.logs import Cause, read_log
 
 REPLAYS = Path(__file__).resolve().parents[3] / "data" / "replays"
 LOGS = sorted(path for path in REPLAYS.glob("*/*.log") if path.stem != "lint")  # findings have no names
@@ -16,7 +15,7 @@ LOGS = sorted(path for path in REPLAYS.glob("*/*.log") if path.stem != "lint")  
 def test_a_log_names_the_tests_that_failed(log: Path) -> None:
     reading = read_log(log.read_text())
     assert reading.cause is Cause.TEST
-    told, failing = sorted(failure_ids(reading)), json.loads(log.with_suffix(".json").read_text())["failing"]
+    told, failing = sorted(reading.ids), json.loads(log.with_suffix(".json").read_text())["failing"]
     assert len(told) == len(failing)
     # A log tells paths as seen from the folder that the step runs in.
     assert all(f"/{id_}".endswith(f"/{said}") for id_, said in zip(failing, told, strict=True)), (told, failing)

@@ -10,7 +10,7 @@ import pytest
 
 from agent.checks.runner import Runner
 from agent.contract.verdicts import Check, CheckRun, Conditions, Reader
-from agent.guest.observe.ordering import ordered
+from agent.guest.observe.conditions import ordered
 from sandbox.base import Sandbox
 from tests.agent.conftest import Repository
 

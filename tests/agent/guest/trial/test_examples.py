@@ -5,8 +5,7 @@ import time
 import pytest
 
 from agent.guest.trial import examples
-from agent.guest.trial.forks import Fork
-from agent.guest.trial.limits import TimeLimit
+from agent.guest.trial.forks import Fork, TimeLimit
 
 DOCUMENT = """Adds.
 

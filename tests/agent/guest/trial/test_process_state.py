@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agent.guest.trial.process_state import ProcessState
+from agent.guest.trial.batch import ProcessState
 
 
 @pytest.fixture
