@@ -16,7 +16,8 @@ from agent.contract.outcome import Outcome
 from app.clock import Clock
 from app.settings import Settings, SettingsError
 from app.store import figures, memories, queries
-from app.store.database.database import Database, NoDatabase, StoreError
+from app.store.database.address import NoDatabase, StoreError
+from app.store.database.database import Database
 from app.store.database.retries import retried
 from app.store.figures import Figures
 from app.store.leases import changes

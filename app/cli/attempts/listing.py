@@ -14,12 +14,9 @@ from app.cli import terminal
 from app.cli.terminal import plain
 from app.clock import SystemClock
 from app.settings import Settings
-from app.store.database.database import StoreError
 from app.store.events import StoredEvent
 from app.store.store import open_store
 from app.store.values import Attempt, PullRequestResult
-
-__all__ = ["StoreError", "calibration", "list_attempts", "show_attempt"]
 
 BANDS = (0.0, 0.4, 0.6, 0.7, 0.8, 0.9)
 """Lower bounds of the confidence bands; each band ends where the next one starts, the last at 1."""

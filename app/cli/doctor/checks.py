@@ -22,8 +22,8 @@ from app.assembly import models_of, sandboxes_of
 from app.queue.redis import RedisMissing, embedded, running_redis, server_binary
 from app.service.isolation import grounds_of
 from app.settings import PREFIX, Settings, SettingsError, unread_names
+from app.store.database.address import StoreError
 from app.store.database.condition import condition
-from app.store.database.database import StoreError
 from sandbox.base import SandboxUnavailable
 from sandbox.proof.findings import Finding
 from sandbox.proof.prove import prove

@@ -20,7 +20,7 @@ from agent.contract.outcome import NoRepair, Outcome
 from agent.contract.question import Reply
 from agent.engine import Engine
 from app.attempt.story import heal
-from app.github import Repository
+from app.github.repository import Repository
 from app.store.leases.heartbeat import LeaseLost
 from app.store.leases.leases import NotificationLease
 from app.store.models import BlobRow

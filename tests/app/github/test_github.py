@@ -11,24 +11,12 @@ from time import monotonic
 
 import pytest
 
-from app.github import (
-    PUBLISHING,
-    READING,
-    BadCredentials,
-    Conflict,
-    Forbidden,
-    GitHub,
-    Invalid,
-    NotFound,
-    RateLimited,
-    Repository,
-    RetryPolicy,
-    TooLarge,
-    Unavailable,
-)
 from app.github.channel import Token
-from app.github.retries import WritePacer
-from app.github.types import CheckOutput, CheckReport, Permission
+from app.github.client import GitHub
+from app.github.errors import BadCredentials, Conflict, Forbidden, Invalid, NotFound, RateLimited, TooLarge, Unavailable
+from app.github.repository import Repository
+from app.github.retries import RetryPolicy, WritePacer
+from app.github.types import PUBLISHING, READING, CheckOutput, CheckReport, Permission
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.auth import private_pem
 from tests.standins.github.faults import Fault
