@@ -8,7 +8,6 @@ import faulthandler
 import gc
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -153,9 +152,7 @@ async def web(settings: Settings) -> None:
 
 
 def loop_of_web() -> asyncio.AbstractEventLoop:
-    """uvloop's event loop where available: it takes twice the webhooks of asyncio's own."""
-    if sys.platform == "win32":
-        return asyncio.new_event_loop()
+    """uvloop's event loop: it takes twice the webhooks of asyncio's own."""
     import uvloop
 
     return uvloop.new_event_loop()

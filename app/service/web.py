@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -240,10 +241,6 @@ def _pages_listen(url: str, settings: Settings) -> None:
 
 
 def _allow_open_files() -> None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

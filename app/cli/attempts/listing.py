@@ -8,13 +8,13 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any
 
+import msgspec
 from rich.table import Table
 
 from app.cli import terminal
 from app.cli.terminal import plain
 from app.clock import SystemClock
 from app.settings import Settings
-from app.store.events import StoredEvent
 from app.store.store import open_store
 from app.store.values import Attempt, PullRequestResult
 
@@ -59,7 +59,11 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
         (attempt,) = found
         timeline = await store.timeline(attempt.id)
     if json:
-        _print_json({**_as_json(attempt), "timeline": [_event_as_json(stored) for stored in timeline]})
+        events = [
+            {"sequence": stored.sequence, "at": stored.at.isoformat(), **msgspec.to_builtins(stored.event)}
+            for stored in timeline
+        ]
+        _print_json({**_as_json(attempt), "timeline": events})
         return True
     console = terminal.console()
     for name, value in _as_json(attempt).items():
@@ -143,13 +147,6 @@ def _as_json(attempt: Attempt) -> dict[str, Any]:
         "created_at": attempt.created_at.isoformat(),
         "ended_at": attempt.ended_at.isoformat() if attempt.ended_at else None,
     }
-
-
-def _event_as_json(stored: StoredEvent) -> dict[str, Any]:
-    import msgspec
-
-    event: dict[str, Any] = msgspec.to_builtins(stored.event)
-    return {"sequence": stored.sequence, "at": stored.at.isoformat(), **event}
 
 
 def _cut(name: str) -> str:
