@@ -205,9 +205,9 @@ def health() -> None:
     from app.store.database.address import StoreError
 
     parts = run(service_health.of_worker(settings), StoreError, RedisMissing)
-    for name, part in parts.items():
-        typer.echo(f"{name}: {part.reason or 'ok'}", err=not part.ok)
-    raise typer.Exit(0 if all(part.ok for part in parts.values()) else 1)
+    for name, reason in parts.items():
+        typer.echo(f"{name}: {reason or 'ok'}", err=bool(reason))
+    raise typer.Exit(1 if any(parts.values()) else 0)
 
 
 def _selection(

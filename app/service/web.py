@@ -103,8 +103,8 @@ async def _healthy() -> dict[str, str]:
 async def _ready(request: Request) -> JSONResponse:
     health: Health = request.state.health
     parts = await health.parts()
-    is_ready = all(part.ok for part in parts.values())
-    report = {name: {"ok": part.ok, "reason": part.reason} for name, part in parts.items()}
+    is_ready = not any(parts.values())
+    report = {name: {"ok": not reason, "reason": reason} for name, reason in parts.items()}
     return JSONResponse({"status": "ready" if is_ready else "not ready", "parts": report}, 200 if is_ready else 503)
 
 

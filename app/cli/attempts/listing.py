@@ -20,6 +20,10 @@ from app.store.values import Attempt, PullRequestResult
 
 BANDS = (0.0, 0.4, 0.6, 0.7, 0.8, 0.9)
 """Lower bounds of the confidence bands; each band ends where the next one starts, the last at 1."""
+_SAME_FIELDS = (  # of an attempt and of its JSON
+    *("head_sha", "head_branch", "number", "trigger", "status", "outcome", "reason", "next_step"),
+    *("forked_from", "from_iteration", "model", "confidence", "tries"),
+)
 _LONGEST = 60  # characters of a name in a table
 
 
@@ -125,21 +129,9 @@ def _as_json(attempt: Attempt) -> dict[str, Any]:
     return {
         "id": attempt.id,
         "repository": attempt.repository.full_name,
-        "head_sha": attempt.head_sha,
-        "head_branch": attempt.head_branch,
-        "number": attempt.number,
-        "status": attempt.status,
-        "outcome": attempt.outcome,
-        "reason": attempt.reason,
-        "next_step": attempt.next_step,
+        **{name: getattr(attempt, name) for name in _SAME_FIELDS},
         "question": attempt.question.text if attempt.question else None,
         "diff": attempt.question.diff if attempt.question else None,
-        "forked_from": attempt.forked_from,
-        "from_iteration": attempt.from_iteration,
-        "model": attempt.model,
-        "confidence": attempt.confidence,
-        "tries": attempt.tries,
-        "trigger": attempt.trigger,
         "requests": [request.title for request in attempt.requests],
         "pull_request": attempt.pull_request.url if attempt.pull_request else None,
         "tokens": attempt.usage.tokens_in + attempt.usage.tokens_out,
