@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from agent.contract.outcome import Outcome
 from app.dashboard.feed import PAGE, Feed, Update
-from app.dashboard.filters import BadQuery, cursor_of, find_attempt, parse_query, store_of
+from app.dashboard.filters import cursor_of, find_attempt, parse_query, store_of
 from app.dashboard.safe_text import Sanitizer, run_in_thread
 from app.dashboard.stream import Position, message, position_of, stream
 from app.store.events import StoredEvent
@@ -171,10 +171,6 @@ def router(sanitizer: Sanitizer) -> APIRouter:
 
 def problems(app: FastAPI) -> None:
     """Answer invalid API requests with a `Problem`."""
-
-    @app.exception_handler(BadQuery)
-    async def bad_query(_: Request, error: BadQuery) -> Response:
-        return problem(422, str(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
