@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
-from agent.ci.runners.options import Options, separate_options
+from agent.ci.runners.options import separate_options
 from agent.ci.runners.subshells import grouped, isolated, joined
 from agent.guest.text import one_line
 
