@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from agent.ci.expressions.numbers import exact
+from agent.ci.expressions.values import exact
 from sandbox.base import KIB
 
 SIZE_LIMIT = 512 * KIB
