@@ -18,6 +18,7 @@ from agent.ci.job.replay import Replayer
 from agent.ci.job.selection import ChosenJob, FailedJob, select_leg
 from agent.ci.job.traversal import read_steps
 from agent.ci.project import detection, ecosystems
+from agent.ci.project.asking import ask
 from agent.ci.project.commands import read_command, tools_of
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.project.detection import Project
@@ -29,7 +30,7 @@ from agent.contract.outcome import Outcome
 from agent.contract.verdicts import Check, CheckRun, Service
 from agent.guest.text import one_line
 from agent.report.endings import Ending
-from sandbox.base import Packages, Workspace
+from sandbox.base import Packages, Sandbox, Workspace
 
 READING = 20.0  # seconds for reading the workflows of all jobs; an ordinary one takes milliseconds
 NO_CHECKS = Ending(
@@ -93,11 +94,26 @@ async def plan(
     configuration: Configuration = NO_CONFIGURATION,
     command: str | None = None,
     image: str | None = None,
+    sandbox: Sandbox | None = None,
 ) -> Plan:
-    """`image` is the requested image that the workspace's code runs in.
+    """`image` is the requested image that the workspace's code runs in; tools are asked in `sandbox` what they would run.
 
     Raises `SandboxError`; whatever the repository's files hold, the result is a plan or a reason."""
     project = await detection.read_project(workspace)
+    while True:
+        planned = await _planned(project, workspace, jobs, configuration, command, image)
+        if sandbox is None or not await ask(project.answers, sandbox):
+            return planned
+
+
+async def _planned(
+    project: Project,
+    workspace: Workspace,
+    jobs: tuple[FailedJob | ChosenJob, ...],
+    configuration: Configuration,
+    command: str | None,
+    image: str | None,
+) -> Plan:
     planner = _Planner(project, MatchedFiles(project.paths, workspace.root))
     if command is not None:
         planner.add_command(TestCommand(run=command), "command line")

@@ -54,15 +54,20 @@ class Constant:
     value: ast.expr | None
 
 
+def parse(text: str) -> ast.Module | None:
+    """The tree of a text from anywhere; None if it is not Python, or nested too deeply to be read."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 class Module:
     """A file's text and its outline."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path, self.lines = path, text.split("\n")
-        try:
-            self._tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            self._tree = ast.Module(body=[], type_ignores=[])
+        self._tree = parse(text) or ast.Module(body=[], type_ignores=[])
         self.definitions = tuple(_definitions(self._tree, ""))
         self.constants = tuple(_constants(self._tree, ""))
         self._imports: list[tuple[str, str]] | None = None

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import IO, Any, TypeVar
 
 from e2b_code_interpreter import AsyncSandbox, CommandExitException, NotFoundException, SandboxNetworkUpdate
@@ -25,12 +24,12 @@ OUTPUT_LIMIT = 256 * 1024  # bytes of output; a command of ours with more is kil
 
 
 class E2BMachine:
-    """`sandbox.remote.client.Machine`, and its life cycle. `disk` is the limit that a full disk reports."""
+    """`disk` is the limit that a full disk reports."""
 
     def __init__(self, account: Account, sandbox: AsyncSandbox, disk: int) -> None:
         self._account, self._sandbox, self._disk = account, sandbox, disk
         self._patience = account.timeouts
-        self._silent: float | None = None  # since when no command could be started
+        self._silent: float | None = None  # since when the connection fails
         self._ends = time.monotonic() + account.lifetime  # by the plan, whatever the lease
 
     async def put(self, path: str, content: bytes | IO[bytes], seconds: float) -> None:
@@ -57,46 +56,37 @@ class E2BMachine:
         except NotFoundException:
             return None
 
-    async def run(self, script: str, seconds: float) -> bytes:
-        """Run a command of ours as root. If the stream is lost, reconnect to the process by its number."""
-        output, until = _Output(), time.monotonic() + seconds
+    async def run(self, script: str, seconds: float) -> str:
+        """Run a short command of ours as root; returns what it printed before it ended or the connection was lost."""
+        output = _Output()
         # A kill reaches only `timeout`, so its child must die with it.
         guarded = f"exec timeout -k 5 {int(seconds) + 1} setpriv --pdeathsig KILL {script}"
-        starting = partial(
-            self._sandbox.commands.run,
-            guarded,
-            background=True,
-            user="root",
-            cwd="/",
-            timeout=seconds + 10.0,
-            request_timeout=self._patience.call,
-            on_stdout=output.add,
-            retain_output=False,
-        )
-        opening = asyncio.create_task(self._start(starting, seconds))
         handle: Any = None
         try:
-            handle = await asyncio.shield(opening)
-            while handle is not None:
-                try:
-                    async with asyncio.timeout(max(until - time.monotonic(), 0.0) + 10.0):
-                        await handle.wait()
-                    break
-                except CommandExitException:
-                    break
-                except Exception as error:  # the SDK raises bare `Exception` and transport errors too
-                    if output.is_full:
-                        raise SandboxLost("a command of ours printed too much") from error
-                    if failure_of(error) is not Failure.CONNECTION:
-                        raise self._broken(error) from error
-                    if time.monotonic() > until:  # perhaps only the stream is dead: the client fetches the answer as a file
-                        output.lost = True
-                        await self._stop(opening, handle)
-                        break
-                handle = await self._reconnect(handle.pid, output, until)
-        except BaseException:
-            await asyncio.shield(self._stop(opening, handle))
-            raise
+            async with asyncio.timeout(min(seconds, self._patience.call) + 1.0):
+                handle = await self._sandbox.commands.run(
+                    guarded,
+                    background=True,
+                    user="root",
+                    cwd="/",
+                    timeout=seconds + 10.0,
+                    request_timeout=self._patience.call,
+                    on_stdout=output.add,
+                    retain_output=False,
+                )
+            self._silent = None
+            async with asyncio.timeout(seconds + 10.0):
+                await handle.wait()
+        except CommandExitException:
+            pass
+        except BaseException as error:
+            if handle is not None:
+                await asyncio.shield(_kill(handle))
+            if not isinstance(error, Exception):
+                raise
+            if output.is_full:
+                raise SandboxLost("a command of ours printed too much") from error
+            await self._wait_for_connection(error)
         return output.value
 
     async def start(self, script: str, env: Mapping[str, str], seconds: float) -> str:
@@ -157,53 +147,14 @@ class E2BMachine:
             return SandboxLost(f"E2B: the machine reached the plan's lifetime of {self._account.lifetime:.0f} s")
         return broken(error, self._disk)
 
-    async def _start(self, starting: Callable[[], Awaitable[Any]], seconds: float) -> Any:
-        """Start a command once. If the connection is lost before its number is known, return None: the client repeats it."""
-        try:
-            async with asyncio.timeout(min(seconds, self._patience.call) + 1.0):
-                handle = await starting()
-        except Exception as error:  # as in `run`
-            now = time.monotonic()
-            self._silent = self._silent or now
-            if failure_of(error) not in (*RETRIED, Failure.LIMITED) or now - self._silent > self._patience.line:
-                raise self._broken(error) from error
-            # Raises if the machine is gone; the API knows even when the machine itself does not answer.
-            await self._retry(self._sandbox.get_info, self._patience.line)
-            return None
-        self._silent = None
-        return handle
-
-    async def _reconnect(self, pid: int, output: _Output, until: float) -> Any:
-        """Reconnect to the running command; None if it has ended."""
-        output.lost = True
-
-        async def connect() -> Any:
-            try:
-                return await self._sandbox.commands.connect(
-                    pid,
-                    timeout=max(until - time.monotonic(), 1.0) + 10.0,
-                    request_timeout=self._patience.call,
-                    on_stdout=output.add,
-                    retain_output=False,
-                )
-            except NotFoundException as error:
-                if failure_of(error) is Failure.MISSING:
-                    return None
-                raise
-
-        return await self._retry(connect, self._patience.line)
-
-    async def _stop(self, opening: asyncio.Task[Any], handle: Any) -> None:
-        """Kill a command whose client is gone."""
-        with suppress(SandboxError, asyncio.CancelledError):
-            handle = handle or await opening
-        if handle is None:
-            return
-        with suppress(Exception):  # the machine may be gone
-            async with asyncio.timeout(self._patience.call):
-                await handle.kill()
-        with suppress(Exception):  # likewise
-            await handle.disconnect()
+    async def _wait_for_connection(self, error: Exception) -> None:
+        """Raises `SandboxError` if `error` is no lost connection, the machine is gone, or no command could start for long."""
+        now = time.monotonic()
+        self._silent = self._silent or now
+        if failure_of(error) not in (*RETRIED, Failure.LIMITED) or now - self._silent > self._patience.line:
+            raise self._broken(error) from error
+        # The API knows whether the machine is gone even when the machine itself does not answer.
+        await self._retry(self._sandbox.get_info, self._patience.line)
 
     async def _retry(self, work: Callable[[], Awaitable[T]], seconds: float) -> T:
         """Retry idempotent `work` for `seconds`. Raises `SandboxError`, and `NotFoundException` for a missing file."""
@@ -224,13 +175,21 @@ class E2BMachine:
             wait = min(wait * 2, 5.0)
 
 
+async def _kill(handle: Any) -> None:
+    """Kill a command that nobody waits for."""
+    for end in (handle.kill, handle.disconnect):
+        with suppress(Exception):  # the machine may be gone
+            async with asyncio.timeout(5.0):
+                await end()
+
+
 class _Output:
     """Bounded output of a command of ours."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._size = 0
-        self.is_full = self.lost = False
+        self.is_full = False
 
     def add(self, text: str) -> None:
         """Raises `ValueError` above the limit; the SDK then ends the stream and the waiting `run` kills the command."""
@@ -241,6 +200,5 @@ class _Output:
         self._parts.append(text)
 
     @property
-    def value(self) -> bytes:
-        """The output; empty if some of it was lost."""
-        return b"" if self.lost else "".join(self._parts).encode()
+    def value(self) -> str:
+        return "".join(self._parts)

@@ -45,7 +45,7 @@ print("reached", *reached) if reached else print("closed")
 
 
 class E2BNetworkGate:
-    """`sandbox.remote.client.NetworkGate`. `hosts` are those of the index ("name:port")."""
+    """Access to `hosts`, those of the index ("name:port"), which is closed except during installs."""
 
     def __init__(self, machine: E2BMachine, hosts: frozenset[str]) -> None:
         self._machine, self._hosts = machine, hosts
@@ -83,7 +83,7 @@ class E2BNetworkGate:
         await self._machine.update_network({"allow_internet_access": False})
         command = shlex.join((wire.INTERPRETER, "-I", "-c", _PROBE, *TRIED, *sorted(self._hosts)))
         for _ in range(PROBES):  # a lost connection says nothing about the network
-            output = (await self._machine.run(command, PROBE_SECONDS)).decode(errors="replace").strip()
+            output = (await self._machine.run(command, PROBE_SECONDS)).strip()
             if output == "closed":
                 self._is_closed = True
                 return

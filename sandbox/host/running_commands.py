@@ -33,6 +33,11 @@ class RunningCommands:
             raise SandboxLost("the workspace was closed while its command was running", argv)
         return task.result()
 
+    def check_open(self) -> None:
+        """Raises `SandboxLost` after `cancel_all`."""
+        if self._ended:
+            raise SandboxLost("the workspace is closed")
+
     async def cancel_all(self) -> None:
         """Cancel the running commands and refuse new ones."""
         self._ended = True

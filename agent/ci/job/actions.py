@@ -1,6 +1,6 @@
 """What well-known actions mean for a replay: nothing, a toolchain, a linter's command line, or unknown. Pure.
 
-Actions of the repository itself are read from their own files (`action_steps`).
+Actions of the repository itself are read from their own files (`steps`).
 """
 
 from __future__ import annotations

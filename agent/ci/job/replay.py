@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from agent.checks.runner import Runner
 from agent.ci.expressions import Value
 from agent.ci.expressions.values import Files
-from agent.ci.job.leg import Leg, Performed, RunRequest, TraversalResult
+from agent.ci.job.leg import Leg, Performed, TraversalResult
 from agent.ci.job.traversal import advance, traverse
+from agent.ci.project.asking import ask
 from agent.ci.project.detection import Project
 from agent.contract.verdicts import Check, CheckRun
 from agent.guest.supervise import steps
@@ -40,8 +41,10 @@ class Replayer:
         traversal = traverse(leg, project, files, runs=True, until=self.until)
         async with self.sandbox.candidate() as workspace:
             replay, performed = Replay(self, workspace), None
-            while isinstance(request := await asyncio.to_thread(advance, traversal, performed), RunRequest):
-                performed = await replay.perform(*request)
+            while not isinstance(request := await asyncio.to_thread(advance, traversal, performed), TraversalResult):
+                performed = None if request is None else await replay.perform(*request)
+                if request is None:
+                    await ask(project.answers, self.sandbox)
             return request
 
 

@@ -45,7 +45,8 @@ from agent.report.endings import Ending, stopped_before
 
 Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reached, or no check at all
 T = TypeVar("T")
-Running: TypeAlias = Generator[RunRequest, Performed | None, T]  # each request is answered by the run
+# Each request is answered by the run; None requests that the project's open questions are answered.
+Running: TypeAlias = Generator[RunRequest | None, Performed | None, T]
 
 
 def read_steps(leg: Leg, project: Project, files: Files, *, until: float = math.inf) -> TraversalResult:
@@ -58,7 +59,7 @@ def read_steps(leg: Leg, project: Project, files: Files, *, until: float = math.
     return result
 
 
-def advance(traversal: Running[TraversalResult], performed: Performed | None = None) -> RunRequest | TraversalResult:
+def advance(traversal: Running[TraversalResult], performed: Performed | None = None) -> RunRequest | TraversalResult | None:
     """The next request of a traversal after the answer to the one before, or its result."""
     try:
         return traversal.send(performed)
@@ -142,6 +143,9 @@ class _Traversal:
             if needs is not None:
                 raise needs
             meaning = self.reader.read(current, self.recorder.packages.python)
+            while self.runs and self.reader.project.answers.open:
+                yield None
+                meaning = self.reader.read(current, self.recorder.packages.python)
         except Unavailable as stands:
             return self._leave_out(current, stands)
         return (yield from self._apply(meaning, current))

@@ -72,6 +72,8 @@ def _pip(arguments: list[str]) -> Packages:
             constraints.append(next(rest, ""))
         elif argument in ("-e", "--editable"):
             projects.append(next(rest, ""))
+        elif re.match(r"-e[^-]", argument):
+            projects.append(argument[2:])
         elif argument in _PIP_VALUED:
             next(rest, "")  # the operator configures the index
         elif argument.startswith("-"):

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.ci.project.asking import Answer, Question
 from agent.ci.project.detection import Project
 from sandbox.base import Packages
 
@@ -90,6 +91,14 @@ class ShellContext:
 
     def has(self, name: str) -> bool:
         return self.path(name) in self.project.paths
+
+    def ask(self, argv: Sequence[str], needs: Sequence[str] = ()) -> Answer:
+        """What a tool says about itself, run in this folder and environment. Raises `Unfollowed` where it was not asked."""
+        question = Question(tuple(argv), self.path("."), tuple(sorted(self.env.items())), tuple(needs))
+        answer = self.project.answers.to(question)
+        if answer.missing:
+            raise Unfollowed(answer.missing)
+        return answer
 
     def moved(self, cwd: str) -> ShellContext:
         return replace(self, cwd=self.path(cwd))

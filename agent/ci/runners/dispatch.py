@@ -1,6 +1,6 @@
 """Follows a command line, or shell text, through the runners that it calls to what they run in the one prepared environment.
 
-Runners can call runners (make → tox → pytest), within bounds on depth and number. Nothing is executed.
+Runners can call runners (make → tox → pytest), within bounds on depth and number. Nothing is executed here.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agent.ci.project.detection import Project
-from agent.ci.runners import hatch, just, pdm, pipenv, poetry, precommit, project_tasks, uv
+from agent.ci.runners import hatch, just, make, nox, pdm, pipenv, poetry, precommit, project_tasks, uv
 from agent.ci.runners.context import DEPTH, TEXT_LIMIT, Followed, Runner, ShellContext, Steps, Unfollowed
-from agent.ci.runners.make import make
-from agent.ci.runners.nox import nox
 from agent.ci.runners.script import read_script
 from agent.ci.runners.tox import tox
 from agent.ci.shell.python_call import module_of

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - files, written as text
-"""Records which sessions the real nox lists for a corpus of noxfiles, as the judge of our own reading (`nox_recorded.json`).
+"""Records which sessions the real nox lists for a corpus of noxfiles, as the judge of what ours says (`nox_recorded.json`).
 
-Run by hand where nox is installed: `python tests/agent/ci/runners/nox/record_nox.py PATH_OF_NOX`. Each session writes what it would
+Run by hand where nox is installed: `python tests/agent/ci/runners/record_nox.py PATH_OF_NOX`. Each session writes what it would
 install and run by a stand-in for its methods, so the commands are those that the real nox came to, too.
 """
 

@@ -9,9 +9,9 @@ import pytest
 from agent.ci.runners.context import Followed, Unfollowed
 from agent.ci.runners.dispatch import follow
 from sandbox.base import Packages
-from tests.agent.ci.runners.project import project
+from tests.agent.ci.runners.project import asking, project
 
-needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 
 # Modelled on what projects have. None of their lines calls another runner or installs, so the words are to be make's own.
 CORPUS = {
@@ -46,7 +46,6 @@ CORPUS = {
 }
 
 
-@needs_make
 @pytest.mark.parametrize("name", CORPUS)
 def test_the_recipes_are_those_that_make_would_run(name: str, tmp_path: Path) -> None:
     text, arguments = CORPUS[name]
@@ -60,61 +59,64 @@ def test_the_recipes_are_those_that_make_would_run(name: str, tmp_path: Path) ->
         check=True,
         env={"PATH": "/usr/bin:/bin"},
     ).stdout
-    found = follow(["make", *arguments.split()], project({"Makefile": text}), {})
+    found = asking(["make", *arguments.split()], {"Makefile": text}, tmp_path)
     assert isinstance(found, Followed), found
     ours = [line.removesuffix(" || true") for line in found.command.replace("\\\n", " ").split("\n")]
     theirs = [line for line in said.replace("\\\n", " ").split("\n") if line and not line.startswith("#")]
     assert [line.split() for line in ours] == [line.split() for line in theirs]
 
 
-def test_a_target_is_followed_through_other_runners_to_its_packages_and_variables() -> None:
+def test_a_target_is_followed_through_other_runners_to_its_packages_and_variables(tmp_path: Path) -> None:
     files = {
         "Makefile": "export MODE = ci\ninstall:\n\tpip install -e .[test]\ntest: install\n\ttox -e py311\n",
         "tox.ini": "[testenv]\ncommands = pytest\ndeps = attrs\nskip_install = true\n",
     }
-    found = follow(shlex.split("FOO=1 make test"), project(files), {})
+    found = asking(shlex.split("FOO=1 make test"), files, tmp_path)
     assert isinstance(found, Followed)
     assert (found.command, found.env, found.python) == ("pytest", {"FOO": "1", "MODE": "ci"}, "3.11")
     assert found.packages == Packages(("attrs",), projects=(".[test]",), python="3.11")
 
 
-def test_another_folder_and_each_line_is_a_shell_of_its_own() -> None:
-    found = follow(
-        ["make", "-C", "sub", "t"],
-        project({"sub/Makefile": "t:\n\tcd deep && pytest\n\t-false\n\tmake more\nmore:\n\tls\n"}),
-        {},
-    )
+def test_another_folder_and_each_line_is_a_shell_of_its_own(tmp_path: Path) -> None:
+    text = "SUB = deep\nt:\n\tcd $(SUB) && pytest\n\t-false $(SUB) \\\n\t  x\n\t@$(MAKE) more\nmore:\n\tls\n"
+    found = asking(["make", "-C", "sub", "t"], {"sub/Makefile": text}, tmp_path)
     assert isinstance(found, Followed)
     assert found.cwd == "sub"
-    assert found.command == "(\ncd deep && pytest\n)\nfalse || true\nls"
+    assert found.command.split("\n") == ["(", "cd deep && pytest", ")", "false deep    x || true", "ls"]
+
+
+def test_what_only_make_itself_can_expand_is_followed(tmp_path: Path) -> None:
+    text = "$(info reading)\ninclude more.mk\nA := $(shell echo a b)\n%.o: %.c\n\tcc $<\ndefine BOTH\npytest $(A)\nruff $(C)\nendef\n"
+    files = {"Makefile": f"{text}t: x.o\n\t$(BOTH)\n", "more.mk": "C = check\n", "x.c": ""}
+    found = asking(["make", "t"], files, tmp_path)
+    assert isinstance(found, Followed)
+    assert (found.command, found.notes) == ("cc x.c\npytest a b\nruff check", ())
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("", "no Makefile"),
-        ("other:\n\tls\n", "no target `t`"),
-        ("A = $(B)\nB = $(A)\nt:\n\techo $(A)\n", "refers to itself"),
-        ("A := $(shell ls)\nt:\n\techo $(A)\n", "only known when it is run"),
-        ("%.o: %.c\n\tcc $<\nt: a.o\n\tls\n", "pattern rule"),
-        (
-            "A = x\n"
-            + "".join(f"A{n} = $(A{n - 1})$(A{n - 1})$(A{n - 1})$(A{n - 1})\n" for n in range(1, 20))
-            + "A0 = xxxxxxxx\nt:\n\techo $(A19)\n",
-            "without bound",
-        ),
-        ("".join(f"t{n}: t{n + 1}\n" for n in range(500)) + "t: t0\n\tls\n", "too deeply|no target"),
-        ("t:\n\techo $(A\n", "not closed"),
+        ("other:\n\tls\n", "No rule to make target 't'"),
+        ("A = $(B)\nB = $(A)\nt:\n\techo $(A)\n", "references itself"),
+        ("t:\n\techo $(A\n", "unterminated variable reference"),
     ],
 )
-def test_what_cannot_be_followed_says_why(text: str, reason: str) -> None:
-    found = follow(["make", "t"], project({"Makefile": text} if text else {}), {})
+def test_what_cannot_be_followed_says_why(text: str, reason: str, tmp_path: Path) -> None:
+    found = asking(["make", "t"], {"Makefile": text} if text else {}, tmp_path)
     assert isinstance(found, Unfollowed)
     assert any(part in found.reason for part in reason.split("|"))
 
 
-def test_an_include_is_a_note_and_make_that_calls_itself_ends() -> None:
-    found = follow(["make", "t"], project({"Makefile": "include common.mk\nt:\n\t$(MAKE) t\n"}), {})
+def test_make_that_calls_itself_ends(tmp_path: Path) -> None:
+    found = asking(["make", "t"], {"Makefile": "t:\n\t$(MAKE) t\n"}, tmp_path)
     assert isinstance(found, Followed)
-    assert "the Makefile includes common.mk, which is not supported" in found.notes
     assert any("more than" in note for note in found.notes)
+
+
+def test_what_was_not_asked_is_said() -> None:
+    read = project({"Makefile": "t:\n\tls\n"})
+    found = follow(["make", "t"], read, {})
+    assert isinstance(found, Unfollowed)
+    assert found.reason == "it was not asked what it runs"
+    assert [question.argv[0] for question in read.answers.open] == ["bash"]
