@@ -117,8 +117,8 @@ async def _planned(
     planner = _Planner(project, MatchedFiles(project.paths, workspace.root))
     if command is not None:
         planner.add_command(TestCommand(run=command), "command line")
-    elif configuration.tests and not any(isinstance(job, ChosenJob) for job in jobs):
-        for test in configuration.tests:
+    elif configuration.test and not any(isinstance(job, ChosenJob) for job in jobs):
+        for test in configuration.test:
             planner.add_command(test, "configuration")
     else:
         for job in jobs:

@@ -34,6 +34,9 @@ class WorkflowProblem:
         return self.sentence if self.line is None else f"line {self.line}: {self.sentence}"
 
 
+EMPTY = WorkflowProblem("The file is empty.")
+
+
 class WorkflowError(Exception):
     """Ends reading early; never leaves this package."""
 
@@ -122,7 +125,7 @@ class _Composer:
     def document(self) -> Node:
         self._next()  # the stream's start
         if isinstance(self._next(), yaml.StreamEndEvent):
-            raise WorkflowError("The file is empty.")
+            raise WorkflowError(EMPTY.sentence)
         node, _ = self._node(self._next(), 1)
         self._next()  # the document's end
         after = self._next()
