@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.contract.budget import Budget
@@ -143,13 +144,18 @@ def check_trust(settings: Settings) -> None:
 
 async def sandboxes_of(settings: Settings) -> Sandboxes:
     """The service's sandboxes. Raises `SettingsError` as `check_trust` does, and `SandboxUnavailable`."""
+    check_trust(settings)
+    return await sandboxes_in(settings.sandboxes, settings, trusted=settings.trust_code)
+
+
+async def sandboxes_in(folder: Path, settings: Settings, *, trusted: bool) -> Sandboxes:
+    """The configured sandboxes, with their files in `folder`. Raises `SettingsError` (see `e2b_of`), `SandboxUnavailable`."""
     from sandbox.backends import ContainerOptions, open_sandboxes
 
-    check_trust(settings)
     return await open_sandboxes(
         settings.sandbox,
-        settings.sandboxes,
-        trusted=settings.trust_code,
+        folder,
+        trusted=trusted,
         index_hosts=settings.package_index_hosts,
         containers=ContainerOptions(settings.sandbox_image, settings.docker_host, settings.sandbox_images),
         e2b=e2b_of(settings),

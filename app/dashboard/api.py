@@ -20,11 +20,9 @@ from starlette.responses import Response
 
 from agent.contract.outcome import Outcome
 from app.dashboard.feed import PAGE, Feed, Update
-from app.dashboard.filters import BadQuery, cursor_of, parse_query
-from app.dashboard.lookup import find_attempt, store_of
-from app.dashboard.safe_text import Sanitizer
+from app.dashboard.filters import BadQuery, cursor_of, find_attempt, parse_query, store_of
+from app.dashboard.safe_text import Sanitizer, run_in_thread
 from app.dashboard.stream import Position, message, position_of, stream
-from app.dashboard.threads import run_in_thread
 from app.store.events import StoredEvent
 from app.store.store import Store
 from app.store.values import Attempt, Status, Trigger

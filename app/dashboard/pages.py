@@ -25,14 +25,12 @@ from app.dashboard import api
 from app.dashboard.access import HostGuard
 from app.dashboard.diffs import affordable
 from app.dashboard.feed import Feed, Update, extended_summary
-from app.dashboard.filters import STATUSES, BadQuery, cursor_of, parse_query, reject_unknown
-from app.dashboard.lookup import Text, find_attempt, store_of
+from app.dashboard.filters import STATUSES, BadQuery, Text, cursor_of, find_attempt, parse_query, reject_unknown, store_of
 from app.dashboard.rendering import Renderer
-from app.dashboard.safe_text import Links, Sanitizer
+from app.dashboard.safe_text import Links, Sanitizer, run_in_thread
 from app.dashboard.status import status_text
 from app.dashboard.stream import Position, message, position_of, stream
 from app.dashboard.summary import AttemptSummary
-from app.dashboard.threads import run_in_thread
 from app.observability.metrics import scraped
 from app.observability.traces import UNTRACED
 from app.settings import Settings

@@ -14,8 +14,7 @@ from agent.contract import words
 from app.dashboard.diffs import Line, lines_of
 from app.dashboard.safe_text import Links, Sanitizer
 from app.dashboard.status import fate, label, learning, pace, status_text, sureness
-from app.publish.proof import likely, source
-from app.publish.reflection_log import spent
+from app.publish.proof import likely, source, spent
 
 _HERE = Path(__file__).parent
 _TRIGGERS = {"automatic": "Failing run", "command": "Command", "fork": "Fork"}

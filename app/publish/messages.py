@@ -13,8 +13,7 @@ from agent.contract.question import Question
 from app.publish import proof
 from app.publish.markdown import Quoter, link, shortened
 from app.publish.outcomes import ENDINGS
-from app.publish.proof import headline
-from app.publish.reflection_log import log_markdown, spent, tried_markdown
+from app.publish.proof import headline, log_markdown, spent, tried_markdown
 
 BODY_LIMIT = 65_536
 """Bytes; GitHub limits characters, which is never stricter."""

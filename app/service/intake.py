@@ -15,11 +15,9 @@ import structlog
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from app.observability import traces
-from app.queue.batching import Batcher
-from app.queue.queue import Queue
+from app.queue.queue import Batcher, Queue
 from app.store.database.retries import is_transient, retried
-from app.store.deliveries.batches import BatchItem, record_batch
-from app.store.deliveries.deliveries import record
+from app.store.deliveries import BatchItem, record, record_batch
 from app.store.store import Store
 from webhooks.intake import Decision, Delivery, Ignored, NotDurable, Receipt, RepairRequest
 

@@ -16,6 +16,10 @@ from webhooks.intake import RepairRequest, RepositoryRef
 
 Status = Literal["queued", "running", "waiting", "ended"]
 Trigger = Literal["automatic", "command", "fork"]
+REQUEST_FIELDS = (
+    "source", "run_id", "check_run_id", "check_suite_id", "pull_number", "comment_id", "sender", "title", "flaky",
+)  # fmt: skip
+"""Fields that a `RepairRequest` and a row of `requests` share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +112,11 @@ def attempt_of(row: AttemptRow) -> Attempt:
     )
     requests = tuple(
         RepairRequest(
-            source=cast(Literal["workflow_run", "check_run", "check_suite", "comment"], request.source),
             installation_id=row.installation_id,
             repository=repository,
             head_sha=row.head_sha,
             head_branch=row.head_branch,
-            run_id=request.run_id,
-            check_run_id=request.check_run_id,
-            check_suite_id=request.check_suite_id,
-            pull_number=request.pull_number,
-            comment_id=request.comment_id,
-            sender=request.sender,
-            title=request.title,
-            flaky=request.flaky,
+            **{name: getattr(request, name) for name in REQUEST_FIELDS},
         )
         for request in row.requests
     )

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from app.store.deliveries.deliveries import record
+from app.store.deliveries import record
 from app.store.store import Store
 from webhooks.intake import Decision, Delivery, RepairRequest, RepositoryRef
 

@@ -67,10 +67,8 @@ def fork(
     settings = load_settings()
     from app.cli.attempts import decisions
 
-    try:
-        run(decisions.fork(settings, attempt, from_iteration=from_iteration, hint=hint, model=model), decisions.StoreError)
-    except decisions.DecisionRefused as refusal:
-        wrong_use(str(refusal))
+    work = decisions.fork(settings, attempt, from_iteration=from_iteration, hint=hint, model=model)
+    run(work, decisions.StoreError, wrong=(decisions.DecisionRefused,))
 
 
 @attempts.command()
@@ -86,7 +84,5 @@ def _answer(*, approved: bool, attempt: str, why: str = "") -> None:
     settings = load_settings()
     from app.cli.attempts import decisions
 
-    try:
-        run(decisions.answer(settings, attempt, approved=approved, why=why), decisions.StoreError)
-    except decisions.DecisionRefused as refusal:
-        wrong_use(str(refusal))
+    work = decisions.answer(settings, attempt, approved=approved, why=why)
+    run(work, decisions.StoreError, wrong=(decisions.DecisionRefused,))

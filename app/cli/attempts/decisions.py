@@ -11,7 +11,7 @@ from app.queue.redis import RedisMissing, running_redis
 from app.settings import PREFIX, Settings
 from app.store.checkpoints.checkpoints import open_checkpoints
 from app.store.database.database import StoreError
-from app.store.leases.decisions import Fork, describe_fork
+from app.store.leases.changes import Fork, describe_fork
 from app.store.store import Store, open_store
 from app.store.values import Attempt
 

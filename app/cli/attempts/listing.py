@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as jsonlib
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
 from typing import Any
@@ -25,24 +24,6 @@ __all__ = ["StoreError", "calibration", "list_attempts", "show_attempt"]
 BANDS = (0.0, 0.4, 0.6, 0.7, 0.8, 0.9)
 """Lower bounds of the confidence bands; each band ends where the next one starts, the last at 1."""
 _LONGEST = 60  # characters of a name in a table
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """Pull requests whose confidence is in this range, and their state."""
-
-    least: float
-    most: float
-    confidences: tuple[float, ...]
-    merged: int
-    closed: int  # unmerged
-    open: int
-
-    @property
-    def share(self) -> float | None:
-        """Merged share of those that were merged or closed."""
-        decided = self.merged + self.closed
-        return self.merged / decided if decided else None
 
 
 async def list_attempts(settings: Settings, *, repository: str | None, limit: int, json: bool) -> None:
@@ -102,51 +83,41 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
 async def calibration(settings: Settings, *, repository: str | None, json: bool) -> None:
     """Print the confidence of repairs against the share that was merged."""
     async with open_store(settings, SystemClock(), migrate=False) as store:
-        bands = banded(await store.pull_request_results(repository=repository))
+        bands = _bands(await store.pull_request_results(repository=repository))
     if json:
-        _print_json([_band_as_json(band) for band in bands])
+        _print_json(bands)
         return
-    if not any(band.confidences for band in bands):
+    if not any(band["count"] for band in bands):
         print("No pull requests yet.")  # noqa: T201 - the command's answer
         return
     table = Table(box=None, pad_edge=False)
     for column in ("confidence", "pull requests", "mean", "merged", "closed", "open", "share merged"):
         table.add_column(column, no_wrap=True)
     for band in bands:
-        table.add_row(
-            f"{band.least:.0%} to {band.most:.0%}",
-            str(len(band.confidences)),
-            f"{fmean(band.confidences):.0%}" if band.confidences else "",
-            str(band.merged),
-            str(band.closed),
-            str(band.open),
-            "" if band.share is None else f"{band.share:.0%}",
-        )
+        mean, share = ("" if value is None else f"{value:.0%}" for value in (band["mean"], band["share_merged"]))
+        counts = (str(band[name]) for name in ("merged", "closed", "open"))
+        table.add_row(f"{band['from']:.0%} to {band['to']:.0%}", str(band["count"]), mean, *counts, share)
     terminal.console().print(table)
 
 
-def banded(fates: list[PullRequestResult]) -> list[Band]:
-    """A reliability table: pull requests by confidence."""
+def _bands(results: list[PullRequestResult]) -> list[dict[str, Any]]:
+    """A reliability table: pull requests by confidence, with the share merged of those that were merged or closed."""
     bands = []
     for least, most in zip(BANDS, (*BANDS[1:], 1.0), strict=True):
-        inside = [fate for fate in fates if least <= fate.confidence < most or (most == 1.0 == fate.confidence)]
-        counts = Counter(fate.state for fate in inside)
-        confidences = tuple(fate.confidence for fate in inside)
-        bands.append(Band(least, most, confidences, counts["merged"], counts["closed"], counts["open"]))
+        inside = [result for result in results if least <= result.confidence < most or (most == 1.0 == result.confidence)]
+        states = Counter(result.state for result in inside)
+        decided = states["merged"] + states["closed"]
+        bands.append(
+            {
+                "from": least,
+                "to": most,
+                "count": len(inside),
+                "mean": fmean(result.confidence for result in inside) if inside else None,
+                **{state: states[state] for state in ("merged", "closed", "open")},
+                "share_merged": states["merged"] / decided if decided else None,
+            }
+        )
     return bands
-
-
-def _band_as_json(band: Band) -> dict[str, Any]:
-    return {
-        "from": band.least,
-        "to": band.most,
-        "count": len(band.confidences),
-        "mean": fmean(band.confidences) if band.confidences else None,
-        "merged": band.merged,
-        "closed": band.closed,
-        "open": band.open,
-        "share_merged": band.share,
-    }
 
 
 def _as_json(attempt: Attempt) -> dict[str, Any]:

@@ -38,20 +38,19 @@ class CheckoutUnreadable(Exception):
         self.path = path
 
 
-class CheckoutChanged(Exception):
-    """The checkout changed since it was packed; nothing was written. `path` is relative to it."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{path} changed during the repair; nothing was written, run again")
-        self.path = path
-
-
 class CheckoutUnwritable(Exception):
     """The repair could not be written; the checkout is unchanged. `path` is relative to it."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path} cannot be written: {reason}; nothing was changed")
+        super().__init__(f"{path} {reason}")
         self.path = path
+
+
+class CheckoutChanged(CheckoutUnwritable):
+    """The checkout changed since it was packed."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "changed during the repair; nothing was written, run again")
 
 
 async def packed(root: Path) -> AsyncIterator[bytes]:
@@ -165,7 +164,8 @@ def _apply(root: Path, edits: Edits) -> None:
     except OSError as error:
         for draft, _ in drafts:
             draft.unlink()
-        raise CheckoutUnwritable(change.path, error.strerror or str(error)) from error
+        reason = f"cannot be written: {error.strerror or error}; nothing was changed"
+        raise CheckoutUnwritable(change.path, reason) from error
     for draft, file in drafts:
         draft.replace(file)
     for change in edits:

@@ -32,7 +32,7 @@ EVENTS: Mapping[str, str] = {
 _LEVELS = ("none", "read", "write", "admin")
 
 
-async def run_checks(settings: Settings, clock: Clock) -> AsyncIterator[Check]:
+async def check_github(settings: Settings, clock: Clock) -> AsyncIterator[Check]:
     try:
         github = github_of(settings, PATIENCE)
     except SettingsError as error:

@@ -22,7 +22,7 @@ from agent.engine import Engine
 from app.attempt.story import heal
 from app.github import Repository
 from app.store.leases.heartbeat import LeaseLost
-from app.store.leases.notifications import NotificationLease
+from app.store.leases.leases import NotificationLease
 from app.store.models import BlobRow
 from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
 from tests.app.plant import NAME, Plant

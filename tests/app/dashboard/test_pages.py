@@ -19,7 +19,7 @@ from agent.contract.usage import Usage
 from app.dashboard import feed
 from app.dashboard.rendering import Renderer
 from app.settings import Settings
-from app.store.leases.decisions import Fork
+from app.store.leases.changes import Fork
 from app.store.models import EventRow
 from app.store.store import Store
 from app.store.values import PullRequestRecord

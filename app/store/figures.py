@@ -1,6 +1,8 @@
-"""Totals over the tables at one moment, for `/metrics`. Reads only.
+"""Totals over the tables at one moment, for `/metrics`, and the stored counters among them (`meters`).
 
-Attempts and deliveries are never deleted, so counters only grow.
+Attempts and deliveries are never deleted, so counters only grow. Meters are incremented by timeline events in the transaction
+that stores the event: so every process reports the same numbers, they survive kills, and they agree with the timeline. Labels
+come from closed lists in our code and from the operator's model names, never from a repository.
 """
 
 from __future__ import annotations
@@ -8,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Double, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, Double, and_, case, func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
+from agent.contract.events import AnyEvent, Degraded, ModelCalled, SandboxOpened, StepDone
 from app.store.models import AttemptRow, DeliveryRow, MeterRow, PullRequestRow
 
 BOUNDS: Final = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0)
@@ -47,7 +50,7 @@ class Figures:
     leases: Mapping[str, int]  # held, expired; now
     unreported: int  # ended attempts whose outcome is not reported to GitHub yet, now
     pulls: Mapping[str, int]  # our pull requests by state, now
-    meters: Mapping[tuple[str, str, str], float]  # see `app.store.figures.meters`
+    meters: Mapping[tuple[str, str, str], float]  # see `app.store.figures`
 
 
 class _seconds_between(GenericFunction[float]):
@@ -128,3 +131,51 @@ def _histogram(seconds: ColumnElement[float]) -> list[ColumnElement[Any]]:
 def _read_histogram(row: Any) -> Histogram:
     *buckets, number, total = row
     return Histogram(tuple(int(bucket) for bucket in buckets), int(number), max(0.0, float(total)))
+
+
+Name = Literal["model_calls", "model_tokens", "model_cost", "model_seconds", "steps", "step_seconds", "sandboxes",
+               "sandbox_seconds", "fallbacks"]  # fmt: skip
+Key = tuple[Name, str, str]
+"""A counter's name and up to two labels."""
+
+LONGEST_LABEL: Final = 100
+# Valid on SQLite and PostgreSQL.
+_ADD: Final = text(
+    "INSERT INTO meters (name, label, detail, value) VALUES (:name, :label, :detail, :value) "
+    "ON CONFLICT (name, label, detail) DO UPDATE SET value = meters.value + excluded.value"
+)
+
+
+async def count(session: AsyncSession, event: AnyEvent) -> None:
+    """Add the event's increments, ordered by key, so that two transactions never deadlock."""
+    rows = [
+        {"name": name, "label": label[:LONGEST_LABEL], "detail": detail, "value": value}
+        for (name, label, detail), value in sorted(increments(event).items())
+        if value > 0
+    ]
+    if rows:
+        await session.execute(_ADD, rows)
+
+
+def increments(event: AnyEvent) -> Mapping[Key, float]:
+    """Which counters an event increments, by how much; pure."""
+    match event:
+        case ModelCalled(model=model):
+            return {
+                ("model_calls", model, "failed" if event.error else "answered"): 1.0,
+                ("model_tokens", model, "input"): float(event.tokens_in),
+                ("model_tokens", model, "output"): float(event.tokens_out),
+                ("model_cost", model, ""): event.cost or 0.0,
+                ("model_seconds", model, ""): event.seconds,
+            }
+        case StepDone(step=step):
+            return {("steps", step, ""): 1.0, ("step_seconds", step, ""): event.seconds}
+        case SandboxOpened(sandbox=kind):
+            return {
+                ("sandboxes", kind, "failed" if event.error else "opened"): 1.0,
+                ("sandbox_seconds", kind, "failed" if event.error else "opened"): event.seconds,
+            }
+        case Degraded(step=step):
+            return {("fallbacks", step, ""): 1.0}
+        case _:
+            return {}
