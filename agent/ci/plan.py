@@ -16,7 +16,7 @@ from agent.ci.job.leg import FailingStep, Leg, StepOutcome, TraversalResult
 from agent.ci.job.refusals import needs_services
 from agent.ci.job.replay import Replayer
 from agent.ci.job.selection import ChosenJob, FailedJob, select_leg
-from agent.ci.job.traversal import traverse
+from agent.ci.job.traversal import read_steps
 from agent.ci.project import detection, ecosystems
 from agent.ci.project.asking import ask
 from agent.ci.project.commands import read_command, tools_of
@@ -100,30 +100,23 @@ async def plan(
 
     Raises `SandboxError`; whatever the repository's files hold, the result is a plan or a reason."""
     project = await detection.read_project(workspace)
+    until = time.monotonic() + READING
     while True:
-        planned = await _planned(project, workspace, jobs, configuration, command, image)
+        planner = _Planner(project, MatchedFiles(project.paths, workspace.root))
+        planner.until = until
+        if command is not None:
+            planner.add_command(TestCommand(run=command), "command line")
+        elif configuration.test and not any(isinstance(job, ChosenJob) for job in jobs):
+            for test in configuration.test:
+                planner.add_command(test, "configuration")
+        else:
+            for job in jobs:
+                await planner.add_job(job, workspace.root, image)
+        planned = await asyncio.to_thread(planner.finish, configuration)
+        asked = time.monotonic()
         if sandbox is None or not await ask(project.answers, sandbox):
             return planned
-
-
-async def _planned(
-    project: Project,
-    workspace: Workspace,
-    jobs: tuple[FailedJob | ChosenJob, ...],
-    configuration: Configuration,
-    command: str | None,
-    image: str | None,
-) -> Plan:
-    planner = _Planner(project, MatchedFiles(project.paths, workspace.root))
-    if command is not None:
-        planner.add_command(TestCommand(run=command), "command line")
-    elif configuration.tests and not any(isinstance(job, ChosenJob) for job in jobs):
-        for test in configuration.tests:
-            planner.add_command(test, "configuration")
-    else:
-        for job in jobs:
-            await planner.add_job(job, workspace.root, image)
-    return await asyncio.to_thread(planner.finish, configuration)
+        until += time.monotonic() - asked
 
 
 async def complete(planned: Plan, stage: Replayer) -> Plan:
@@ -147,8 +140,7 @@ async def complete(planned: Plan, stage: Replayer) -> Plan:
         if not known.result.asks:
             planner.legs.append(known)
             continue
-        await planner.read(known.leg)  # answers `hashFiles` off the event loop, before the replay asks
-        planner.take(known.leg, await stage.replay(known.leg, planned.project, planner.files.known))
+        planner.take(known.leg, await stage.replay(known.leg, planned.project, planner.files))
     ending = planner.ending() or planned.ending
     return replace(
         planned,
@@ -201,14 +193,9 @@ class _Planner:
         if leg.image is not None and leg.image != image:
             other = one_line(leg.image, 100)
             self.notes.append(f"the job runs in the image {other} in CI, but on the sandbox's own system here")
-        result = await self.read(leg)
+        result = await asyncio.to_thread(read_steps, leg, self.project, self.files, until=self.until)
         self.packages = merge(self.packages, result.packages)
         self.take(leg, result)
-
-    async def read(self, leg: Leg) -> TraversalResult:
-        """Off the event loop: a hostile file makes reading it seconds of work."""
-        result = traverse(leg, self.project, self.files, until=self.until)
-        return await asyncio.to_thread(asyncio.run, result)
 
     def take(self, leg: Leg, result: TraversalResult) -> None:
         self.legs.append(PlannedLeg(leg, result))

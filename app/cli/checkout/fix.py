@@ -41,7 +41,7 @@ async def run(root: Path, settings: Settings, *, selection: JobSelection, flaky:
     async def heal(case: Case) -> Repair | NoRepair:
         engine = await local_engine.engine(settings, screen)
         # Nothing is published, so no approval is needed, whatever the repository's configuration says.
-        case = replace(case, configuration=replace(case.configuration, autonomy=None), heals_flakiness=flaky)
+        case = replace(case, configuration=case.configuration.model_copy(update={"autonomy": None}), heals_flakiness=flaky)
         result = await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
         assert not isinstance(result, Waiting), "no approval is requested, as nothing is published"
         return result

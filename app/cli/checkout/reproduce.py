@@ -42,7 +42,7 @@ async def run(root: Path, settings: Settings, *, selection: JobSelection, json: 
     screen = Screen(terminal.console(stderr=True), started)
 
     async def reproduce(case: Case) -> Reproduction:
-        if chosen.skipped and chosen.job is None and not case.configuration.tests:
+        if chosen.skipped and chosen.job is None and not case.configuration.test:
             ending = unreadable_workflow(chosen.skipped[0])
             return Reproduction(without_a_run(ending.outcome, ending.reason, ending.next_step, *chosen.skipped[1:]), None)
         return await (await local_engine.engine(settings, screen)).reproduce(case, emit=screen.emit)

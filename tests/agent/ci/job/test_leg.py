@@ -1,7 +1,6 @@
 import pytest
 
-from agent.ci.job.failing_step import Target, match_steps
-from agent.ci.job.leg import Leg
+from agent.ci.job.leg import Leg, Target, match_steps
 from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.workflow_file import read_workflow
 
