@@ -143,7 +143,7 @@ def _oracle(given: str) -> Literal["all", "half"]:
 
 def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
     """Run a benchmark until it ends or Ctrl-C is pressed, print the results and exit."""
-    from agent.bench.specimen import BadInput
+    from agent.bench.lab import BadInput
     from app.cli.bench.results_file import Header, ResultsNotSaved, open_results
     from app.settings import SettingsError
     from app.settings import load as settings
@@ -198,7 +198,7 @@ def _until_stopped(run: Run) -> bool:
 
 def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:
     """Raises `BadInput` for an unknown id."""
-    from agent.bench.specimen import BadInput
+    from agent.bench.lab import BadInput
 
     known = list(benchmark.groups)
     if wanted is None:
