@@ -100,30 +100,23 @@ async def plan(
 
     Raises `SandboxError`; whatever the repository's files hold, the result is a plan or a reason."""
     project = await detection.read_project(workspace)
+    until = time.monotonic() + READING
     while True:
-        planned = await _planned(project, workspace, jobs, configuration, command, image)
+        planner = _Planner(project, MatchedFiles(project.paths, workspace.root))
+        planner.until = until
+        if command is not None:
+            planner.add_command(TestCommand(run=command), "command line")
+        elif configuration.test and not any(isinstance(job, ChosenJob) for job in jobs):
+            for test in configuration.test:
+                planner.add_command(test, "configuration")
+        else:
+            for job in jobs:
+                await planner.add_job(job, workspace.root, image)
+        planned = await asyncio.to_thread(planner.finish, configuration)
+        asked = time.monotonic()
         if sandbox is None or not await ask(project.answers, sandbox):
             return planned
-
-
-async def _planned(
-    project: Project,
-    workspace: Workspace,
-    jobs: tuple[FailedJob | ChosenJob, ...],
-    configuration: Configuration,
-    command: str | None,
-    image: str | None,
-) -> Plan:
-    planner = _Planner(project, MatchedFiles(project.paths, workspace.root))
-    if command is not None:
-        planner.add_command(TestCommand(run=command), "command line")
-    elif configuration.test and not any(isinstance(job, ChosenJob) for job in jobs):
-        for test in configuration.test:
-            planner.add_command(test, "configuration")
-    else:
-        for job in jobs:
-            await planner.add_job(job, workspace.root, image)
-    return await asyncio.to_thread(planner.finish, configuration)
+        until += time.monotonic() - asked
 
 
 async def complete(planned: Plan, stage: Replayer) -> Plan:

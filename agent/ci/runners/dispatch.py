@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agent.ci.project.detection import Project
-from agent.ci.runners import hatch, just, make, nox, pdm, pipenv, poetry, precommit, project_tasks, uv
+from agent.ci.runners import hatch, make, managers, nox, project_tasks, recipes, uv
 from agent.ci.runners.context import DEPTH, TEXT_LIMIT, Followed, Runner, ShellContext, Steps, Unfollowed
 from agent.ci.runners.script import read_script
 from agent.ci.runners.tox import tox
@@ -21,8 +21,8 @@ _RUNNERS: dict[str, Runner] = {
     "nox": nox.follow,
     "make": make.follow,
     "gmake": make.follow,
-    "pre-commit": precommit.follow,
-    "just": just.follow,
+    "pre-commit": project_tasks.pre_commit,
+    "just": recipes.just,
     "task": project_tasks.task,
     "poe": project_tasks.poe,
     "poethepoet": project_tasks.poe,
@@ -32,9 +32,9 @@ _RUNNERS: dict[str, Runner] = {
     "uv": uv.follow,
     "uvx": uv.uvx,
     "pipx": uv.pipx,
-    "poetry": poetry.follow,
-    "pdm": pdm.follow,
-    "pipenv": pipenv.follow,
+    "poetry": managers.poetry,
+    "pdm": managers.pdm,
+    "pipenv": managers.pipenv,
     "hatch": hatch.follow,
 }
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
-from agent.ci.runners.options import Options, separate_options
+from agent.ci.runners.options import separate_options
 from agent.ci.runners.subshells import grouped, isolated, joined
 from agent.guest.text import one_line
 
@@ -33,13 +33,8 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
         raise Unfollowed(f"there is no {' or '.join(files or ['Makefile'])} in {context.cwd}")
     recipes, exported = _ask(files, plain, context)
     inside = context.with_env({name: value for name, value in exported.items() if "\n" not in value})
-    careless = [] if _ignores(options) else _careless(context.text(name))
-    parts = [_line(line, _ignores(options) or any(_fits(line, parts) for parts in careless), inside, again) for line in recipes]
-    return joined(parts, inside, ())
-
-
-def _ignores(options: Options) -> bool:
-    return options.has("-i", "--ignore-errors")
+    careless = [[""]] if options.has("-i", "--ignore-errors") else _careless(context.text(name))
+    return joined([_line(line, any(_fits(line, parts) for parts in careless), inside, again) for line in recipes], inside, ())
 
 
 def _ask(files: list[str], plain: list[str], context: ShellContext) -> tuple[list[str], dict[str, str]]:

@@ -12,8 +12,7 @@ from importlib import resources
 import msgspec
 
 from agent.ci.project.tables import read_toml, strings
-from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
-from agent.ci.runners.selection import one_of_each
+from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed, one_of_each
 from agent.ci.runners.subshells import joined, subshell
 from agent.guest.text import one_line
 
