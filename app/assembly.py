@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from agent.extensions import Extensions
     from agent.models.router import Models
     from agent.models.values import ModelSettings, Role
-    from app.github import GitHub, RetryPolicy
+    from app.github.client import GitHub
+    from app.github.retries import RetryPolicy
     from app.store.memories import Embedder
 
 CLOSING_SECONDS = 600.0  # that an attempt may exceed its budget, for the command that is running then
@@ -168,7 +169,7 @@ def github_of(settings: Settings, retry_policy: RetryPolicy | None = None) -> Gi
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    from app.github import GitHub
+    from app.github.client import GitHub
 
     if settings.github_app_id is None:
         raise SettingsError(f"{PREFIX}GITHUB_APP_ID: must be set; see the App's settings page")

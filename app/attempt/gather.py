@@ -16,7 +16,8 @@ from agent.ci.logs import Cause, LogReading, excerpt, read_log, read_seed
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.outcome import NoRepair, Outcome
-from app.github import NotFound, Repository
+from app.github.errors import NotFound
+from app.github.repository import Repository
 from app.github.types import Job, WorkflowRun
 from app.redaction import redact
 from app.store.values import Attempt

@@ -15,8 +15,10 @@ import structlog
 
 from agent.case import without_a_run
 from agent.contract.events import AnyEvent, StepStarted
-from app.github import PUBLISHING, BadCredentials, GitHub, GitHubError, RateLimited, Repository, Unavailable
-from app.github.types import RERUNNING, Reaction, WorkflowRun
+from app.github.client import GitHub
+from app.github.errors import BadCredentials, GitHubError, RateLimited, Unavailable
+from app.github.repository import Repository
+from app.github.types import PUBLISHING, RERUNNING, Reaction, WorkflowRun
 from app.publish import publish
 from app.publish.messages import Publication
 from app.publish.outcomes import ENDINGS

@@ -24,20 +24,10 @@ from agent.engine import Engine
 from agent.models import tracing
 from app.attempt.gather import Gathered, HeadCommit, gather, has_moved, resolve_head
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
-from app.github import (
-    PUBLISHING,
-    READING,
-    BadCredentials,
-    Conflict,
-    Forbidden,
-    GitHub,
-    GitHubError,
-    NotFound,
-    RateLimited,
-    Repository,
-    TooLarge,
-    Unavailable,
-)
+from app.github.client import GitHub
+from app.github.errors import BadCredentials, Conflict, Forbidden, GitHubError, NotFound, RateLimited, TooLarge, Unavailable
+from app.github.repository import Repository
+from app.github.types import PUBLISHING, READING
 from app.observability import traces
 from app.observability.log import bind_ids
 from app.publish import publish

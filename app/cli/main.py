@@ -15,7 +15,7 @@ import typer
 from app.cli.attempts.commands import attempts
 from app.cli.bench.commands import bench
 from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
-from app.cli.memory.commands import memory
+from app.cli.memory import memory
 
 if TYPE_CHECKING:
     from app.cli.checkout.workflow_jobs import JobSelection
@@ -163,9 +163,21 @@ def dev() -> None:
 def migrate() -> None:
     """Migrate the database to this version and exit. `serve` and `worker` also do this when they start."""
     settings = load_settings()
-    from app.cli import migrate as migrating
+    from app.clock import SystemClock
+    from app.store.checkpoints.checkpoints import open_checkpoints
+    from app.store.database.address import StoreError
+    from app.store.database.condition import condition
+    from app.store.store import open_store
 
-    typer.echo(run(migrating.migrate(settings), migrating.StoreError))
+    async def migrated() -> str:
+        async with open_store(settings, SystemClock()), open_checkpoints(settings):
+            pass
+        now = await condition(settings.database)
+        if now is None or now.revision is None:
+            raise StoreError("the database disappeared after its migration")
+        return f"{now.name}: at migration {now.revision} (latest)"
+
+    typer.echo(run(migrated(), StoreError))
 
 
 @app.command()
@@ -190,12 +202,12 @@ def health() -> None:
     settings = load_settings()
     from app.queue.redis import RedisMissing
     from app.service import health as service_health
-    from app.store.database.database import StoreError
+    from app.store.database.address import StoreError
 
     parts = run(service_health.of_worker(settings), StoreError, RedisMissing)
-    for name, part in parts.items():
-        typer.echo(f"{name}: {part.reason or 'ok'}", err=not part.ok)
-    raise typer.Exit(0 if all(part.ok for part in parts.values()) else 1)
+    for name, reason in parts.items():
+        typer.echo(f"{name}: {reason or 'ok'}", err=bool(reason))
+    raise typer.Exit(1 if any(parts.values()) else 0)
 
 
 def _selection(

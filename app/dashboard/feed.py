@@ -18,7 +18,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.dashboard.safe_text import run_in_thread
-from app.dashboard.summary import AttemptSummary
+from app.dashboard.status import AttemptSummary
 from app.store.events import StoredEvent
 from app.store.store import Store
 from app.store.values import Attempt, AttemptVersion

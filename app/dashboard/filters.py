@@ -23,8 +23,11 @@ NAMES = ("repository", "state", "trigger", "before")
 """The parameters of a list."""
 
 
-class BadQuery(Exception):
-    """The query is invalid; the message names the parameter."""
+class BadQuery(HTTPException):
+    """The query is invalid; `detail` names the parameter."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(422, detail)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ _READ_SECONDS: Final = 5.0
 log = structlog.get_logger(__name__)
 
 
-class Metrics:
+class Metrics(Collector):
     """The metrics of one web process. `read` reads the service's figures, `answers` checks the database."""
 
     def __init__(self, read: Callable[[], Awaitable[Figures]], answers: Callable[[], Awaitable[bool]]) -> None:
@@ -78,12 +78,12 @@ class Metrics:
             if self._asked is None or time.monotonic() - self._asked > CACHE_SECONDS:
                 await self._ask()
                 self._asked = time.monotonic()  # after the read, so that slow reads do not follow each other at once
-            ready = list(self._families())
         of_service = CollectorRegistry()
-        of_service.register(_ReadyFamilies(ready))
+        of_service.register(self)
         return await asyncio.to_thread(lambda: generate_latest(of_service) + generate_latest(self._own))
 
-    def _families(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Metric]:
+        """The service's families, from the last figures."""
         up = "Whether the database answers; without it only this process's own figures are reported."
         yield GaugeMetricFamily("selfheal_database_up", up, float(self._is_up))
         if self._is_up and self._cached is not None:
@@ -109,16 +109,6 @@ async def scraped(request: Request) -> Response:
     """`GET /metrics`. Expects the process's `Metrics` as `request.state.metrics`."""
     metrics: Metrics = request.state.metrics
     return Response(await metrics.text(), media_type=CONTENT_TYPE)
-
-
-class _ReadyFamilies(Collector):
-    """Metric families that are ready."""
-
-    def __init__(self, families: list[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
 
 
 _METERS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {

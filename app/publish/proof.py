@@ -59,13 +59,9 @@ def doubts(repair: Repair, quote: Quoter) -> list[str]:
 
 
 def cause(diagnosis: Diagnosis, quote: Quoter) -> str:
-    return f"{quote.prose(diagnosis.cause, 1500)}\n\n{classification(diagnosis, quote)}"
-
-
-def classification(diagnosis: Diagnosis, quote: Quoter) -> str:
-    """The category of the cause, its confidence and its source."""
+    """The cause, its category with the confidence in it, and who made the diagnosis."""
     kind = quote.prose(likely(diagnosis.category, diagnosis.confidence), 100)
-    return f"{kind}. {quote.prose(source(diagnosis.by), 120)}."
+    return f"{quote.prose(diagnosis.cause, 1500)}\n\n{kind}. {quote.prose(source(diagnosis.by), 120)}."
 
 
 def source(by: str) -> str:
@@ -157,11 +153,11 @@ def log_markdown(log: ReflectionLog, quote: Quoter, limit: int) -> str | None:
         return None
     for diff in _SHRINK:
         text = _whole(log, log.iterations[-_MOST:], quote, diff)
-        if _size(text) <= limit:
+        if size(text) <= limit:
             return text
     for kept in (20, 8, 3, 1, 0):
         text = _whole(log, log.iterations[-kept:] if kept else (), quote, 0)
-        if _size(text) <= limit:
+        if size(text) <= limit:
             return text
     return ""
 
@@ -230,5 +226,5 @@ def _list(title: str, items: Sequence[str]) -> list[str]:
     return ["\n".join([f"**{title}**", "", *(f"- {item}" for item in items)])] if items else []
 
 
-def _size(text: str) -> int:
+def size(text: str) -> int:
     return len(text.encode())

@@ -8,7 +8,6 @@ import faulthandler
 import gc
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -34,7 +33,7 @@ from app.service.web import serve
 from app.service.worker import Heal, OpenHeal, work, worker_name
 from app.settings import Settings
 from app.store.checkpoints.checkpoints import open_checkpoints
-from app.store.database.database import StoreError
+from app.store.database.address import StoreError
 from app.store.store import Store
 from sandbox.base import SandboxUnavailable
 
@@ -74,27 +73,24 @@ async def dev(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event, on_l
         may_work.set()
         on_listening(url)
 
-    async def work_then() -> None:
+    async def serve_then_stop() -> None:
+        try:
+            await serve(settings, stop, listening)
+        finally:
+            stop.set()
+            may_work.set()
+
+    async def work_then_stop() -> None:
         await may_work.wait()
-        if not stop.is_set():
-            await work(settings, open_heal, stop)
+        try:
+            if not stop.is_set():
+                await work(settings, open_heal, stop)
+        finally:
+            stop.set()
 
-    async def both(*running: asyncio.Task[None]) -> None:
-        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        stop.set()
-        may_work.set()
-        await asyncio.wait(running)
-
-    web = asyncio.create_task(serve(settings, stop, listening), name="web")
-    worker = asyncio.create_task(work_then(), name="worker")
-    try:
-        await both(web, worker)
-    finally:
-        for task in (web, worker):
-            task.cancel()
-        await asyncio.wait({web, worker})
-    web.result()
-    worker.result()
+    for ended in await asyncio.gather(serve_then_stop(), work_then_stop(), return_exceptions=True):
+        if ended is not None:
+            raise ended
 
 
 HUNG_SECONDS = 120.0  # without a heartbeat; a process stopped for longer (SIGSTOP, `docker pause`) ends when it continues
@@ -156,9 +152,7 @@ async def web(settings: Settings) -> None:
 
 
 def loop_of_web() -> asyncio.AbstractEventLoop:
-    """uvloop's event loop where available: it takes twice the webhooks of asyncio's own."""
-    if sys.platform == "win32":
-        return asyncio.new_event_loop()
+    """uvloop's event loop: it takes twice the webhooks of asyncio's own."""
     import uvloop
 
     return uvloop.new_event_loop()

@@ -147,7 +147,8 @@ async def forget(session: AsyncSession, *, memory_id: int | None = None, reposit
 def _ranked(known: Sequence[Row[Any]], signature: str, vector: Vector | None) -> list[int]:
     """Ids of the memories that are similar by words or near by vector, best first. Takes long: runs in a thread."""
     words = _words(signature)
-    similar = ((_similarity(words, _words(row.signature)), row.id) for row in known)
+    rows = [(_words(row.signature), row.id) for row in known]
+    similar = ((2 * len(words & theirs) / max(1, len(words) + len(theirs)), id_) for theirs, id_ in rows)
     by_words = [id_ for _, id_ in sorted((each for each in similar if each[0] >= SIMILAR), reverse=True)[:_CANDIDATES]]
     by_vector: list[int] = []
     if vector is not None:
@@ -160,11 +161,6 @@ def _ranked(known: Sequence[Row[Any]], signature: str, vector: Vector | None) ->
 
 def _fused(id_: int, *rankings: Sequence[int]) -> float:
     return sum(1 / (60 + ranking.index(id_)) for ranking in rankings if id_ in ranking)
-
-
-def _similarity(one: set[str], other: set[str]) -> float:
-    """Dice coefficient, 0..1."""
-    return 2 * len(one & other) / (len(one) + len(other)) if one or other else 0.0
 
 
 def _words(signature: str) -> set[str]:

@@ -12,11 +12,11 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.contract.blobs import BlobMissing
-from agent.contract.outcome import Outcome
 from app.clock import Clock
 from app.settings import Settings, SettingsError
 from app.store import figures, memories, queries
-from app.store.database.database import Database, NoDatabase, StoreError
+from app.store.database.address import NoDatabase, StoreError
+from app.store.database.database import Database
 from app.store.database.retries import retried
 from app.store.figures import Figures
 from app.store.leases import changes
@@ -100,13 +100,6 @@ class Store(Queries):
         """Ids of attempts that a worker should take, oldest first: also to report an outcome or to drop old checkpoints."""
         async with self.database.read() as session:
             return await queries.due(session, self.clock.now(), self._terms.keep)
-
-    async def cancel(self, attempt_id: str, outcome: Outcome, reason: str) -> None:
-        """End an attempt; a running one's worker learns of it at its next heartbeat. An ended one stays as it is."""
-        async with self.database.write() as session:
-            row = await session.get(AttemptRow, attempt_id, with_for_update=True)
-            if row is not None:
-                await changes.cancel(session, row, outcome, reason, self.clock.now())
 
     async def reply(self, attempt_id: str, approved: bool, why: str = "") -> str | None:
         """Answer an attempt that waits for a person and queue it again; otherwise a sentence why not."""

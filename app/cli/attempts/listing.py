@@ -8,21 +8,22 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any
 
+import msgspec
 from rich.table import Table
 
 from app.cli import terminal
 from app.cli.terminal import plain
 from app.clock import SystemClock
 from app.settings import Settings
-from app.store.database.database import StoreError
-from app.store.events import StoredEvent
 from app.store.store import open_store
 from app.store.values import Attempt, PullRequestResult
 
-__all__ = ["StoreError", "calibration", "list_attempts", "show_attempt"]
-
 BANDS = (0.0, 0.4, 0.6, 0.7, 0.8, 0.9)
 """Lower bounds of the confidence bands; each band ends where the next one starts, the last at 1."""
+_SAME_FIELDS = (  # of an attempt and of its JSON
+    *("head_sha", "head_branch", "number", "trigger", "status", "outcome", "reason", "next_step"),
+    *("forked_from", "from_iteration", "model", "confidence", "tries"),
+)
 _LONGEST = 60  # characters of a name in a table
 
 
@@ -62,7 +63,11 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
         (attempt,) = found
         timeline = await store.timeline(attempt.id)
     if json:
-        _print_json({**_as_json(attempt), "timeline": [_event_as_json(stored) for stored in timeline]})
+        events = [
+            {"sequence": stored.sequence, "at": stored.at.isoformat(), **msgspec.to_builtins(stored.event)}
+            for stored in timeline
+        ]
+        _print_json({**_as_json(attempt), "timeline": events})
         return True
     console = terminal.console()
     for name, value in _as_json(attempt).items():
@@ -124,21 +129,9 @@ def _as_json(attempt: Attempt) -> dict[str, Any]:
     return {
         "id": attempt.id,
         "repository": attempt.repository.full_name,
-        "head_sha": attempt.head_sha,
-        "head_branch": attempt.head_branch,
-        "number": attempt.number,
-        "status": attempt.status,
-        "outcome": attempt.outcome,
-        "reason": attempt.reason,
-        "next_step": attempt.next_step,
+        **{name: getattr(attempt, name) for name in _SAME_FIELDS},
         "question": attempt.question.text if attempt.question else None,
         "diff": attempt.question.diff if attempt.question else None,
-        "forked_from": attempt.forked_from,
-        "from_iteration": attempt.from_iteration,
-        "model": attempt.model,
-        "confidence": attempt.confidence,
-        "tries": attempt.tries,
-        "trigger": attempt.trigger,
         "requests": [request.title for request in attempt.requests],
         "pull_request": attempt.pull_request.url if attempt.pull_request else None,
         "tokens": attempt.usage.tokens_in + attempt.usage.tokens_out,
@@ -146,13 +139,6 @@ def _as_json(attempt: Attempt) -> dict[str, Any]:
         "created_at": attempt.created_at.isoformat(),
         "ended_at": attempt.ended_at.isoformat() if attempt.ended_at else None,
     }
-
-
-def _event_as_json(stored: StoredEvent) -> dict[str, Any]:
-    import msgspec
-
-    event: dict[str, Any] = msgspec.to_builtins(stored.event)
-    return {"sequence": stored.sequence, "at": stored.at.isoformat(), **event}
 
 
 def _cut(name: str) -> str:

@@ -58,7 +58,8 @@ async def packed(root: Path) -> AsyncIterator[bytes]:
 
     Raises `CheckoutUnreadable`.
     """
-    names = await _listed_by_git(root)
+    listed = await _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = None if listed is None else sorted({os.fsdecode(name) for name in listed.split(b"\0") if name})
     with tempfile.TemporaryFile() as archive:
         await asyncio.to_thread(_write_archive, archive, root, names)
         archive.seek(0)
@@ -82,12 +83,6 @@ async def commit(root: Path) -> Run:
 async def apply(root: Path, edits: Edits) -> None:
     """Write all changes to the checkout, or none. Raises `CheckoutChanged`, `CheckoutUnwritable`."""
     await asyncio.to_thread(_apply, root, edits)
-
-
-async def _listed_by_git(root: Path) -> list[str] | None:
-    """Paths that git tracks or does not ignore; None if this is not a git checkout."""
-    out = await _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    return None if out is None else sorted({os.fsdecode(name) for name in out.split(b"\0") if name})
 
 
 async def _git(root: Path, *arguments: str) -> bytes | None:

@@ -79,7 +79,7 @@ class ReproductionReport:
             "outcome": self.outcome,
             "reason": ended.reason if ended else None,
             "next_step": ended.next_step if ended else None,
-            "flakiness": _flakiness(ended),
+            "flakiness": asdict(ended.flakiness) if ended and ended.flakiness else None,
             "failing": list(failure.failing) if failure else [],
             "failures": [asdict(each) for run in failure.base for each in run.failures] if failure else [],
             "jobs": [
@@ -126,11 +126,6 @@ class ReproductionReport:
         result, prepared, plan = self.seen.result, self.seen.prepared, self.seen.plan
         notes = [*(plan.notes if plan else ()), *(prepared.installed.notes if prepared else ())]
         return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, ConfirmedFailure) else result.log.notes)]))
-
-
-def _flakiness(ended: NoRepair | None) -> dict[str, Any] | None:
-    found = ended.flakiness if ended is not None else None
-    return asdict(found) if found is not None else None
 
 
 def _cut(text: str, most: int) -> str:

@@ -22,10 +22,9 @@ from app.assembly import models_of, sandboxes_of
 from app.queue.redis import RedisMissing, embedded, running_redis, server_binary
 from app.service.isolation import grounds_of
 from app.settings import PREFIX, Settings, SettingsError, unread_names
+from app.store.database.address import StoreError
 from app.store.database.condition import condition
-from app.store.database.database import StoreError
 from sandbox.base import SandboxUnavailable
-from sandbox.proof.findings import Finding
 from sandbox.proof.prove import prove
 
 Status = Literal["ok", "warning", "failed", "skipped"]
@@ -252,14 +251,10 @@ async def check_sandbox(settings: Settings) -> AsyncIterator[Check]:
             if not is_open:
                 yield Check("sandbox", "opens", "ok", "; ".join((f"`{isolation.name}`", *isolation.shortcomings)))
                 is_open = True
-            check = _check_of(finding)
+            check = Check("sandbox", f"{finding.part}: {finding.name}", finding.status, finding.seen, finding.fix)
             if settings.trust_code and check.status == "failed":
                 check = replace(check, status="warning", seen=f"{check.seen} (allowed, as {PREFIX}TRUST_CODE trusts all code)")
             yield check
     except SandboxUnavailable as error:
         fix = f"see deploy/README.md for what {isolation.name} requires, or set {PREFIX}SANDBOX=e2b"
         yield Check("sandbox", "opens", "failed", str(error), fix)
-
-
-def _check_of(finding: Finding) -> Check:
-    return Check("sandbox", f"{finding.part}: {finding.name}", finding.status, finding.seen, finding.fix)

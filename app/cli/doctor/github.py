@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from app.assembly import github_of
 from app.cli.doctor.checks import Check
 from app.clock import Clock
-from app.github import BadCredentials, GitHub, GitHubError, NotFound, RetryPolicy
+from app.github.client import GitHub
+from app.github.errors import BadCredentials, GitHubError, NotFound
+from app.github.retries import RetryPolicy
 from app.github.types import PUBLISHING, READING, RERUNNING, Access, AppFacts, InstallationFacts
 from app.settings import PREFIX, Settings, SettingsError
 
