@@ -18,9 +18,8 @@ from agent.bench.releases import release
 from agent.bench.specimen import BadInput, File, NotPosed, Specimen, text_of
 from agent.bench.suites import SuiteTrial, edits_of, verdicts
 from agent.bench.unified import DoesNotApply, applied
-from agent.ci.project.configuration import Configuration, TestCommand
+from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract.verdicts import Verdict, VerdictId
-from sandbox.base import Packages as Installed
 
 SUITE_SECONDS = 300.0  # one run of a package's whole suite
 _CONFIGURATIONS = ("pytest.ini", ".pytest.ini", "tox.ini")
@@ -86,8 +85,8 @@ class PackageBugs:
         bug = self.bugs[id_]
         files = await _red(bug, self.cache)
         configuration = Configuration(
-            tests=(TestCommand(run="python -m pytest -q -p no:cacheprovider", kind="pytest", timeout=SUITE_SECONDS),),
-            packages=Installed(requirements=(*bug.test_deps, *bug.extra_deps)),
+            test=(TestCommand(run="python -m pytest -q -p no:cacheprovider", kind="pytest", timeout=SUITE_SECONDS),),
+            install=Install(requirements=(*bug.test_deps, *bug.extra_deps)),
         )
         texts = {path: text for path, file in files.items() if (text := text_of(file)) is not None}
         try:
