@@ -10,10 +10,9 @@ from typing import Literal
 
 from agent.bench.differential import Function, compare
 from agent.bench.lab import Benchmark, File, Judgement, Lab, Labs, NotPosed, Specimen, Trial, changed
-from agent.ci.project.configuration import Configuration, TestCommand
+from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract.outcome import Repair
 from agent.contract.verdicts import CheckRun, Verdict
-from sandbox.base import Packages
 
 OracleKind = Literal["all", "half"]
 Texts = Mapping[str, str]
@@ -21,8 +20,8 @@ Texts = Mapping[str, str]
 
 TESTS_SECONDS = 10.0  # one run of the tests of one function; a bug may hang it
 CONFIGURATION = Configuration(
-    tests=(TestCommand(run="python -m pytest -q", kind="pytest", timeout=TESTS_SECONDS),),
-    packages=Packages(requirements=("pytest",)),
+    test=(TestCommand(run="python -m pytest -q", kind="pytest", timeout=TESTS_SECONDS),),
+    install=Install(requirements=("pytest",)),
 )
 
 

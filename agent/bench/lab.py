@@ -117,7 +117,7 @@ class Labs:
         """A lab of these files, prepared as the engine prepares them. Raises `SandboxError`, `NotPosed` without any check."""
         async with self.sandboxes.open("judge", self.limits) as sandbox:
             await sandbox.unpack(packed(files))
-            planned = await plan(sandbox.base, configuration=configuration)
+            planned = await plan(sandbox.base, configuration=configuration, sandbox=sandbox)
             if not planned.checks:
                 raise NotPosed(planned.ending.reason)
             await sandbox.install(planned.packages)

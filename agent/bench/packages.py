@@ -16,10 +16,9 @@ import msgspec
 from agent.bench.lab import BadInput, Benchmark, File, Labs, NotPosed, Specimen, Trial, changed, text_of
 from agent.bench.releases import release
 from agent.bench.suites import SuiteJudge, edits_of, verdicts
-from agent.ci.project.configuration import Configuration, TestCommand
+from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract.verdicts import Verdict, VerdictId
 from agent.edits.changes import lines
-from sandbox.base import Packages
 
 SUITE_SECONDS = 300.0  # one run of a package's whole suite
 _CONFIGURATIONS = ("pytest.ini", ".pytest.ini", "tox.ini")
@@ -87,8 +86,8 @@ def load(manifest: Path, cache: Path) -> Benchmark:
 async def _trial(bug: _Bug, cache: Path, labs: Labs) -> AsyncIterator[Trial]:
     files = await _red(bug, cache)
     configuration = Configuration(
-        tests=(TestCommand(run="python -m pytest -q -p no:cacheprovider", kind="pytest", timeout=SUITE_SECONDS),),
-        packages=Packages(requirements=(*bug.test_deps, *bug.extra_deps)),
+        test=(TestCommand(run="python -m pytest -q -p no:cacheprovider", kind="pytest", timeout=SUITE_SECONDS),),
+        install=Install(requirements=(*bug.test_deps, *bug.extra_deps)),
     )
     texts = {path: text for path, file in files.items() if (text := text_of(file)) is not None}
     try:

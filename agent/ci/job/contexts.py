@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.ci.expressions import Scope, Unknown, Value
-from agent.ci.expressions.scope import Files
+from agent.ci.expressions.values import Files
 
 TOKEN = "GITHUB_TOKEN"  # noqa: S105 - a name
 PULLS = ("pull_request", "pull_request_target")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, render, value_of
-from agent.ci.expressions.scope import Files
+from agent.ci.expressions.values import Files
 from agent.ci.job.contexts import StepContexts, build_scope, with_empty_token
 from agent.ci.job.leg import Leg
 from agent.ci.job.refusals import Unavailable, quote_missing

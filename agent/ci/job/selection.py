@@ -10,8 +10,7 @@ from datetime import datetime
 from functools import partial
 
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, value_of
-from agent.ci.expressions.scope import no_files
-from agent.ci.expressions.values import text
+from agent.ci.expressions.values import no_files, text
 from agent.ci.job.actions import python_version
 from agent.ci.job.contexts import Run, StepContexts, build_scope
 from agent.ci.job.leg import Leg

@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 
 from agent.ci.project import ecosystems
 from agent.ci.shell.pieces import commands
-from agent.ci.shell.python_call import is_python, module_of, without_options
-from agent.ci.shell.words import assignments
+from agent.ci.shell.words import assignments, is_python, module_of, without_options
 from agent.contract.verdicts import Check, Reader
 from sandbox.base import Packages
 

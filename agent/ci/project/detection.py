@@ -9,8 +9,9 @@ import asyncio
 import configparser
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from agent.ci.project.asking import Answers
 from agent.ci.project.tables import read_toml, strings, table_at
 from agent.contract.verdicts import Check
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
@@ -45,6 +46,7 @@ class Project:
     setup_cfg: configparser.ConfigParser
     tox: configparser.ConfigParser
     texts: Mapping[str, str]  # path → text of the files that were read: configuration of runners, test files, scripts
+    answers: Answers = field(default_factory=Answers, compare=False)  # of tools that were asked in the sandbox
 
     @classmethod
     def of_texts(cls, texts: Mapping[str, str]) -> Project:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from agent.ci.expressions.numbers import exact
+from agent.ci.expressions.values import exact
 from sandbox.base import KIB
 
 SIZE_LIMIT = 512 * KIB
@@ -32,6 +32,9 @@ class WorkflowProblem:
 
     def __str__(self) -> str:
         return self.sentence if self.line is None else f"line {self.line}: {self.sentence}"
+
+
+EMPTY = WorkflowProblem("The file is empty.")
 
 
 class WorkflowError(Exception):
@@ -122,7 +125,7 @@ class _Composer:
     def document(self) -> Node:
         self._next()  # the stream's start
         if isinstance(self._next(), yaml.StreamEndEvent):
-            raise WorkflowError("The file is empty.")
+            raise WorkflowError(EMPTY.sentence)
         node, _ = self._node(self._next(), 1)
         self._next()  # the document's end
         after = self._next()

@@ -110,7 +110,7 @@ async def test_the_checkouts_configuration_is_followed_or_refused(checkout: Path
     (checkout / ".github").mkdir()
     (checkout / ".github/selfheal.yml").write_text("test: python -m pytest -k nothing\n")
     commit(checkout, calc__py="x = 1\n")
-    assert history.read_checkout(checkout).tests[0].run == "python -m pytest -k nothing"
+    assert history.read_checkout(checkout).test[0].run == "python -m pytest -k nothing"
     (checkout / ".github/selfheal.yml").write_text("tests: 1\n")
     with pytest.raises(BadInput, match="unknown key; mend it"):
         await history.load(checkout, 1)

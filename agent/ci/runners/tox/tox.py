@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from agent.ci.project.install_commands import installs, merge
 from agent.ci.project.tables import strings, table_at
-from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
+from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed, one_of_each
 from agent.ci.runners.options import Options, separate_options
-from agent.ci.runners.selection import one_of_each
 from agent.ci.runners.subshells import joined
 from agent.ci.runners.tox.config import ROOT, Config, Environment, Line, ini, python_of, toml
 from agent.ci.runners.tox.ini import IniConfig

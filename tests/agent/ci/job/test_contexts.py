@@ -1,7 +1,7 @@
 """What a step sees of the run: the same values by its variables and by its expressions."""
 
 from agent.ci.expressions import Unknown, value_of
-from agent.ci.expressions.scope import no_files
+from agent.ci.expressions.values import no_files
 from agent.ci.job.contexts import Run, StepContexts, build_scope, default_variables, unknown_variables
 
 KNOWN = Run("CI", "tests", "c0ffee", "main", "me/shop", actor="me", root="/repo", id="42", attempt="2")
