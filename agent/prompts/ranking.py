@@ -81,7 +81,7 @@ async def suspects(
     that merely run in failing tests.
     """
     found = await _traced(situation, sources)
-    words = _Words.of(situation, tests)
+    words = _words_of(situation, tests)
     _rank(found, words)
     ranked = sorted(found.values(), key=lambda each: -each.rank)
     starts = [(place.module, place.definition) for place in sure if place.definition and not is_test(place.module.path)]
@@ -136,31 +136,24 @@ def _is_function(suspect: _Suspect) -> bool:
     return suspect.definition is not None and not suspect.definition.is_class
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
+def _words_of(situation: Situation, tests: Sequence[Location]) -> tuple[str, str, frozenset[str]]:
     """The words of the failing test: its name, its comments, and the names in it."""
-
-    name: str
-    remarks: str
-    called: frozenset[str]
-
-    @classmethod
-    def of(cls, situation: Situation, tests: Sequence[Location]) -> _Words:
-        name = next((str(failure.id).partition("[")[0] for failure in red(situation)), "")
-        lines = [line for test in tests[:1] for line in test.module.lines[test.first - 1 : test.last]]
-        remarks = [line.partition("#")[2] for line in lines if line.lstrip().startswith("#")]
-        remarks += [test.definition.docstring for test in tests[:1] if test.definition]
-        return cls(name, " ".join(remarks), called(tests))
+    name = next((str(failure.id).partition("[")[0] for failure in red(situation)), "")
+    lines = [line for test in tests[:1] for line in test.module.lines[test.first - 1 : test.last]]
+    remarks = [line.partition("#")[2] for line in lines if line.lstrip().startswith("#")]
+    remarks += [test.definition.docstring for test in tests[:1] if test.definition]
+    return name, " ".join(remarks), called(tests)
 
 
-def _rank(found: dict[At, _Suspect], words: _Words) -> None:
+def _rank(found: dict[At, _Suspect], words: tuple[str, str, frozenset[str]]) -> None:
     """With few traced tests, many functions are equally suspicious: those named by the failing test's name, comments or code
     come first."""
+    test_name, remarks, in_test = words
     names = [f"{path} {each.name}" for (path, _), each in found.items()]
-    by_name, by_remarks = similarities(words.name, names), similarities(words.remarks, names)
+    by_name, by_remarks = similarities(test_name, names), similarities(remarks, names)
     for each, close, mentioned in zip(found.values(), by_name, by_remarks, strict=True):
         score = max((span.score for span in each.spans), default=0.0)
-        is_called = each.definition is not None and bool({each.name, each.name.rpartition(".")[2]} & words.called)
+        is_called = each.definition is not None and bool({each.name, each.name.rpartition(".")[2]} & in_test)
         is_bare = each.definition is not None and hands_on(each.definition)
         each.rank = score + BY_NAME * close + BY_COMMENT * mentioned + CALLED * is_called - BARE * is_bare
         each.is_common = score < COMMON and not is_called and close < REACHED[0]
