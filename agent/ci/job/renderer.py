@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, render, value_of
 from agent.ci.expressions.values import Files
-from agent.ci.job.contexts import StepContexts, build_scope, with_empty_token
+from agent.ci.job.contexts import build_scope, with_empty_token
 from agent.ci.job.leg import Leg
 from agent.ci.job.refusals import Unavailable, quote_missing
-from agent.ci.job.services import ports_context
 from agent.ci.workflows.model import WorkflowStep
 from agent.ci.workflows.shown_names import title_of
 from agent.guest.text import one_line
@@ -125,8 +124,16 @@ class Renderer:
 
     def scope(self, frame: StepFrame) -> Scope:
         path = posixpath.join(self.leg.run.root, frame.action) if frame.action else ""
-        seen = StepContexts({**frame.env, **self.exported, **frame.own}, frame.steps, frame.inputs, path)
-        return build_scope(self.leg.run, self.leg.matrix, seen, self.files, ports_context(self.leg.wanted))
+        return build_scope(
+            self.leg.run,
+            self.files,
+            action_path=path,
+            env={**frame.env, **self.exported, **frame.own},
+            matrix=self.leg.matrix,
+            steps=frame.steps,
+            inputs=frame.inputs,
+            services=self.leg.wanted.ports,
+        )
 
     def title(self, step: WorkflowStep, frame: StepFrame) -> str:
         template = title_of(step)

@@ -10,9 +10,9 @@ from datetime import datetime
 from functools import partial
 
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, value_of
-from agent.ci.expressions.values import no_files, text
+from agent.ci.expressions.values import text
 from agent.ci.job.actions import python_version
-from agent.ci.job.contexts import Run, StepContexts, build_scope
+from agent.ci.job.contexts import Run, build_scope
 from agent.ci.job.leg import Leg
 from agent.ci.job.refusals import Unavailable
 from agent.ci.job.services import JobServices, read_services
@@ -69,7 +69,7 @@ def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg
     run = replace(run, workflow=workflow.name or asked.workflow_path, root=root)
 
     def evaluate(template: str, contexts: Mapping[str, Value]) -> Value:
-        scope = build_scope(run, {}, StepContexts(), no_files)
+        scope = build_scope(run)
         return value_of(template, Scope({**scope.contexts, **contexts}))
 
     def choose(workflow: Workflow, inputs: Mapping[str, Value]) -> JobLeg | WorkflowProblem:
