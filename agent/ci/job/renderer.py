@@ -88,14 +88,6 @@ class Renderer:
         """The text, or the unknown value that it needs."""
         return render(template, self.scope(frame))
 
-    def value(self, template: str, frame: StepFrame) -> Value:
-        return value_of(template, self.scope(frame))
-
-    def render_input(self, template: str, frame: StepFrame) -> str:
-        """An input of a known action; an unknown one is empty, as it rarely matters."""
-        text = self.render_known(template, frame)
-        return "" if isinstance(text, Unknown) else text
-
     def job_frame(self) -> StepFrame:
         """The frame of the job's own steps. Raises `Unavailable`."""
         leg, env = self.leg, dict[str, str]()
@@ -150,7 +142,7 @@ class Renderer:
 
     def may_fail(self, step: WorkflowStep, frame: StepFrame) -> bool:
         flag = step.continue_on_error
-        return flag if isinstance(flag, bool) else self.value(flag, frame) is True
+        return flag if isinstance(flag, bool) else value_of(flag, self.scope(frame)) is True
 
     def relative_path(self, cwd: str) -> str:
         """`cwd` relative to the repository's root."""
