@@ -29,7 +29,6 @@ class Run:
     branch: str = ""
     repository: str = ""  # "owner/name"
     event: str = "push"
-    actor: str = ""
     root: str = "."  # of the repository, as the steps see it
     id: str = ""  # of the run, as GitHub numbers it
     attempt: str = ""  # of the run: "1" for the first
@@ -102,7 +101,7 @@ def _github(run: Run, action_path: str = "") -> dict[str, Value]:
         "base_ref": Unknown("github.base_ref") if is_pull else "",
         "repository": known(run.repository, "repository"),
         "repository_owner": known(run.repository.partition("/")[0], "repository_owner"),
-        "actor": known(run.actor, "actor"),
+        "actor": Unknown("github.actor"),
         "run_number": Unknown("github.run_number"),
         "run_id": known(run.id, "run_id"),
         "run_attempt": known(run.attempt, "run_attempt"),

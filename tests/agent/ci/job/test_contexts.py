@@ -3,7 +3,7 @@
 from agent.ci.expressions import Unknown, value_of
 from agent.ci.job.contexts import Run, build_scope, default_variables, unknown_variables
 
-KNOWN = Run("CI", "tests", "c0ffee", "main", "me/shop", actor="me", root="/repo", id="42", attempt="2")
+KNOWN = Run("CI", "tests", "c0ffee", "main", "me/shop", root="/repo", id="42", attempt="2")
 
 
 def test_variables_have_the_values_of_the_contexts() -> None:
