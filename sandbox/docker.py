@@ -33,8 +33,9 @@ from sandbox.base import (
 )
 from sandbox.containers import engine as engines
 from sandbox.containers import resources as engine_resources
+from sandbox.containers.command import ContainerSpec
 from sandbox.containers.engine import Engine, EngineInfo
-from sandbox.containers.files import ROOT, TOP, WORK
+from sandbox.containers.files import ROOT, TOP, WORK, TarBuilder
 from sandbox.containers.images import (
     BASE,
     TOOLS,
@@ -47,8 +48,6 @@ from sandbox.containers.images import (
     volumes_of,
 )
 from sandbox.containers.resources import EngineResources
-from sandbox.containers.spec import ContainerSpec
-from sandbox.containers.tars import TarBuilder
 from sandbox.containers.workspace import ContainerContext, DockerWorkspace
 from sandbox.host.job import Mount
 from sandbox.host.tree import check_tool_name

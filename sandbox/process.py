@@ -29,8 +29,9 @@ from sandbox.base import (
     SandboxUnavailable,
     Workspace,
 )
-from sandbox.host import bounds, launch
+from sandbox.host import launch
 from sandbox.host.folder_workspace import FolderWorkspace
+from sandbox.host.job import environment, with_limits
 from sandbox.host.tree import check_tool_name, parts_of
 from sandbox.install.backend import INSTALL_OUTPUT, INSTALL_SECONDS
 from sandbox.install.packages import PackageStore, install
@@ -85,7 +86,7 @@ class ProcessWorkspace(FolderWorkspace):
 
     async def execute(self, command: Command, programs: Path) -> Completed:
         """Run `command` in turn, with an environment's programs; it is cancelled when the workspace closes."""
-        env = bounds.environment(str(self._sandbox.folder / "home"), f"{programs}/bin") | dict(command.env)
+        env = environment(str(self._sandbox.folder / "home"), f"{programs}/bin") | dict(command.env)
         return await self._run_tracked(command.argv, self._take_a_turn(command, self._sandbox.active / command.cwd, env))
 
     async def close(self) -> None:
@@ -143,7 +144,7 @@ class ProcessSandbox:
         home = self.folder / "candidates" / token_hex(6)
         async with self.turn:  # keep the base in its folder while it is copied
             copy = ("/bin/cp", "-a", "--reflink=auto", str(self.folder / "base"), str(home))
-            copied = await launch.run(launch.Launch(copy, bounds.environment("/", str(self.env)), COPY_SECONDS))
+            copied = await launch.run(launch.Launch(copy, environment("/", str(self.env)), COPY_SECONDS))
         if copied.returncode:
             raise SandboxUnavailable(f"cannot copy the base: {copied.stderr.decode(errors='replace').strip()[:300]}")
         workspace = ProcessWorkspace(self, home)
@@ -163,7 +164,7 @@ class ProcessSandbox:
                     (
                         *(() if group is None else group.join),
                         *("/usr/bin/setpriv", "--pdeathsig", "KILL", "--"),
-                        *bounds.with_limits(self.limits, command.argv, processes=False),
+                        *with_limits(self.limits, command.argv, processes=False),
                     ),
                     {**env, MARK: mark},
                     command.timeout,

@@ -27,10 +27,10 @@ from sandbox.base import (
     Workspace,
 )
 from sandbox.e2b.client import GRACE, SECONDS, SLOWEST, Client, frame
-from sandbox.e2b.network import E2BNetworkGate
-from sandbox.host.acquisition import acquire
+from sandbox.e2b.machine import E2BNetworkGate
 from sandbox.host.archive import ArchiveLimits
-from sandbox.host.running_commands import RunningCommands
+from sandbox.host.folder_locks import acquire
+from sandbox.host.folder_workspace import RunningCommands
 from sandbox.host.tree import check_tool_name, parts_of
 from sandbox.install import folder_cache
 from sandbox.install.backend import INSTALL_SECONDS

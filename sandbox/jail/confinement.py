@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 from sandbox.base import Completed, DeadlinePassed, LimitExceeded, Limits, SandboxLost, SandboxUnavailable
-from sandbox.host import bounds, launch
-from sandbox.host.job import Job
+from sandbox.host import launch
+from sandbox.host.job import Job, with_limits
 from sandbox.jail import bubblewrap, seccomp
 from sandbox.jail.cgroup import Group
 from sandbox.jail.stage import Stage
@@ -58,7 +58,7 @@ class Confinement:
             *self.stage.enter,
             *self._drop_root(),
             *(bubblewrap.BWRAP, "--args", str(arguments), "--seccomp", str(filter_), "--json-status-fd", str(status), "--"),
-            *bounds.with_limits(self.limits, job.argv),
+            *with_limits(self.limits, job.argv),
         )
         ended = await launch.run(
             launch.Launch(

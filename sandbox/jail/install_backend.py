@@ -16,9 +16,8 @@ from secrets import token_hex
 from typing import Protocol
 
 from sandbox.base import Completed, LimitExceeded, SandboxUnavailable
-from sandbox.host import bounds
-from sandbox.host.job import Job, Mount
-from sandbox.host.running_commands import run_watched
+from sandbox.host.folder_workspace import run_watched
+from sandbox.host.job import Job, Mount, environment
 from sandbox.host.tree import FOLDER, Tree
 from sandbox.install import folder_cache
 from sandbox.install.backend import INSTALL_OUTPUT, INSTALL_SECONDS, RECIPE_FOLDER
@@ -67,7 +66,7 @@ class JailContext:
     @property
     def environment(self) -> dict[str, str]:
         """The environment variables of every command."""
-        env = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the sandbox
+        env = environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the sandbox
         return env | {"PATH": ":".join((env["PATH"], *self.programs))}
 
     async def interpreter(self, interpreter: Interpreter) -> tuple[Mount, ...]:

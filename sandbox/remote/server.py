@@ -22,13 +22,12 @@ from secrets import token_hex
 from typing import Any
 
 from sandbox.base import MIB, InstallFailed, Limits, Packages, SandboxError, SandboxLost, Workspace
-from sandbox.host.acquisition import acquire
+from sandbox.host.folder_locks import acquire
 from sandbox.install import folder_cache
-from sandbox.install import plan as install_plan
-from sandbox.install.index.access import IndexAccess
 from sandbox.install.node import registry
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
-from sandbox.install.python import wheels
+from sandbox.install.python import requirements, wheels
 from sandbox.install.python.interpreters import Interpreter, choose
 from sandbox.install.python.requirements import RequirementLines
 from sandbox.local import LocalSandbox, LocalSandboxes
@@ -175,7 +174,7 @@ class Server:
 
 
 async def _requested(workspace: Workspace, packages: Packages) -> tuple[Interpreter, tuple[RequirementLines, ...]]:
-    plan = await install_plan.read(packages, workspace.read)
+    plan = await requirements.read_plan(packages, workspace.read)
     return await choose(packages.python), (plan.runtime, *plan.builds)
 
 

@@ -21,12 +21,12 @@ from pathlib import Path
 from sandbox.base import Completed, DeadlinePassed, InstallFailed
 from sandbox.install import folder_cache
 from sandbox.install.backend import CERTIFICATES, RECIPE_FOLDER, InstallBackend
-from sandbox.install.index.proxy import proxied
 from sandbox.install.node import manifests, scripts
 from sandbox.install.node import registry as npm_registry
 from sandbox.install.node.manifests import Project
 from sandbox.install.node.registry import Registry
 from sandbox.install.node.scripts import NpmResult
+from sandbox.install.package_index import proxied
 from sandbox.install.python import environments
 
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]

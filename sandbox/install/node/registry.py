@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from sandbox.base import InstallFailed
-from sandbox.install.index.access import host_of
+from sandbox.install.package_index import host_of
 
 SECONDS = 30.0
 _UNCONFIGURED = ("--userconfig=/nowhere/user", "--globalconfig=/nowhere/global")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import Command, Installed, InstallFailed, LimitExceeded, Packages, Sandbox
-from sandbox.install.index.access import configured
-from sandbox.install.python import wheels
+from sandbox.install.package_index import configured
+from sandbox.install.python import interpreters, wheels
 from sandbox.install.python.interpreters import Interpreter
 from sandbox.install.python.requirements import RequirementLines
 from sandbox.jail import install_backend
@@ -46,8 +46,8 @@ async def test_wheels_come_from_outside_once_and_then_from_the_cache(
     kind: str, client: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if client == "pip":
-        monkeypatch.setattr(wheels, "uv_binary", lambda: None)
-    elif wheels.uv_binary() is None:
+        monkeypatch.setattr(interpreters, "uv_binary", lambda: None)
+    elif interpreters.uv_binary() is None:
         pytest.skip("uv is not installed")
     index.add_wheel("answering")
     sandboxes = make(kind, tmp_path, index.access)
@@ -119,8 +119,8 @@ async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached
     client: str, kind: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if client == "pip":
-        monkeypatch.setattr(wheels, "uv_binary", lambda: None)
-    elif wheels.uv_binary() is None:
+        monkeypatch.setattr(interpreters, "uv_binary", lambda: None)
+    elif interpreters.uv_binary() is None:
         pytest.skip("uv is not installed")
     mark = tmp_path / "executed"
     index.add_source("sourceful", mark)
@@ -195,7 +195,7 @@ async def test_where_the_workers_uv_cannot_start_pip_installs(
     foreign = tmp_path / "uv"
     foreign.write_text("#!/bin/sh\nexit 127\n")
     foreign.chmod(0o755)
-    monkeypatch.setattr(wheels, "uv_binary", lambda: foreign)
+    monkeypatch.setattr(interpreters, "uv_binary", lambda: foreign)
     index.add_wheel("answering")
     async with make("local", tmp_path, index.access).open("foreign") as sandbox:
         await sandbox.unpack(tarball({"a": b""}))

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import Command, Completed, InstallFailed, Packages, Sandbox, SandboxUnavailable, Workspace
-from sandbox.install.index.access import configured
 from sandbox.install.node import manifests, npm, scripts
 from sandbox.install.node import registry as npm_registry
+from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from sandbox.process import ProcessSandboxes
