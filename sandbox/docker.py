@@ -60,20 +60,16 @@ class DockerSandbox:
     """One attempt's volumes and containers."""
 
     def __init__(self, context: ContainerContext, isolation: Isolation, base: DockerWorkspace, helper: DockerContainer) -> None:
-        self._context, self.isolation, self._base, self._helper = context, isolation, base, helper
-
-    @property
-    def base(self) -> DockerWorkspace:
-        return self._base
+        self._context, self.isolation, self.base, self._helper = context, isolation, base, helper
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
-        await self._base.unpack(archive)
+        await self.base.unpack(archive)
 
     async def amend(self, command: Command) -> Completed:
-        return await self._base.perform(command, writable=True)
+        return await self.base.perform(command, writable=True)
 
     async def install(self, packages: Packages) -> Installed:
-        return await self._base.install(packages)
+        return await self.base.install(packages)
 
     async def provide(self, name: str, content: bytes) -> str:
         check_tool_name(name)
@@ -87,12 +83,12 @@ class DockerSandbox:
         resources = self._context.resources
         volume = await resources.bounded_volume()
         try:
-            mounts = (Mount(volume, WORK, writable=True), Mount(self._base.volume, BASE))
+            mounts = (Mount(volume, WORK, writable=True), Mount(self.base.volume, BASE))
             helper = await resources.running_helper(mounts, f"mkdir -p {ROOT}\ncp -a {BASE}/{TOP}/. {ROOT}/")
         except BaseException:
             await asyncio.shield(resources.engine.drop_volume(volume))
             raise
-        workspace = DockerWorkspace(self._context, volume, helper, self._base.env, writable=True)
+        workspace = DockerWorkspace(self._context, volume, helper, self.base.env, writable=True)
         try:
             yield workspace
         finally:

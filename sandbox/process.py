@@ -116,21 +116,17 @@ class ProcessSandbox:
         for name in ("base", "tools", "home", "candidates", "envs"):
             (folder / name).mkdir()
         self.python, self.env = own().path, folder / "envs" / "none"  # of workspaces without their own
-        self._base = ProcessWorkspace(self, folder / "base")
-
-    @property
-    def base(self) -> ProcessWorkspace:
-        return self._base
+        self.base = ProcessWorkspace(self, folder / "base")
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
-        await self._base.unpack(archive)
+        await self.base.unpack(archive)
 
     async def amend(self, command: Command) -> Completed:
-        return await self._base.run(command)
+        return await self.base.run(command)
 
     async def install(self, packages: Packages) -> Installed:
-        installed = await self._base.install(packages)
-        self.python, self.env = self._base.python, self._base.env
+        installed = await self.base.install(packages)
+        self.python, self.env = self.base.python, self.base.env
         return installed
 
     async def provide(self, name: str, content: bytes) -> str:

@@ -125,13 +125,12 @@ async def proxied(
 
 
 class IndexProxy:
-    """Serves one install step. `refused` lists the hosts that were requested but not allowed."""
+    """Serves one install step."""
 
     def __init__(self, hosts: frozenset[str]) -> None:
         self._hosts = hosts
         self._slots = asyncio.Semaphore(CONNECTIONS)
         self._open: set[asyncio.Task[None]] = set()
-        self.refused: set[str] = set()
 
     @asynccontextmanager
     async def serve(self, socket: Path) -> AsyncIterator[None]:
@@ -182,7 +181,6 @@ class IndexProxy:
             await _answer(writer, "400 Bad Request")
             return
         if f"{host}:{port}" not in self._hosts:
-            self.refused.add(f"{host}:{port}")
             await _answer(writer, "403 Forbidden")
             return
         try:

@@ -24,7 +24,7 @@ from typing import Any
 from sandbox.base import MIB, InstallFailed, Limits, Packages, SandboxError, SandboxLost, Workspace
 from sandbox.host.folder_locks import acquire
 from sandbox.install import folder_cache
-from sandbox.install.node import registry
+from sandbox.install.node import npm
 from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.install.python import requirements, wheels
@@ -219,7 +219,7 @@ def _fitting(limits: Limits) -> Limits:
 def _npm(is_asked: bool) -> tuple[list[str], str]:
     """The hosts in npm's configuration here, for a worker without npm, or why there are none."""
     try:
-        return sorted(registry.configured().hosts) if is_asked else [], ""
+        return sorted(npm.configured().hosts) if is_asked else [], ""
     except InstallFailed as error:
         return [], error.reason
 
@@ -237,7 +237,7 @@ async def serve(home: Path, given: dict[str, Any]) -> None:
             server = Server(sandbox, store, home)
             listening = await asyncio.start_unix_server(server.accept, home / "socket", limit=wire.INLINE * 2)
             os.chmod(home / "socket", 0o600)
-            node = registry.is_installed()
+            node = npm.is_installed()
             npm_hosts, npm_trouble = await asyncio.to_thread(_npm, node and given["npm"])
             base, promises = sandbox.base, sorted(sandbox.isolation.promises)
             greeting = {"root": base.root, "python": base.python, "promises": promises, "node": node}

@@ -63,7 +63,6 @@ async def test_another_host_is_refused(method: str, tmp_path: Path) -> None:
         answer = await ask(tmp_path / "s", f"{method.format(host)} HTTP/1.1\r\nHost: allowed.invalid:1\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\n")
         assert heard == []
-        assert proxy.refused == {host}
 
 
 @pytest.mark.parametrize(

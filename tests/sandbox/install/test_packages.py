@@ -17,7 +17,7 @@ from sandbox.install.package_index import configured
 from sandbox.install.python import interpreters, wheels
 from sandbox.install.python.interpreters import Interpreter
 from sandbox.install.python.requirements import RequirementLines
-from sandbox.jail import install_backend
+from sandbox.jail import stage
 from tests.sandbox.conftest import ENGINES, LIMITS, engine_of, make, tarball
 from tests.sandbox.index import PYPROJECT, Index, serving
 
@@ -323,7 +323,7 @@ async def test_a_candidates_own_project_is_built_from_its_own_files(kind: str, i
 async def test_where_no_overlay_can_be_had_the_shared_layer_is_copied(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(install_backend, "_LAYER", install_backend._LAYER.replace("-t overlay", "-t no-such-filesystem"))
+    monkeypatch.setattr(stage, "LAYER", stage.LAYER.replace("-t overlay", "-t no-such-filesystem"))
     index.add_wheel("answering")
     pyproject = PYPROJECT.replace("@NAME@", "mine").replace("@STATIC@", '"answering"').encode()
     backend = index.backend("mine", tmp_path / "executed")
