@@ -18,7 +18,7 @@ import pytest
 from sandbox.base import Limits, SandboxUnavailable
 from sandbox.host import job, launch
 from sandbox.host.job import Mount
-from sandbox.jail import bubblewrap, cgroup, seccomp
+from sandbox.jail import bubblewrap, cgroup, confinement, seccomp
 from sandbox.jail.cgroup import Group
 from sandbox.jail.confinement import Confinement
 from sandbox.proof import canaries
@@ -58,7 +58,7 @@ def bounds_without(*dropped: str) -> Drop:
             told = whole(limits, argv, processes=processes)
             return (*(word for word in told[:count] if not word.startswith(dropped)), *told[count:])
 
-        patch.setattr(job, "with_limits", bounded)
+        patch.setattr(confinement, "with_limits", bounded)
 
     return drop
 
@@ -322,7 +322,7 @@ async def test_a_process_that_runs_out_of_its_own_memory_says_nothing_of_all_of_
         return (program, "--as=100000000", *rest)
 
     no_groups(monkeypatch)
-    monkeypatch.setattr(job, "with_limits", bounded)
+    monkeypatch.setattr(confinement, "with_limits", bounded)
     found = (await proven(tmp_path, frozenset({"limits"})))["memory"]
     assert found.status == "skipped", found.seen
 
