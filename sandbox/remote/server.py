@@ -148,6 +148,7 @@ class Server:
         if entry is None:
             return ""
         file = self._answered / f"{token_hex(8)}.tar"
+        self._kept.append(file.name)
         try:
             return file.name if await asyncio.to_thread(_pack_wheels, entry.folder, file, at_most) else ""
         finally:
