@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
-from agent.bench.specimen import File, NotPosed
+from agent.bench.lab import File, NotPosed
 from sandbox.base import MIB
 from sandbox.host import launch
 from sandbox.install.python.interpreters import client_environment

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent.ci.expressions.errors import ExpressionError
+from agent.ci.expressions.evaluation import split
 from agent.ci.expressions.functions import STATUS_FUNCTIONS, refusal
 from agent.ci.expressions.parser import parse
-from agent.ci.expressions.templates import split
+from agent.ci.expressions.values import ExpressionError
 from agent.ci.workflows.document import Items, Keys, Node, Scalar, WorkflowError, text_of
 
 OPENING = "${{"

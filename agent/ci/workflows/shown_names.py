@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from agent.ci.expressions import ExpressionError, Unknown
-from agent.ci.expressions.templates import split
+from agent.ci.expressions.evaluation import split
 from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Job, WorkflowStep
 

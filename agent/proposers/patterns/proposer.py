@@ -12,8 +12,7 @@ from agent.contract.proposal import Candidate
 from agent.edits.changes import digest
 from agent.proposer import Proposal, Situation
 from agent.proposers.patterns.generate import Change, changes, still_parses, words
-from agent.proposers.patterns.hits import Hit, ranked
-from agent.proposers.patterns.search import SearchEvent, search
+from agent.proposers.patterns.search import Hit, SearchEvent, ranked, search
 from agent.proposers.patterns.source import LIMIT
 from agent.source.test_files import is_test
 from sandbox.base import LimitExceeded, Sandbox
