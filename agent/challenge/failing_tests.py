@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.challenge.specification import body_of, comments_above, cut
-from agent.challenge.touched import Definition
 from agent.contract.verdicts import VerdictId
+from agent.source.outline import Function, first_line
 
 MOST = 5  # tests
 LONGEST = 2_400  # characters of all
@@ -80,13 +80,13 @@ def _parts(body: Sequence[ast.stmt], holder: Holder, lines: Sequence[str]) -> It
         if isinstance(node, ast.ClassDef):
             yield from _parts(node.body, node, lines)
         elif names := _defined(node):
-            first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+            first = first_line(node)
             first -= len(comments_above(lines, first))
             yield _Part(holder, names, node, "\n".join(lines[first - 1 : node.end_lineno]))
 
 
 def _defined(node: ast.stmt) -> tuple[str, ...]:
-    if isinstance(node, Definition):
+    if isinstance(node, Function):
         return (node.name,)
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     return tuple(each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))

@@ -7,7 +7,8 @@ import itertools
 import re
 from collections.abc import Collection, Sequence
 
-from agent.challenge.touched import Definition, Touched, functions_of
+from agent.challenge.touched import Touched, functions_of
+from agent.source.outline import Function, first_line, parse
 
 MOST_CALLERS = 4  # functions per file that are shown because they use a changed one
 LONGEST = 4_000  # characters of all
@@ -32,9 +33,9 @@ def specification(touched: Touched) -> str:
     return cut("\n\n".join(files), LONGEST)
 
 
-def _by_name(path: str, text: str) -> dict[str, Definition]:
+def _by_name(path: str, text: str) -> dict[str, Function]:
     """One function per name: the implementation of overloads, and of several the first with a docstring."""
-    found: dict[str, Definition] = {}
+    found: dict[str, Function] = {}
     for function, node in functions_of(path, text).items():
         is_overload = any(ast.unparse(each).endswith("overload") for each in node.decorator_list)
         known = found.get(function.name)
@@ -50,7 +51,7 @@ def _classes(text: str, methods: Sequence[str]) -> list[str]:
 
 
 def _class(node: ast.ClassDef, methods: Sequence[str]) -> str:
-    made = [each for each in node.body if isinstance(each, Definition) and each.name == "__init__"][-1:]
+    made = [each for each in node.body if isinstance(each, Function) and each.name == "__init__"][-1:]
     shown: list[ast.stmt] = [ast.Expr(ast.Constant(document))] if (document := ast.get_docstring(node)) else []
     if f"{node.name}.__init__" not in methods:
         shown += [_bare(each, ast.get_docstring(each)) for each in made]
@@ -79,31 +80,31 @@ def _joined(lines: Sequence[str]) -> list[str]:
     ]
 
 
-def _changed(name: str, node: Definition, comments: str) -> str:
+def _changed(name: str, node: Function, comments: str) -> str:
     """With the qualified name as a comment."""
     text = ast.unparse(_bare(node, ast.get_docstring(node)))
     return "\n".join(part for part in (f"# {name}, which is changed", comments, text) if part)
 
 
-def _caller(name: str, node: Definition) -> str:
+def _caller(name: str, node: Function) -> str:
     """With the first paragraph of its docstring: it shows what the changed function is for."""
     text = ast.unparse(_bare(node, (ast.get_docstring(node) or "").partition("\n\n")[0]))
     return f"# {name}\n{text}" if "." in name else text
 
 
-def _bare(node: Definition, document: str | None) -> Definition:
+def _bare(node: Function, document: str | None) -> Function:
     """With this docstring for its body."""
     bare = ast.parse(ast.unparse(node)).body[0]
-    assert isinstance(bare, Definition)
+    assert isinstance(bare, Function)
     bare.body = [ast.Expr(ast.Constant(document))] if document else [ast.Expr(ast.Constant(...))]
     bare.decorator_list = []
     return ast.fix_missing_locations(bare)
 
 
-def _comments(text: str, node: Definition) -> str:
+def _comments(text: str, node: Function) -> str:
     """Comments above a function and at the top of its body, without those for tools."""
     lines = text.removeprefix("\ufeff").split("\n")
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    first = first_line(node)
     inner = node.body[ast.get_docstring(node) is not None :][:1]
     found = [*comments_above(lines, first), *(line for each in inner for line in comments_above(lines, each.lineno))]
     comments = [line.strip() for line in found]
@@ -123,7 +124,5 @@ def cut(text: str, characters: int) -> str:
 
 def body_of(text: str) -> list[ast.stmt]:
     """The statements of a module; none if it does not parse."""
-    try:
-        return ast.parse(text.removeprefix("\ufeff")).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    tree = parse(text.removeprefix("\ufeff"))
+    return tree.body if tree else []
