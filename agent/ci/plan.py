@@ -130,7 +130,7 @@ async def complete(planned: Plan, stage: Replayer) -> Plan:
         there = await available_services(stage.runner, base, planned.services)
         planner.notes += there.notes
         if there.missing:
-            missing = [one.service for one in there.missing]
+            missing = [service for service, _ in there.missing]
             planner.refused = needs_services(there.sentence)
             planner.notes.append(there.sentence)
             planner.checks = [check for check in planner.checks if not any(one in missing for one in check.services)]

@@ -27,10 +27,10 @@ from sandbox.base import (
     Workspace,
 )
 from sandbox.e2b.client import GRACE, SECONDS, SLOWEST, Client, frame
-from sandbox.e2b.network import E2BNetworkGate
-from sandbox.host.acquisition import acquire
+from sandbox.e2b.machine import E2BNetworkGate
 from sandbox.host.archive import ArchiveLimits
-from sandbox.host.running_commands import RunningCommands
+from sandbox.host.folder_locks import acquire
+from sandbox.host.folder_workspace import RunningCommands
 from sandbox.host.tree import check_tool_name, parts_of
 from sandbox.install import folder_cache
 from sandbox.install.backend import INSTALL_SECONDS
@@ -116,11 +116,7 @@ class E2BSandbox:
 
     def __init__(self, client: Client, root: str, python: str, isolation: Isolation, supply: PackageSupply) -> None:
         self.client, self.root, self.isolation, self.gate, self._supply = client, root, isolation, supply.gate, supply
-        self._base = E2BWorkspace(self, wire.BASE, python)
-
-    @property
-    def base(self) -> E2BWorkspace:
-        return self._base
+        self.base = E2BWorkspace(self, wire.BASE, python)
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
         """Upload the archive; the server checks it."""
@@ -134,10 +130,10 @@ class E2BSandbox:
         await self.client.request(object, "unpack", file=name, seconds=ARCHIVE_SECONDS)
 
     async def amend(self, command: Command) -> Completed:
-        return await self._base.run(command, "amend")
+        return await self.base.run(command, "amend")
 
     async def install(self, packages: Packages) -> Installed:
-        return await self._base.install(packages)
+        return await self.base.install(packages)
 
     async def provide(self, name: str, content: bytes) -> str:
         check_tool_name(name)

@@ -19,17 +19,15 @@ import msgspec
 from sandbox import folders
 from sandbox.base import InstallFailed, Isolation, Limits, Promise, SandboxLost, SandboxUnavailable
 from sandbox.e2b import account as accounts
-from sandbox.e2b.admission import Admission
+from sandbox.e2b.account import Admission, OrphanSweeper
 from sandbox.e2b.client import Client, read
-from sandbox.e2b.machine import E2BMachine
-from sandbox.e2b.network import E2BNetworkGate
-from sandbox.e2b.orphans import OrphanSweeper
+from sandbox.e2b.machine import E2BMachine, E2BNetworkGate
 from sandbox.e2b.plan import Account
 from sandbox.e2b.sandbox import E2BSandbox, PackageSupply
 from sandbox.host.bundle import bundle
-from sandbox.install.index.access import IndexAccess
-from sandbox.install.node import registry as npm_registry
-from sandbox.install.node.registry import Registry
+from sandbox.install.node import npm as node_npm
+from sandbox.install.node.npm import Registry
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.remote import wire
 
@@ -166,10 +164,10 @@ class _Npm:
 
 
 def _local_npm() -> _Npm:
-    if not npm_registry.is_installed():
+    if not node_npm.is_installed():
         return _Npm()
     try:
-        return _Npm(npm_registry.configured())
+        return _Npm(node_npm.configured())
     except InstallFailed as error:
         return _Npm(trouble=error.reason)
 

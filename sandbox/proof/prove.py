@@ -29,8 +29,8 @@ from sandbox.base import (
     SandboxUnavailable,
     Workspace,
 )
-from sandbox.host import bounds
 from sandbox.host.bundle import bundle
+from sandbox.host.job import LOCKED_MEMORY
 from sandbox.jail.bubblewrap import scratch_bytes
 from sandbox.proof import canaries
 from sandbox.proof.canaries import Canaries
@@ -187,7 +187,7 @@ class _Proof:
             "cgroup_namespace": canaries.cgroup_namespace(),
             "hostname": socket.gethostname(),
             "limits": asdict(self._limits),
-            "locked_memory": bounds.LOCKED_MEMORY,
+            "locked_memory": LOCKED_MEMORY,
             "root": root,
             "writable": [root, "/tmp", "/dev/shm", "/dev", *(IN_MEMORY if kind == "docker" else ())],  # noqa: S108 - inside
             "sizes": {"/tmp": disk, "/dev/shm": SHARED_MEMORY, root: disk},  # noqa: S108 - inside

@@ -22,13 +22,12 @@ from secrets import token_hex
 from typing import Any
 
 from sandbox.base import MIB, InstallFailed, Limits, Packages, SandboxError, SandboxLost, Workspace
-from sandbox.host.acquisition import acquire
+from sandbox.host.folder_locks import acquire
 from sandbox.install import folder_cache
-from sandbox.install import plan as install_plan
-from sandbox.install.index.access import IndexAccess
-from sandbox.install.node import registry
+from sandbox.install.node import npm
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
-from sandbox.install.python import wheels
+from sandbox.install.python import requirements, wheels
 from sandbox.install.python.interpreters import Interpreter, choose
 from sandbox.install.python.requirements import RequirementLines
 from sandbox.local import LocalSandbox, LocalSandboxes
@@ -149,6 +148,7 @@ class Server:
         if entry is None:
             return ""
         file = self._answered / f"{token_hex(8)}.tar"
+        self._kept.append(file.name)
         try:
             return file.name if await asyncio.to_thread(_pack_wheels, entry.folder, file, at_most) else ""
         finally:
@@ -175,7 +175,7 @@ class Server:
 
 
 async def _requested(workspace: Workspace, packages: Packages) -> tuple[Interpreter, tuple[RequirementLines, ...]]:
-    plan = await install_plan.read(packages, workspace.read)
+    plan = await requirements.read_plan(packages, workspace.read)
     return await choose(packages.python), (plan.runtime, *plan.builds)
 
 
@@ -220,7 +220,7 @@ def _fitting(limits: Limits) -> Limits:
 def _npm(is_asked: bool) -> tuple[list[str], str]:
     """The hosts in npm's configuration here, for a worker without npm, or why there are none."""
     try:
-        return sorted(registry.configured().hosts) if is_asked else [], ""
+        return sorted(npm.configured().hosts) if is_asked else [], ""
     except InstallFailed as error:
         return [], error.reason
 
@@ -238,7 +238,7 @@ async def serve(home: Path, given: dict[str, Any]) -> None:
             server = Server(sandbox, store, home)
             listening = await asyncio.start_unix_server(server.accept, home / "socket", limit=wire.INLINE * 2)
             os.chmod(home / "socket", 0o600)
-            node = registry.is_installed()
+            node = npm.is_installed()
             npm_hosts, npm_trouble = await asyncio.to_thread(_npm, node and given["npm"])
             base, promises = sandbox.base, sorted(sandbox.isolation.promises)
             greeting = {"root": base.root, "python": base.python, "promises": promises, "node": node}

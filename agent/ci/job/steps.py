@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from agent.ci.expressions import Unknown
 from agent.ci.job.actions import is_checkout, meaning_of, python_version
 from agent.ci.job.contexts import default_variables, unknown_variables
 from agent.ci.job.refusals import JobRefused, Unavailable, checkout_elsewhere
@@ -104,7 +105,9 @@ class StepReader:
             return self._script(self.renderer.render(current.step.run or "", current.frame), current, python)
         if uses.startswith("./"):
             return self._own_action(uses, current)
-        inputs = {name: self.renderer.render_input(text, current.frame) for name, text in current.step.inputs.items()}
+        rendered = {name: self.renderer.render_known(text, current.frame) for name, text in current.step.inputs.items()}
+        # An unknown input of a known action is empty, as it rarely matters.
+        inputs = {name: "" if isinstance(text, Unknown) else text for name, text in rendered.items()}
         meaning = meaning_of(uses, inputs)
         if meaning.kind == "runs":
             # `defaults.run` applies to `run` steps alone.

@@ -75,6 +75,8 @@ async def _install(workspace: Workspace, needs: tuple[str, ...]) -> str:
         await workspace.install(Packages(requirements=needs))
     except InstallFailed as failed:
         return f"{needs[0]} could not be installed: {failed.reason}"
+    except LimitExceeded as exceeded:
+        return f"installing {needs[0]} reached the {exceeded.which} limit of the sandbox"
     return ""
 
 

@@ -13,8 +13,7 @@ from agent.ci.runners import hatch, make, managers, nox, project_tasks, recipes,
 from agent.ci.runners.context import DEPTH, TEXT_LIMIT, Followed, Runner, ShellContext, Steps, Unfollowed
 from agent.ci.runners.script import read_script
 from agent.ci.runners.tox import tox
-from agent.ci.shell.python_call import module_of
-from agent.ci.shell.words import assignments
+from agent.ci.shell.words import assignments, module_of
 
 _CALL = 100  # steps that following one runner costs
 _RUNNERS: dict[str, Runner] = {

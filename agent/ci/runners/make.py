@@ -34,7 +34,11 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
     recipes, exported = _ask(files, plain, context)
     inside = context.with_env({name: value for name, value in exported.items() if "\n" not in value})
     careless = [[""]] if options.has("-i", "--ignore-errors") else _careless(context.text(name))
-    return joined([_line(line, any(_fits(line, parts) for parts in careless), inside, again) for line in recipes], inside, ())
+    followed: list[Followed] = []
+    for line in recipes:
+        text = " ".join(line.replace("\\\n", " ").split())
+        followed.append(_line(line, any(_fits(text, parts) for parts in careless), inside, again))
+    return joined(followed, inside, ())
 
 
 def _ask(files: list[str], plain: list[str], context: ShellContext) -> tuple[list[str], dict[str, str]]:
@@ -72,8 +76,7 @@ def _careless(text: str) -> list[list[str]]:
     return [parts for parts in found if any(parts)]
 
 
-def _fits(line: str, parts: list[str]) -> bool:
-    text = " ".join(line.replace("\\\n", " ").split())
+def _fits(text: str, parts: list[str]) -> bool:
     at = 0
     for part in parts:
         found = text.find(part, at)

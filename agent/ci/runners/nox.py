@@ -18,7 +18,7 @@ from agent.guest.text import one_line
 
 _SESSIONS = 30  # run by one command line
 _RECORDER = resources.files("agent.guest").joinpath("nox_sessions.py").read_text()
-_SCRIPT = re.compile(r"^# /// script$\n((?:^#(?:| .*)$\n)+)^# ///$", re.MULTILINE)  # PEP 723
+_NEEDS = 20  # requirements of one noxfile
 
 
 class NoxCall(msgspec.Struct):
@@ -90,7 +90,7 @@ def sessions(arguments: Sequence[str], context: ShellContext) -> list[NoxSession
     answer = context.ask(("python", "-c", _RECORDER, *arguments), _requirements(text))
     try:
         found = msgspec.json.decode(answer.text.rpartition("\0")[2], type=list[NoxSession])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         found = []
     if not found:
         said = (answer.errors.strip() or "nox runs no session").splitlines()[-1]
@@ -101,7 +101,7 @@ def sessions(arguments: Sequence[str], context: ShellContext) -> list[NoxSession
 def _requirements(text: str) -> tuple[str, ...]:
     """nox, the plugins that a noxfile imports, and what it declares for itself."""
     plugins = re.findall(r"^(?:from|import) (nox_\w+)", text, re.MULTILINE)
-    block = _SCRIPT.search(text)
-    script = read_toml(re.sub(r"^# ?", "", block[1], flags=re.MULTILINE)) if block else None
-    declared = strings((script or {}).get("dependencies"))
-    return tuple(dict.fromkeys(["nox", *(name.replace("_", "-") for name in plugins), *declared]))
+    block = f"\n{text}".partition("\n# /// script\n")[2].partition("\n# ///\n")[0]  # PEP 723
+    script = read_toml(re.sub(r"^# ?", "", block, flags=re.MULTILINE)) or {}
+    declared = [one for one in strings(script.get("dependencies")) if "://" not in one]
+    return tuple(dict.fromkeys(["nox", *(name.replace("_", "-") for name in plugins), *declared]))[:_NEEDS]

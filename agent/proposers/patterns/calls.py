@@ -194,9 +194,8 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 def paired(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A function of several values got one: `max(a)` → `max(best, x)`, `max(a, x)`."""
-    function = source.function(node)
     match node:
-        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if function is not None and name in PAIRED:
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in PAIRED and source.function(node):
             if isinstance(argument, ast.Starred):
                 return
         case _:
@@ -206,7 +205,7 @@ def paired(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     for each in source.above(node):
         targets = each.targets if isinstance(each, ast.Assign) else [each.target] if isinstance(each, ast.For) else []
         near += [name for target in targets for name in names_in(target)]
-    names = list(dict.fromkeys([*near, *scope(source, function)]))[:PAIRS_OF]
+    names = list(dict.fromkeys([*near, *scope(source, node)]))[:PAIRS_OF]
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     if not PAIRED[name]:
         pairs += [(b, a) for a, b in pairs]

@@ -79,13 +79,10 @@ def _helpers(source: Source, function: FunctionNode) -> list[tuple[str, float]]:
 
 def widened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A condition that forgets a name: `or not x`, `and x`."""
-    function = source.function(node)
-    if function is None:
-        return
     forms = ("or not {}", "and {}", "and not {}", "or {}", "or {} is None", "and {} is not None")
     for test in tests_of(node):
         asked = names_in(test)
-        for rank, name in enumerate([n for n in scope(source, function) if n not in asked][:MOST_NAMES]):
+        for rank, name in enumerate([n for n in scope(source, node) if n not in asked][:MOST_NAMES]):
             for form in forms:
                 yield _asked(source, node, test, f"{loosely(source, test)} {form.format(name)}", 0.3 - 0.01 * rank)
 
@@ -124,14 +121,12 @@ def alike(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 def answered(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A fixed True or False is returned where a name should decide."""
-    function = source.function(node)
-    if not isinstance(node, ast.Return) or function is None or not isinstance(node.value, ast.Constant):
-        return
-    if isinstance(node.value.value, bool):
-        for rank, name in enumerate(scope(source, function)[:MOST_NAMES]):
-            for text in (f"{name} == 0", f"not {name}", f"bool({name})", f"{name} is not None", f"{name} > 0"):
-                title = quoted(source.segment(node), "return " + text)
-                yield source.replaced(node.value, text, 0.34 - 0.01 * rank, title=title)
+    match node:
+        case ast.Return(value=ast.Constant(value=bool()) as flag):
+            for rank, name in enumerate(scope(source, node)[:MOST_NAMES]):
+                for text in (f"{name} == 0", f"not {name}", f"bool({name})", f"{name} is not None", f"{name} > 0"):
+                    title = quoted(source.segment(node), "return " + text)
+                    yield source.replaced(flag, text, 0.34 - 0.01 * rank, title=title)
 
 
 def handlers(source: Source, node: ast.AST) -> Iterator[Rewrite]:

@@ -57,7 +57,7 @@ def updates(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     inside, read = _assigned([node]), names_in(node)
     after = {name for s in ast.walk(function) if isinstance(s, ast.Return) for name in names_in(s)}
-    names = scope(source, function)
+    names = scope(source, node)
     stale = [n for n in names if n not in inside and (n in after or n in read)][:MOST_NAMES]
     fresh = [n for n in names if n in inside or n in read][:MOST_NAMES]
     for name, other in ((name, other) for name in stale for other in fresh if other != name):
@@ -73,7 +73,7 @@ def filling(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if not isinstance(node, ast.stmt) or isinstance(node, FunctionNode) or function is None or not source.has_own_lines(node):
         return
     for container, method in source.once(_never_filled, source.outermost_function(node) or function).items():
-        names = [n for n in scope(source, function) if n != container]
+        names = [n for n in scope(source, node) if n != container]
         for rank, name in enumerate(names[:MOST_NAMES]):
             text = f"{container}.{method}({name})"
             yield _inserted(source, node, text, 0.4 - 0.01 * rank)

@@ -28,7 +28,7 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     kinds = source.once(_kinds, function)
     called = isinstance(parent := source.parents[node], ast.Call) and node is parent.func
-    names = [n for n in scope(source, function) if n != node.id] if not called else _functions(source, node.id)
+    names = [n for n in scope(source, node) if n != node.id] if not called else _functions(source, node.id)
     own = kinds.get(node.id)
     names.sort(key=lambda n: (kinds.get(n) != own if own else False, -difflib.SequenceMatcher(None, n, node.id).ratio()))
     base = 0.7 if isinstance(node.ctx, ast.Load) else 0.45
@@ -38,9 +38,11 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         yield change if called else replace(change, names=(node.id, name))
 
 
-def scope(source: Source, function: FunctionNode) -> list[str]:
-    """Names of the function and those around it: arguments first, then what is assigned."""
-    return source.once(_scope, function)
+def scope(source: Source, node: ast.AST) -> list[str]:
+    """Names of the function around (or of) the node and of those around it: arguments first, then what is assigned; none at
+    module level."""
+    function = node if isinstance(node, FunctionNode) else source.function(node)
+    return list(source.once(_scope, function)) if function is not None else []
 
 
 def _scope(source: Source, function: FunctionNode) -> list[str]:

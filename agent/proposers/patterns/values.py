@@ -60,8 +60,7 @@ def _is_plain(literal: str) -> bool:
 
 
 def _strings(source: Source, node: ast.Constant, value: str) -> Iterator[Rewrite]:
-    function = source.function(node)
-    if function is not None and value in scope(source, function):
+    if value in scope(source, node):
         for text, prior in ((value, 0.6), (f"{value}.encode()", 0.5), (f"str({value})", 0.35)):
             yield source.replaced(node, text, prior)
     others = [(text, 0.5) for text in (difflib.get_close_matches(value, source.words, 3, 0.7) if len(value) > 2 else ())]
@@ -115,16 +114,13 @@ def _spelled(text: str, quote: str) -> str:
 
 def collections(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """An empty answer that should hold something; one element taken where all are meant."""
-    function = source.function(node)
-    if function is None or not isinstance(node, ast.expr):
+    if source.function(node) is None or not isinstance(node, ast.expr):
         return
-    before = source.segment(node)
     if isinstance(node, ast.List) and not node.elts and isinstance(node.ctx, ast.Load):
-        names = scope(source, function)[:6]
-        texts = ["[[]]", *(f"[{name}]" for name in names), "{}", "set()", "''", "None", "[0]", "()"]
+        texts = ["[[]]", *(f"[{name}]" for name in scope(source, node)[:6]), "{}", "set()", "''", "None", "[0]", "()"]
         for rank, text in enumerate(texts):
             yield source.replaced(node, text, 0.45 - 0.02 * rank)
-    elif isinstance(node, ast.Constant) and before in ("''", '""'):
+    elif isinstance(node, ast.Constant) and source.segment(node) in ("''", '""'):
         yield source.replaced(node, "None", 0.3)
     elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not is_compound(node.value):
         is_number = source.segment(node.slice).lstrip("-").isdigit()

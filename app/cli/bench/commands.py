@@ -132,7 +132,7 @@ def _measure(
     load: Callable[[], Benchmark], task_ids: str | None, jobs: int, budget: float, resume: Path | None, model: str, json: bool
 ) -> NoReturn:
     """Run a benchmark until it ends or Ctrl-C is pressed, print the results and exit."""
-    from agent.bench.specimen import BadInput
+    from agent.bench.lab import BadInput
     from app.cli.bench.results_file import Header, ResultsNotSaved, open_results
     from app.settings import SettingsError
     from app.settings import load as settings
@@ -187,7 +187,7 @@ def _until_stopped(run: Run) -> bool:
 
 def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:
     """Raises `BadInput` for an unknown id."""
-    from agent.bench.specimen import BadInput
+    from agent.bench.lab import BadInput
 
     known = list(benchmark.groups)
     if wanted is None:

@@ -16,9 +16,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from platformdirs import user_cache_path
 
 from agent.bench import score
-from agent.bench.lab import Benchmark, Labs
+from agent.bench.lab import Benchmark, Labs, NotPosed, Skipped, Specimen, packed
 from agent.bench.score import Entry
-from agent.bench.specimen import NotPosed, Skipped, Specimen, packed
 from agent.case import Case
 from agent.contract.blobs import MemoryBlobs
 from agent.contract.events import AnyEvent

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from sandbox.base import Command, Packages
-from sandbox.install import plan as install_plan
-from sandbox.install.index.access import IndexAccess
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
-from sandbox.install.plan import InstallPlan
+from sandbox.install.python import requirements
+from sandbox.install.python.requirements import InstallPlan
 from sandbox.local import LocalSandboxes
 from sandbox.remote import messenger, wire
 from sandbox.remote.server import Server
@@ -113,7 +113,7 @@ async def test_what_nobody_expected_is_an_answer_too_and_is_done_once(home: Path
         done.append("question")
         raise RecursionError("too deep")
 
-    monkeypatch.setattr(install_plan, "read", odd)
+    monkeypatch.setattr(requirements, "read_plan", odd)
     question = wire.encode({"do": "question", "workspace": wire.BASE, "packages": Packages(groups=("dev",))})
     answers = [await answered(home, "e" * 32, question) for _ in range(3)]
     assert answers[0]["error"] == "lost"

@@ -31,6 +31,7 @@ HUGE = {
         {"tox.ini": f"[tox]\nenv_list = {'{' * 60_000}\n[testenv]\ncommands = pytest\n"},
         {"tox.ini": f"[tox]\nenv_list = {'{a,a,a,a,a,a,a,a}' * 20}\n[testenv]\ncommands = pytest\n"},
     ],
+    "nox": [{"noxfile.py": "# /// script\n" * 40_000}, {"noxfile.py": "import nox_a\n" * 40_000}],
     "just t": [{"justfile": f"t:\n  echo {'{{' * 100_000}\n"}],
 }
 

@@ -104,7 +104,8 @@ async def test_what_only_running_shows_is_followed_and_an_early_end_is_a_note(sa
             "",
             "nox says",
         ),
-        ("# /// script\n# dependencies = ['gone @ file:///gone']\n# ///\nimport nox\n", "", "nox could not be installed"),
+        ("# /// script\n# dependencies = ['not one!']\n# ///\nimport nox\n", "", "nox could not be installed"),
+        ("import nox\nprint('\\0' + '[' * 100_000)\nimport os; os._exit(0)\n", "", "nox says"),
     ],
 )
 async def test_what_cannot_be_followed_says_why(text: str, arguments: str, reason: str, sandbox: Sandbox) -> None:

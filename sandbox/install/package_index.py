@@ -1,7 +1,8 @@
-"""An install step's only network access: an HTTP proxy on a Unix socket that reaches the allowed hosts and nothing else.
+"""Which package index an install step may reach, and its only access to it: an HTTP proxy on a Unix socket.
 
-It runs in the worker. `CONNECT` is spliced (TLS stays between installer and index); plain `http://` requests are forwarded, one
-per connection. Anything else gets 403 or 400 and is cut off.
+The index is that of the package client's own configuration. The proxy runs in the worker and reaches the allowed hosts and
+nothing else. `CONNECT` is spliced (TLS stays between installer and index); plain `http://` requests are forwarded, one per
+connection. Anything else gets 403 or 400 and is cut off.
 
 It restricts names, not destinations. Only host and port of a `CONNECT` are visible: if a content network serves an allowed
 name, TLS traffic may address another tenant of that network. The content is not visible either: a build can send what it can
@@ -10,15 +11,95 @@ read (the repository) to an allowed host.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sandbox.host import launch
+from sandbox.install import forwarder
 from sandbox.install.backend import PROXY_FOLDER, SOCKET, InstallBackend
-from sandbox.install.index import forwarder
+
+PORTS = {"https": 443, "http": 80}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexAccess:
+    """`urls` are for the installer inside; `hosts` ("name:port") are what the proxy lets it reach."""
+
+    urls: tuple[str, ...]
+    hosts: frozenset[str]
+    certificates: Path | None = None
+
+
+class LazyIndexAccess:
+    """The result of `configured`, determined on first use: pip is slow to ask, and most attempts never need it."""
+
+    def __init__(self, hosts: Sequence[str] = ()) -> None:
+        self._hosts = hosts
+        self._access: IndexAccess | None = None
+        self._lock = asyncio.Lock()
+
+    async def access(self) -> IndexAccess:
+        async with self._lock:  # several jobs may ask at once
+            if self._access is None:
+                self._access = await configured(self._hosts)
+        return self._access
+
+
+async def configured(hosts: Sequence[str] = ()) -> IndexAccess:
+    """Access by pip's configuration, or pip's default index. The operator's `hosts` take precedence.
+
+    An index URL with a password is used outside only: no secret enters a sandbox.
+    """
+    settings = await _pip_settings()
+    urls = [url for url in (settings.get("index-url", ""), *settings.get("extra-index-url", "").split()) if _usable(url)]
+    derived = {host_of(url) for url in urls}
+    if "index-url" not in settings:
+        from pip._internal.models.index import PyPI  # not a stable interface, but the only source of pip's default
+
+        urls.insert(0, PyPI.simple_url)
+        derived |= {host_of(PyPI.simple_url), f"{PyPI.file_storage_domain}:{PORTS['https']}"}
+    named = frozenset(host if ":" in host else f"{host}:{PORTS['https']}" for host in hosts)
+    return IndexAccess(tuple(urls), named or frozenset(derived), _certificates(settings.get("cert")))
+
+
+def host_of(url: str) -> str:
+    """`https://a.example/simple` → `a.example:443`."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or PORTS.get(parts.scheme, 443)}"
+
+
+def _usable(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme in PORTS and bool(parts.hostname) and "@" not in parts.netloc
+
+
+def _certificates(configured_path: str | None) -> Path | None:
+    for path in (configured_path, os.environ.get("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt"):
+        if path and Path(path).is_file():
+            return Path(path)
+    return None
+
+
+async def _pip_settings() -> dict[str, str]:
+    """Option → value, with pip's own precedence of files and environment."""
+    ended = await launch.run(launch.Launch((sys.executable, "-I", "-m", "pip", "config", "list"), os.environ, 30.0))
+    found: dict[str, str] = {}
+    lines = ended.stdout.decode(errors="replace").splitlines()
+    # The environment overrides files, and a command's section overrides the global one.
+    for section in ("global.", "download.", "install.", ":env:."):
+        for line in lines:
+            name, separator, value = line.partition("=")
+            if separator and name.startswith(section):
+                found[name.removeprefix(section)] = str(ast.literal_eval(value))
+    return found
+
 
 HEAD_LIMIT = 64 * 1024  # bytes of a request's head
 CONNECTIONS = 64
@@ -44,13 +125,12 @@ async def proxied(
 
 
 class IndexProxy:
-    """Serves one install step. `refused` lists the hosts that were requested but not allowed."""
+    """Serves one install step."""
 
     def __init__(self, hosts: frozenset[str]) -> None:
         self._hosts = hosts
         self._slots = asyncio.Semaphore(CONNECTIONS)
         self._open: set[asyncio.Task[None]] = set()
-        self.refused: set[str] = set()
 
     @asynccontextmanager
     async def serve(self, socket: Path) -> AsyncIterator[None]:
@@ -101,7 +181,6 @@ class IndexProxy:
             await _answer(writer, "400 Bad Request")
             return
         if f"{host}:{port}" not in self._hosts:
-            self.refused.add(f"{host}:{port}")
             await _answer(writer, "403 Forbidden")
             return
         try:

@@ -1,4 +1,4 @@
-"""Runs the install step in the local sandbox, with a new environment or on top of a prepared one.
+"""The base or a candidate of a local sandbox, and its install step, with a new environment or on top of a prepared one.
 
 A prepared environment is mounted read-only; whatever is installed on top goes to an overlay of this sandbox alone.
 """
@@ -13,37 +13,24 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Protocol
 
-from sandbox.base import Completed, LimitExceeded, SandboxUnavailable
-from sandbox.host import bounds
-from sandbox.host.job import Job, Mount
-from sandbox.host.running_commands import run_watched
+from sandbox.base import Command, Completed, Installed, LimitExceeded, Packages
+from sandbox.host.folder_workspace import FolderWorkspace, run_watched
+from sandbox.host.job import Job, Mount, environment, job_of
 from sandbox.host.tree import FOLDER, Tree
 from sandbox.install import folder_cache
 from sandbox.install.backend import INSTALL_OUTPUT, INSTALL_SECONDS, RECIPE_FOLDER
 from sandbox.install.folder_cache import CacheEntry
+from sandbox.install.packages import PackageStore, install
 from sandbox.install.python.environments import TREE
 from sandbox.install.python.interpreters import Interpreter
-from sandbox.jail.bubblewrap import ENV, REPO
+from sandbox.jail.bubblewrap import ENV, REPO, scratch_bytes
 from sandbox.jail.confinement import Confinement
 from sandbox.jail.stage import TOP, Stage
 
 WATCH_SECONDS = 1.0
 ENVIRONMENTS = "envs"  # below the stage's top: private environments, on disk
 _EMPTY = 'mkdir "$1" "$1/root"; [ -z "$2" ] || chown "$2:$2" "$1/root"'
-# Only folders change their owner, so that the installer can replace the files in them.
-_LAYER = """
-mkdir "$1" "$1/changes" "$1/work" "$1/root"
-if [ "$4" = overlay ]; then
-    mount -t overlay -o "lowerdir=$3,upperdir=$1/changes,workdir=$1/work,index=off,metacopy=off$5" overlay "$1/root"
-    [ -z "$2" ] || find "$1/root" -type d -exec chown "$2:$2" {} +
-else
-    cp -a "$3/." "$1/root/"
-    [ -z "$2" ] || chown -Rh "$2:$2" "$1/root"
-fi
-"""
-_DROP = 'umount -l "$1/root" 2>/dev/null || :; rm -rf --one-file-system "$1"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +54,13 @@ class JailContext:
     @property
     def environment(self) -> dict[str, str]:
         """The environment variables of every command."""
-        env = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the sandbox
+        env = environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the sandbox
         return env | {"PATH": ":".join((env["PATH"], *self.programs))}
+
+    @property
+    def owner(self) -> str:
+        """The slot's uid if the worker is root, else empty."""
+        return "" if self.confinement.uid is None else str(self.confinement.uid)
 
     async def interpreter(self, interpreter: Interpreter) -> tuple[Mount, ...]:
         """The mount of an interpreter's tree at its own prefix; none below /usr, which is mounted anyway."""
@@ -91,13 +83,43 @@ class JailContext:
         return here
 
 
-class JobRunner(Protocol):
-    """The workspace that an environment is created for."""
+class LocalWorkspace(FolderWorkspace):
+    """The base, or one candidate, of a local sandbox."""
 
-    async def read(self, path: str) -> bytes: ...
+    root = REPO
+
+    def __init__(self, context: JailContext, source: str, runtime: Runtime, store: PackageStore, *, writable: bool) -> None:
+        limits, uid = context.confinement.limits, context.confinement.uid
+        super().__init__(context.open(source.removeprefix(f"{TOP}/")), scratch_bytes(limits), uid)
+        self._context, self._source, self._store, self._writable = context, source, store, writable
+        self.runtime = runtime
+        self._kept = AsyncExitStack()
+
+    @property
+    def python(self) -> str:
+        return self.runtime.python
+
+    async def install(self, packages: Packages) -> Installed:
+        backend = JailInstallBackend(self._context, self._source, self, self._kept)
+        installed = await install(packages, backend, self._store)
+        self.runtime = backend.runtime
+        return installed
+
+    async def run(self, command: Command) -> Completed:
+        return await self.perform(command, writable=self._writable)
+
+    async def perform(self, command: Command, *, writable: bool) -> Completed:
+        """Run `command` with the workspace's files writable or read-only."""
+        mounts = (Mount(self._source, REPO, writable), *self._context.mounts, *self.runtime.mounts)
+        return await self.execute(job_of(command, REPO, mounts, self._context.environment))
 
     async def execute(self, job: Job) -> Completed:
         """Run `job`; it is cancelled when the workspace closes."""
+        return await self._run_tracked(tuple(job.argv), self._context.confinement.run(job))
+
+    async def close(self) -> None:
+        await super().close()
+        await self._kept.aclose()
 
 
 class JailInstallBackend:
@@ -105,7 +127,7 @@ class JailInstallBackend:
 
     env = ENV
 
-    def __init__(self, context: JailContext, repo: str, files: JobRunner, kept: AsyncExitStack) -> None:
+    def __init__(self, context: JailContext, repo: str, files: LocalWorkspace, kept: AsyncExitStack) -> None:
         self._context, self._repo, self._files, self._kept = context, repo, files, kept
         self._interpreter: tuple[Mount, ...] = ()
         self._env: Mount | None = None
@@ -142,8 +164,8 @@ class JailInstallBackend:
 
     async def prepare(self, folder: Path, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
         if folder not in self._asked:
-            if self._owner:
-                os.chown(folder / TREE, int(self._owner), int(self._owner))
+            if self._context.owner:
+                os.chown(folder / TREE, int(self._context.owner), int(self._context.owner))
             self._asked[folder] = await self._stage.bind(folder, f"asked-{token_hex(4)}")
         source = self._asked[folder]
         mounts = (Mount(source, RECIPE_FOLDER), Mount(f"{source}/{TREE}", ENV, writable=True))
@@ -152,31 +174,22 @@ class JailInstallBackend:
     async def start_with(self, prepared: CacheEntry, *, writable: bool) -> None:
         self._kept.push_async_callback(asyncio.to_thread, folder_cache.release, prepared)
         source = await self._stage.bind(prepared.folder / TREE, f"env-{token_hex(4)}")
-        self._env = await self._layer_over(source) if writable else Mount(source, ENV)
+        if writable:
+            source = await self._stage.layer(self._home(), source, self._context.owner)
+        self._env = Mount(source, ENV, writable)
 
     async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
         """Only the installer may write the repository and the environment."""
         if self._env is None:
             home = self._home()
-            await self._stage.shell(_EMPTY, home, self._owner)
+            await self._stage.shell(_EMPTY, home, self._context.owner)
             self._env = Mount(f"{home}/root", ENV, writable=True)
         mounts = (Mount(self._repo, REPO, writable=True), self._env)
         return await self._run(argv, mounts, env, REPO, [self._repo, self._env.source])
 
-    async def _layer_over(self, source: str) -> Mount:
-        home = self._home()
-        # In a user namespace overlayfs stores its metadata in user extended attributes.
-        options = "" if self._stage.root else ",userxattr"
-        try:
-            await self._stage.shell(_LAYER, home, self._owner, source, "overlay", options)
-        except SandboxUnavailable:  # no overlay on this disk: fall back to a copy
-            await self._stage.shell(_DROP, home)
-            await self._stage.shell(_LAYER, home, self._owner, source, "copy", "")
-        return Mount(f"{home}/root", ENV, writable=True)
-
     def _home(self) -> str:
         home = f"{TOP}/{ENVIRONMENTS}/{token_hex(6)}"
-        self._kept.push_async_callback(self._stage.shell, _DROP, home)
+        self._kept.push_async_callback(self._stage.drop, home)
         return home
 
     async def _run(
@@ -203,9 +216,3 @@ class JailInstallBackend:
     @property
     def _stage(self) -> Stage:
         return self._context.confinement.stage
-
-    @property
-    def _owner(self) -> str:
-        """The slot's uid if the worker is root, else empty."""
-        uid = self._context.confinement.uid
-        return "" if uid is None else str(uid)
