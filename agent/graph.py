@@ -38,21 +38,15 @@ from agent.contract.rungs import is_model
 from agent.contract.task import Task
 from agent.contract.verdicts import CheckRun, Oracle
 from agent.nodes.approve import approve, approve_round, asks_before
-from agent.nodes.challenge import challenge
+from agent.nodes.baseline import localize, recall, reproduce
 from agent.nodes.climb import climb, is_left_to_a_model
-from agent.nodes.diagnose import diagnose
+from agent.nodes.contest import prove, select, verify
 from agent.nodes.guard import guard
-from agent.nodes.localize import localize
+from agent.nodes.opinions import challenge, review
 from agent.nodes.probe import probe
-from agent.nodes.propose import propose
-from agent.nodes.prove import prove
-from agent.nodes.recall import recall
+from agent.nodes.propose import diagnose, propose
 from agent.nodes.reflect import reflect
 from agent.nodes.report import report
-from agent.nodes.reproduce import reproduce
-from agent.nodes.review import review
-from agent.nodes.select import select
-from agent.nodes.verify import verify
 from agent.proposers.model import DIRECT
 from agent.report.recording import Step, recorded
 from agent.state import Bookkeeping, Context, Opinion, State, Work, pack, spent, unpack

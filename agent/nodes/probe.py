@@ -12,7 +12,7 @@ from agent.checks.oracle import Round, base_of
 from agent.contract import words
 from agent.contract.outcome import Flakiness
 from agent.contract.verdicts import Check, CheckRun, Conditions, Oracle
-from agent.nodes.reproduce import kept, tell, why_not_red
+from agent.nodes.baseline import kept, tell, why_not_red
 from agent.report import endings
 from agent.reproduce import flakiness
 from agent.reproduce.probing import Prober

@@ -1,6 +1,7 @@
-"""The tournament among the candidates that are green: the smallest wins, and every hunk that it does not need is dropped.
+"""The contest of a round: each candidate is verified, the best of those that pass is selected, and that one is proven.
 
-Ties go to the patch without new lint, then to the one that most strategies proposed, then to its proposer's prior.
+The smallest wins, and every hunk that it does not need is dropped. Ties go to the patch without new lint, then to the one that
+most strategies proposed, then to its proposer's prior.
 """
 
 from __future__ import annotations
@@ -11,17 +12,54 @@ from dataclasses import replace
 from langgraph.types import Overwrite
 
 from agent.checks.oracle import Verification
-from agent.contract.events import Selected
+from agent.contract.events import Proven, Selected, Verified
 from agent.contract.proposal import Candidate
 from agent.contract.verdicts import Oracle
+from agent.contract.words import named
 from agent.edits.changes import changed_lines, diff, digest
 from agent.edits.hunks import depends_on_others, hunks, without_hunk
 from agent.gate import gate
 from agent.gate.lint import new_findings
 from agent.nodes.guard import refusal_of
-from agent.state import Contest, State, Work, base_of, pack, unpack
+from agent.state import Candidates, Contest, State, Work, base_of, pack, unpack
 
 MOST_DROPS = 8  # hunks of one candidate that it tries to drop
+SHOWN = 50  # ids in one event of the timeline
+
+
+async def verify(state: State, work: Work) -> Candidates:
+    """Judges `state["judging"]`; one that had too little memory beside others stays allowed, to be judged alone.
+
+    Raises `SandboxError` when the sandbox is lost; a bound it ran into alone is the candidate's.
+    """
+    context, ref = work.context, state["judging"]
+    candidate = await context.recall(Candidate, ref)
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    began = context.monotonic()
+    verification = await gate.is_green(work, oracle, await base_of(state, context), candidate.edits)
+    if verification.starved and state.get("beside"):
+        return {"alone": [ref]}
+    await context.emit(
+        Verified(
+            text=_told(candidate, verification),
+            title=candidate.title,
+            passed=verification.passed,
+            still_red=[str(id_) for id_ in verification.still_red[:SHOWN]],
+            newly_red=[str(id_) for id_ in verification.newly_red[:SHOWN]],
+            seconds=context.monotonic() - began,
+        )
+    )
+    update: Candidates = {"judged": [[ref, pack(verification)]]}
+    if verification.flaky:
+        shaky = f"Failed once with a patch and passed when run again, so ignored: {named(verification.flaky)}."
+        update["notes"] = [shaky]
+    return update
+
+
+def _told(candidate: Candidate, verification: Verification) -> str:
+    if verification.passed:
+        return f"Everything passes: {candidate.title}"
+    return f"Failed because {verification.reason}: {candidate.title}"
 
 
 async def select(state: State, work: Work) -> Contest:
@@ -84,3 +122,32 @@ async def _smallest(
                 continue
         at += 1
     return candidate, verification
+
+
+async def prove(state: State, work: Work) -> Contest:
+    """Raises `SandboxError` when the sandbox is lost."""
+    context = work.context
+    ref, green = state["winner"]
+    candidate = await context.recall(Candidate, ref)
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    began = context.monotonic()
+    base = await base_of(state, context)
+    verification = await gate.prove(work, oracle, base, candidate.edits, unpack(Verification, green))
+    seconds = context.monotonic() - began
+    if verification.passed:
+        text = f"Proven red, green, red: {candidate.title}"
+    else:
+        text = f"Not proven because {verification.reason}: {candidate.title}"
+    await context.emit(
+        Proven(
+            text=text,
+            title=candidate.title,
+            passed=verification.passed,
+            why=verification.reason,
+            seconds=seconds,
+            evidence=[replace(check, target=check.target[:SHOWN]) for check in verification.evidence],
+        )
+    )
+    # By the time a person approves, the sandbox can be another one.
+    proof: Contest = {"winner": [ref, pack(verification)], "proven_in": [work.task.environment, list(work.task.approximated)]}
+    return proof if verification.passed else {"winner": None, "failed": [[ref, pack(verification)]]}

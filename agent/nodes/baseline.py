@@ -1,6 +1,7 @@
-"""Reproduces the failure: every check runs twice at the base, in fresh workspaces, and a third time when the two runs differ.
+"""Establishes the failure before any change: reproduces it, locates the fault, and recalls earlier attempts at such failures.
 
-Where a replay of the job's steps found the checks, its run of them is the first of these.
+Every check runs twice at the base, in fresh workspaces, and a third time when the two runs differ. Where a replay of the job's
+steps found the checks, its run of them is the first of these.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ from collections.abc import Sequence
 
 from agent.checks.oracle import EXIT, Round, base_of, differ, failures, flaky_ids, oracle_of
 from agent.contract import words
-from agent.contract.events import Reproduced
+from agent.contract.events import Localized, Remembered, Reproduced
+from agent.contract.memory import signature
 from agent.contract.outcome import Flakiness
 from agent.contract.verdicts import CheckRun, Oracle, VerdictId
 from agent.gate.gate import is_brief
 from agent.report import endings
 from agent.report.endings import Ending
 from agent.reproduce.flakiness import mentions_network, reported_in
+from agent.reproduce.localization import localize as suspects_of
 from agent.reproduce.sandbox_limits import NETWORK, is_in_log, limit_behind
-from agent.state import BaselineOrEnd, State, Work, pack
-from sandbox.base import LimitExceeded
+from agent.state import Baseline, BaselineOrEnd, State, Work, fell_back, pack, red_of
+from sandbox.base import DeadlinePassed, LimitExceeded
 
+LONGEST = 30.0  # seconds of locating the fault
+SHOWN = 12  # characters of an attempt's id, as everywhere else
 CERTAIN = 5  # failures in a row that are needed where a person says that it is flaky
 
 
@@ -38,12 +43,8 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     green = sum(len(ids) for ids in oracle.must_stay.values())
     shaky = flaky_ids(rounds)
-    text = f"{len(red):,} failed, {green:,} passed, {words.in_runs(len(rounds))}"
-    if shaky:
-        text = (
-            f"Flaky: {words.named(sorted(shaky))} failed in some of {len(rounds)} runs only; "
-            f"{len(red):,} failed, {green:,} passed, {words.in_runs(len(rounds))}"
-        )
+    text = f"Flaky: {words.named(sorted(shaky))} failed in some of {len(rounds)} runs only; " if shaky else ""
+    text += f"{len(red):,} failed, {green:,} passed, {words.in_runs(len(rounds))}"
     await tell(work, text, oracle, sum(run.seconds for runs in rounds for run in runs))
     if not red:
         return await _not_red(work, rounds)
@@ -164,3 +165,40 @@ def why_not_red(rounds: Sequence[Round], probed: int = 0) -> Ending:
 def _never_began(run: CheckRun) -> bool:
     """The shell did not find the program, or may not run it: that says nothing of the code."""
     return run.exit_code in (126, 127) and set(run.verdicts) == {EXIT}
+
+
+async def localize(state: State, work: Work) -> Baseline:
+    """Raises `SandboxError` when the sandbox is lost."""
+    context = work.context
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    red = await context.recall(tuple[CheckRun, ...], state["base_ref"])
+    update: Baseline = {}
+    try:
+        suspects = await suspects_of(
+            work.task.sandbox, work.runner, oracle, red, emit=context.emit, seconds=min(LONGEST, work.ledger.seconds_left() / 4)
+        )
+    except (LimitExceeded, DeadlinePassed) as error:
+        suspects = ()
+        update = await fell_back(work, "localize", f"The fault was not located: {error}.")
+    shown = [f"{s.path}:{s.first_line}-{s.last_line} {s.score:.2f} {s.reason}" for s in suspects[:20]]
+    text = "No suspicious location found"
+    if suspects:
+        text = f"{words.counted(len(suspects), 'suspicious location')}, first {words.location(suspects[0])}"
+    await context.emit(Localized(text=text, suspects=shown))
+    update["suspects_ref"] = await context.keep(suspects)
+    return update
+
+
+async def recall(state: State, work: Work) -> Baseline:
+    """Does nothing where the repository has no memory. An attempt does not recall itself."""
+    memory = work.context.memory
+    if memory is None:
+        return {}
+    alike = await memory.recall(signature(await red_of(state, work.context)))
+    alike = tuple(each for each in alike if each.attempt != work.task.id)
+    if not alike:
+        return {}
+    names, lessons = [each.attempt for each in alike], [lesson for each in alike for lesson in each.lessons]
+    text = f"Learned from {', '.join(f'attempt {name[:SHOWN]}' for name in names)}"
+    await work.context.emit(Remembered(text=text, attempts=names, lessons=lessons))
+    return {"memories_ref": await work.context.keep(alike), "notes": [f"{text}."]}
