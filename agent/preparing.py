@@ -49,7 +49,8 @@ async def prepare(
     if not planned.is_open:
         return _ended(planned)
     try:
-        if said := await commit_workspace(sandbox, _run_of(case)):
+        run = next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
+        if said := await commit_workspace(sandbox, run):
             planned = replace(planned, notes=(*planned.notes, said))
     except LimitExceeded as error:
         return _too_small(error)
@@ -104,10 +105,6 @@ def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled
         return ended
     source = next((check.source for check in planned.checks), next((source for source, _ in planned.steps), "detected"))
     return Uninstalled(planned, install_failure.check(source), run, ended)
-
-
-def _run_of(case: Case) -> Run:
-    return next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
 
 
 async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float) -> Plan:

@@ -88,15 +88,11 @@ def _violation(path: str, text: str) -> Finding:
 def _exits(tree: ast.Module, names: Names) -> Iterator[str]:
     calls = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name | ast.Attribute | ast.Call) and _leaves(node, names):
+        name = names.of(node) or (node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else "")
+        if name in ("sys.exit", "exit", "quit", "builtins.exit", "builtins.quit") or name.rpartition(".")[2] == "SystemExit":
             call = calls.get(id(node))
             if call is None or not _fails(call):
                 yield ast.unparse(call or node)
-
-
-def _leaves(node: ast.Name | ast.Attribute | ast.Call, names: Names) -> bool:
-    name = names.of(node) or (node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else "")
-    return name in ("sys.exit", "exit", "quit", "builtins.exit", "builtins.quit") or name.rpartition(".")[2] == "SystemExit"
 
 
 def _fails(call: ast.Call) -> bool:

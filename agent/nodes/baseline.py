@@ -50,8 +50,10 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
         return await _not_red(work, rounds)
     if stopped := next((run for run in base if run.stopped_at and oracle.must_turn[run.check]), None):
         return {"ending": pack(endings.stopped_before(stopped))}
-    if all(_never_began(run) for run in base if oracle.must_turn[run.check]):
-        return {"ending": pack(endings.could_not_start(next(run for run in base if oracle.must_turn[run.check])))}
+    failed = [run for run in base if oracle.must_turn[run.check]]
+    if all(run.exit_code in (126, 127) and set(run.verdicts) == {EXIT} for run in failed):
+        # The shell did not find the program, or may not run it: that says nothing of the code.
+        return {"ending": pack(endings.could_not_start(failed[0]))}
     if (ending := _for_want(work, red, base) or _for_want_of_network(work, red, base, len(rounds))) is not None:
         return {"ending": pack(ending)}
     notes = [f"Flaky, so ignored when judging patches: {words.named(sorted(shaky))}."] if shaky else []
@@ -160,11 +162,6 @@ def why_not_red(rounds: Sequence[Round], probed: int = 0) -> Ending:
     if any(run.exit_code not in (None, 0, 5) and not run.verdicts for run in rounds[0]):
         return endings.could_not_start(next(run for run in rounds[0] if run.exit_code not in (None, 0, 5) and not run.verdicts))
     return endings.not_reproduced(rounds[0], len(rounds), probed)
-
-
-def _never_began(run: CheckRun) -> bool:
-    """The shell did not find the program, or may not run it: that says nothing of the code."""
-    return run.exit_code in (126, 127) and set(run.verdicts) == {EXIT}
 
 
 async def localize(state: State, work: Work) -> Baseline:

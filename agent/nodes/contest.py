@@ -39,9 +39,10 @@ async def verify(state: State, work: Work) -> Candidates:
     verification = await gate.is_green(work, oracle, await base_of(state, context), candidate.edits)
     if verification.starved and state.get("beside"):
         return {"alone": [ref]}
+    how = "Everything passes" if verification.passed else f"Failed because {verification.reason}"
     await context.emit(
         Verified(
-            text=_told(candidate, verification),
+            text=f"{how}: {candidate.title}",
             title=candidate.title,
             passed=verification.passed,
             still_red=[str(id_) for id_ in verification.still_red[:SHOWN]],
@@ -54,12 +55,6 @@ async def verify(state: State, work: Work) -> Candidates:
         shaky = f"Failed once with a patch and passed when run again, so ignored: {named(verification.flaky)}."
         update["notes"] = [shaky]
     return update
-
-
-def _told(candidate: Candidate, verification: Verification) -> str:
-    if verification.passed:
-        return f"Everything passes: {candidate.title}"
-    return f"Failed because {verification.reason}: {candidate.title}"
 
 
 async def select(state: State, work: Work) -> Contest:
@@ -134,13 +129,10 @@ async def prove(state: State, work: Work) -> Contest:
     base = await base_of(state, context)
     verification = await gate.prove(work, oracle, base, candidate.edits, unpack(Verification, green))
     seconds = context.monotonic() - began
-    if verification.passed:
-        text = f"Proven red, green, red: {candidate.title}"
-    else:
-        text = f"Not proven because {verification.reason}: {candidate.title}"
+    how = "Proven red, green, red" if verification.passed else f"Not proven because {verification.reason}"
     await context.emit(
         Proven(
-            text=text,
+            text=f"{how}: {candidate.title}",
             title=candidate.title,
             passed=verification.passed,
             why=verification.reason,

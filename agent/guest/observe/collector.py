@@ -126,7 +126,7 @@ class Collector:
 
     def __init__(self, config: Any, channel: Channel, detector: TamperDetector) -> None:
         self.channel, self.detector = channel, detector
-        self.prefix = _prefix(str(config.rootdir), channel.root)
+        self.prefix = prefix_of(str(config.rootdir), channel.root)
         self.config = config
         self.parts: dict[str, list[Any]] = {}  # node id -> [verdict, seconds, failure or None]
         self.only = only = channel.only
@@ -228,13 +228,11 @@ class Collector:
             report.selfheal_failure = failure
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        part = self.parts.get(report.nodeid)
-        if part is not None:
-            self._add_phase(part, report)
+        self._add_phase(self.parts.get(report.nodeid), report)
 
-    def _add_phase(self, part: list[Any], report: pytest.TestReport) -> None:
+    def _add_phase(self, part: list[Any] | None, report: pytest.TestReport) -> None:
         """Count the report of one phase (setup, call, teardown) towards its test's verdict."""
-        if report.outcome not in ("passed", "failed", "skipped"):
+        if part is None or report.outcome not in ("passed", "failed", "skipped"):
             return  # "rerun" of a plugin: the last try decides
         part[1] += getattr(report, "duration", 0.0)
         verdict: str = report.outcome
@@ -294,7 +292,7 @@ class Collector:
         self.channel.send("end", marks=sorted(marks)[:LIMIT])
 
 
-def _prefix(rootdir: str, root: str) -> str:
+def prefix_of(rootdir: str, root: str) -> str:
     """What makes pytest's node ids relative to the repository's root."""
     relative = os.path.relpath(os.path.realpath(rootdir), os.path.realpath(root)).replace(os.sep, "/")
     return "" if relative == "." or relative.startswith("..") else relative + "/"
