@@ -39,12 +39,10 @@ from agent.contract.task import Task
 from agent.contract.usage import Usage
 from agent.contract.verdicts import CheckRun, Oracle
 from agent.nodes.approve import approve, approve_round, asks_before
-from agent.nodes.baseline import localize, recall, reproduce
+from agent.nodes.baseline import localize, probe, recall, reproduce
 from agent.nodes.climb import climb, is_left_to_a_model
-from agent.nodes.contest import prove, select, verify
-from agent.nodes.guard import guard
+from agent.nodes.contest import guard, prove, select, verify
 from agent.nodes.opinions import challenge, review
-from agent.nodes.probe import probe
 from agent.nodes.propose import diagnose, propose
 from agent.nodes.reflect import reflect
 from agent.nodes.report import report

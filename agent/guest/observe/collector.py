@@ -19,7 +19,7 @@ from ..tamper import canary
 from ..tamper.detector import LIMIT, TamperDetector
 from ..tamper.snapshot import origin
 from ..text import clean, identity
-from ..wire.channel import DETAILS_LIMIT, MESSAGE_LIMIT, Channel, chain, connect, frames_of, message_of, relative_path
+from ..wire.channel import DETAILS_LIMIT, MESSAGE_LIMIT, Channel, chain, connect, failure_of, message_of, relative_path
 from . import conditions
 
 # Hooks that decide which tests run and with what result.
@@ -114,11 +114,10 @@ def use_one_process(option: Any) -> None:
 
 
 def _failure(error: BaseException, details: str, root: str) -> dict[str, Any]:
-    return {
-        "message": message_of(chain(error)[-1] if isinstance(error, pytest.Collector.CollectError) else error),
-        "details": clean(details, DETAILS_LIMIT),
-        "frames": frames_of(error, root),
-    }
+    failure = failure_of(error, details, root)
+    if isinstance(error, pytest.Collector.CollectError):
+        failure["message"] = message_of(chain(error)[-1])
+    return failure
 
 
 class Collector:
