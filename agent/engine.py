@@ -99,7 +99,7 @@ class Engine:
             if isinstance(prepared, NoRepair):
                 return Reproduction(prepared, None)
             if isinstance(prepared, Uninstalled):
-                return Reproduction(ConfirmedFailure.of_one(prepared.check, prepared.run), None, prepared.plan)
+                return Reproduction(prepared.failure, None, prepared.plan)
             await loading
             from agent.graph import confirm
 

@@ -91,7 +91,7 @@ def _compiled(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, .
         graph.add_node(name, _recorded(name, step))
     graph.add_edge(START, "reproduce")
     graph.add_conditional_edges("reproduce", is_red)
-    graph.add_conditional_edges("probe", is_repaired)
+    graph.add_conditional_edges("probe", is_red, ["localize", "report"])
     graph.add_edge("localize", "recall")
     graph.add_edge("recall", "climb")
     graph.add_conditional_edges("climb", who_is_asked, ["report", "approve_round", "diagnose", "propose"])
@@ -117,10 +117,6 @@ def is_red(state: State) -> Literal["localize", "probe", "report"]:
     if "ending" in state:
         return "report"
     return "localize" if "oracle_ref" in state else "probe"
-
-
-def is_repaired(state: State) -> Literal["localize", "report"]:
-    return "report" if "ending" in state else "localize"
 
 
 def who_is_asked(state: State, runtime: Runtime[Work]) -> str | list[Send]:

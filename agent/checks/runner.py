@@ -62,7 +62,6 @@ class _Report(msgspec.Struct):
     verdicts: dict[str, tuple[Verdict, float]]
     failures: dict[str, _Failure]
     output: str
-    truncated: bool
     notes: list[str]
     marks: list[str] = []
     prepared: list[str] = []

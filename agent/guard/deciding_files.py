@@ -18,8 +18,7 @@ from pathlib import PurePosixPath
 
 from agent.contract.proposal import FileChange
 from agent.contract.verdicts import Check, Oracle, Step
-
-Finding = tuple[str, str]  # rule, sentence
+from agent.guard import Finding
 
 _TOOLS = frozenset({
     "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup", "tomli", "colorama",

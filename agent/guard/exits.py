@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from agent.contract.verdicts import Oracle
+from agent.guard import Finding
 from agent.guard.runner_access import Names
 from agent.source.languages import GO, JVM, NODE, RUST, family
-
-Finding = tuple[str, str]  # rule, sentence
 
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".css", ".json", ".yml", ".yaml", ".toml", ".cfg", ".ini", ".lock", ".svg")
 _EXIT = r"(?<![\w$-])(?P<exit>_*exit!?|_?Exit|quick_exit|[eE]xitProcess|reallyExit|exit_?[cC]ode|ExitCode|halt)(?![\w$-])"

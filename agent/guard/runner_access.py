@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
-Finding = tuple[str, str]  # rule, sentence
+from agent.guard import Finding
 
 TEST_TOOLS = frozenset({
     "pytest", "_pytest", "pluggy", "unittest", "doctest", "coverage", "selfheal_guest", "mock", "hypothesis", "nose", "nose2",

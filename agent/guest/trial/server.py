@@ -14,9 +14,8 @@ from typing import Any, Dict, List, Set, Tuple
 
 from . import collection, examples, hot_swap
 from .batch import Batch
-from .forks import LOOPING, Fork, TimeLimit, Write, bound_memory
+from .forks import LOOPING, Fork, Measurements, TimeLimit, Write, bound_memory
 from .hot_swap import Edit
-from .measuring import Measurements
 
 Kinds = Dict[Tuple[str, str], List[Tuple[int, Set[str]]]]  # (path, variable) -> [(first line, names of types)]
 
