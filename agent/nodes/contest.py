@@ -8,24 +8,28 @@ proposer's prior.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 
 from langgraph.types import Overwrite
 
+from agent.checks.findings import read_findings
 from agent.checks.oracle import Verification
 from agent.contract.events import Guarded, Proven, Selected, Verified
-from agent.contract.proposal import Candidate
+from agent.contract.proposal import Candidate, Edits
 from agent.contract.verdicts import Oracle
 from agent.contract.words import named
-from agent.edits.changes import changed_lines, diff, digest
+from agent.edits.changes import apply, changed_lines, diff, digest
 from agent.edits.hunks import depends_on_others, hunks, merge, without_hunk
 from agent.gate import gate
-from agent.gate.lint import new_findings
 from agent.guard import rules
 from agent.state import Candidates, Contest, Round, State, Work, base_of, pack, red_of, unpack
+from sandbox.base import Command, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
 MOST_DROPS = 8  # hunks of one candidate that it tries to drop
 SHOWN = 50  # ids in one event of the timeline
+LONGEST = 20.0  # seconds of one run of a linter
+_LINTERS = (("ruff", "check", "--output-format=concise", "--no-cache"), ("flake8",), ("pyflakes",))
 
 
 async def guard(state: State, work: Work) -> Candidates:
@@ -136,7 +140,7 @@ async def select(state: State, work: Work) -> Contest:
     for ref, packed in green:
         candidate = await context.recall(Candidate, ref)
         size = await asyncio.to_thread(changed_lines, candidate.edits)
-        lint = await new_findings(work.task.sandbox, candidate.edits) if len(green) > 1 else 0
+        lint = await _new_findings(work.task.sandbox, candidate.edits) if len(green) > 1 else 0
         support = state.get("support", {}).get(digest(candidate.edits), 1)
         contest.append(((size, lint, -support, -candidate.prior), candidate, unpack(Verification, packed), ref))
     (size, *_), proposed, verification, ref = min(contest, key=lambda entry: entry[0])
@@ -204,3 +208,33 @@ async def prove(state: State, work: Work) -> Contest:
     # By the time a person approves, the sandbox can be another one.
     proof: Contest = {"winner": [ref, pack(verification)], "proven_in": [work.task.environment, list(work.task.approximated)]}
     return proof if verification.passed else {"winner": None, "failed": [[ref, pack(verification)]]}
+
+
+async def _new_findings(sandbox: Sandbox, edits: Edits) -> int:
+    """New findings of the repository's linter in the Python files that the change touches; 0 if the repository has no linter.
+
+    Raises `SandboxError` when the sandbox is lost.
+    """
+    paths = [edit.path for edit in edits if edit.path.endswith(".py") and edit.after is not None]
+    if not paths:
+        return 0
+    try:
+        async with sandbox.candidate() as workspace:
+            before = await _findings(workspace, [edit.path for edit in edits if edit.path in paths and edit.before is not None])
+            if before is None or await apply(workspace, edits) is not None:
+                return 0
+            after = await _findings(workspace, paths)
+    except (DeadlinePassed, LimitExceeded):
+        return 0
+    return sum(((after or Counter()) - before).values())
+
+
+async def _findings(workspace: Workspace, paths: list[str]) -> Counter[str] | None:
+    """Findings of the first installed linter, by file and rule; None if there is none."""
+    for linter in _LINTERS:
+        argv = (workspace.python, "-m", *linter, *paths)
+        done = await workspace.run(Command(argv, timeout=LONGEST))
+        if b"No module named" not in done.stderr:
+            found = read_findings(done.stdout.decode(errors="replace"), workspace.root, ".")
+            return Counter(f"{finding.id.partition(': ')[0]} {finding.message.split(' ')[0]}" for finding in found)
+    return None
