@@ -1,7 +1,7 @@
 """Swaps a changed function into a process that has already imported the old one.
 
 Only the outermost function around a change is compiled, inside a skeleton of its classes, and its code object replaces the old
-one on every live function. What cannot be swapped that way (class bodies, defaults, module level) raises `NotSwappable`:
+one on every live function. What cannot be swapped that way (class bodies, some defaults, module level) raises `NotSwappable`:
 the file must then be imported again in a new process.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Callable, List, Mapping, Tuple, Union
 
 Edit = Mapping[str, Any]  # {path, line, start, end, text}
-Undo = List[Tuple[types.FunctionType, types.CodeType]]  # function, its former code
+Undo = List[Tuple[types.FunctionType, str, Any]]  # function, attribute, its former value
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
 _PATHS: dict[str, str | None] = {}  # memory of `repository_path`: one root per process
@@ -113,8 +113,6 @@ class Swapper:
         if old is None:
             raise NotSwappable
         begin = self.starts[node.lineno - 1]
-        if min(edit["start"] for edit in edits) < self.starts[node.body[0].lineno - 1]:
-            raise NotSwappable  # defaults and hints were evaluated when the function was made
         last = node.end_lineno or node.lineno
         end = self.starts[last] if last < len(self.starts) else len(self.text)
         piece, position = "", begin
@@ -133,17 +131,36 @@ class Swapper:
             holder.body = [changed]
             changed = holder
         module = ast.Module(body=[changed], type_ignores=[])
-        code = compile(module, self.path, "exec", flags=self.flags, dont_inherit=True)
+        whole = code = compile(module, self.path, "exec", flags=self.flags, dont_inherit=True)
         for name in classes + (node.name,):
             code = [c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == name][-1]
         self._replace(old, code, undo)
+        if min(edit["start"] for edit in edits) < self.starts[node.body[0].lineno - 1]:
+            self._replace_defaults(self.live.get(old, ()), whole, classes + (node.name,), undo)
+
+    def _replace_defaults(
+        self, functions: Iterable[types.FunctionType], whole: types.CodeType, names: tuple[str, ...], undo: Undo
+    ) -> None:
+        """Evaluate the changed defaults in the module's namespace, as the import would."""
+        for function in functions:
+            namespace = dict(function.__globals__)
+            try:
+                exec(whole, namespace)
+                fresh = namespace[names[0]]
+                for name in names[1:]:
+                    fresh = fresh.__dict__[name]
+            except Exception:
+                raise NotSwappable from None
+            for attribute in ("__defaults__", "__kwdefaults__"):
+                undo.append((function, attribute, getattr(function, attribute)))
+                setattr(function, attribute, getattr(fresh, attribute))
 
     def _replace(self, old: types.CodeType, new: types.CodeType, undo: Undo) -> None:
         functions = self.live.get(old, ())
         if functions and old.co_freevars != new.co_freevars:
             raise NotSwappable
         for function in functions:
-            undo.append((function, function.__code__))
+            undo.append((function, "__code__", function.__code__))
             function.__code__ = new
         # Closures that already exist (a decorator's wrapper) have their own code objects.
         inner_old = [c for c in old.co_consts if isinstance(c, types.CodeType)]
@@ -156,5 +173,5 @@ class Swapper:
 
 
 def _restore(undo: Undo) -> None:
-    for function, code in reversed(undo):
-        function.__code__ = code
+    for function, attribute, value in reversed(undo):
+        setattr(function, attribute, value)

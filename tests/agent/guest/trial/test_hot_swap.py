@@ -59,6 +59,8 @@ def edit(before: str, after: str, function: str) -> dict[str, object]:
     ("change", "call", "was", "becomes"),
     [
         (edit("a + b + c", "a * b * c", "def plain"), lambda m: m.plain(5), 10, 30),
+        (edit("b=2", "b=20", "def plain"), lambda m: m.plain(5), 10, 28),
+        (edit("c=LIMIT", "c=LIMIT + 1", "def plain"), lambda m: m.plain(5), 10, 11),
         (edit("x + 1", "x - 1", "def decorated"), lambda m: m.decorated(2), 9, 3),
         (edit("f(*a) * 3", "f(*a) * 2", "def wrapped"), lambda m: m.decorated(2), 9, 6),
         (
@@ -68,7 +70,7 @@ def edit(before: str, after: str, function: str) -> dict[str, object]:
             6,
         ),
     ],
-    ids=["body", "below a decorator", "a decorator's wrapper", "method with super"],
+    ids=["body", "default", "keyword default", "below a decorator", "a decorator's wrapper", "method with super"],
 )
 def test_a_change_goes_in_and_out(
     module: tuple[ModuleType, hot_swap.Swapper],
@@ -102,7 +104,7 @@ def test_two_changes_go_in_together(module: tuple[ModuleType, hot_swap.Swapper])
         edit("b=2", "b=unknown", "def plain"),
         edit("class Child(Base)", "class Child", "def plain"),
     ],
-    ids=["module level", "a default", "outside of its function"],
+    ids=["module level", "a default that cannot be worked out", "outside of its function"],
 )
 def test_what_cannot_be_swapped_is_refused_and_leaves_nothing(
     module: tuple[ModuleType, hot_swap.Swapper], change: dict[str, object]
